@@ -288,14 +288,14 @@ export const sizedFirst = <A, I, R>(
     [schema],
     {
       decode: (inner) => {
-        const decode = ParseResult.decodeUnknown(inner)
+        const decode = ParseResult.decodeUnknownEither(inner)
         return (input, options, ast) => {
           const verdict = size(input)
           return verdict === true ? decode(input, options) : ParseResult.fail(new ParseResult.Type(ast, input, verdict))
         }
       },
       encode: (inner) => {
-        const encode = ParseResult.encodeUnknown(inner)
+        const encode = ParseResult.encodeUnknownEither(inner)
         return (value, options) => encode(value, options)
       }
     },

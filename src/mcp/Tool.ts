@@ -1,5 +1,6 @@
 /** One tool: its entry in `tools/list`, and a call that decodes the input, runs the handler and encodes the outcome. */
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as JSONSchema from "effect/JSONSchema"
 import * as ParseResult from "effect/ParseResult"
 import type * as Schema from "effect/Schema"
@@ -180,8 +181,8 @@ export const make = <N extends ToolName>(name: N, handler: Handler<N>, names: Na
     Schema.Schema<ToolOutput<N>, JsonObject>
   >
   const { annotations, description, input, output, plaintext = false, title } = definition
-  const decode = ParseResult.decodeUnknown(input)
-  const encode = ParseResult.encode(output)
+  const decode = ParseResult.decodeUnknownEither(input)
+  const encode = ParseResult.encodeEither(output)
   const inputSchema = schemaOf(input)
   const inputs = isObject(inputSchema["properties"]) ? Object.keys(inputSchema["properties"]) : []
 
@@ -191,25 +192,24 @@ export const make = <N extends ToolName>(name: N, handler: Handler<N>, names: Na
       structuredContent
     }))
 
-  const run = (given: unknown, context: CallContext) =>
-    Effect.gen(function* () {
-      const decoded = yield* Effect.mapError(decode((yield* withProjectId(names, inputs, given)) ?? {}), (issue) =>
-        validationFailed(ParseResult.ArrayFormatter.formatIssueSync(issue))
-      )
-      const handled = yield* Effect.map(handler(decoded, context), (outcome) => ({ outcome })).pipe(
-        Effect.catchTag("Proposed", (proposed) => Effect.succeed({ waits: waiting(proposed) }))
-      )
-      if ("waits" in handled) return handled.waits
-      const { outcome } = handled
-      switch (outcome._tag) {
-        case "Done":
-          return { _tag: "Result", result: yield* succeeded(outcome.output) } satisfies CallResult
-        case "OpenPage":
-          return { ...outcome, otherwise: yield* succeeded(outcome.otherwise) } satisfies CallResult
-        case "Confirm":
-          return outcome satisfies CallResult
-      }
-    })
+  const run = Effect.fnUntraced(function* (given: unknown, context: CallContext) {
+    const decoded = yield* Either.mapLeft(decode((yield* withProjectId(names, inputs, given)) ?? {}), (issue) =>
+      validationFailed(ParseResult.ArrayFormatter.formatIssueSync(issue))
+    )
+    const handled = yield* Effect.map(handler(decoded, context), (outcome) => ({ outcome })).pipe(
+      Effect.catchTag("Proposed", (proposed) => Effect.succeed({ waits: waiting(proposed) }))
+    )
+    if ("waits" in handled) return handled.waits
+    const { outcome } = handled
+    switch (outcome._tag) {
+      case "Done":
+        return { _tag: "Result", result: yield* succeeded(outcome.output) } satisfies CallResult
+      case "OpenPage":
+        return { ...outcome, otherwise: yield* succeeded(outcome.otherwise) } satisfies CallResult
+      case "Confirm":
+        return outcome satisfies CallResult
+    }
+  })
 
   return {
     listed: {

@@ -53,12 +53,9 @@ export const listed = Effect.fnUntraced(function* (
   const build = () =>
     Effect.map(SecretRows.page(sql, permit, "", pageSize, (page - 1) * pageSize), ({ revision, rows, total }) => {
       const value: ListSecretsResponse = {
-        items: rows.map((row) => ({
-          ...refOf(target, row),
-          ...aboutOf(row),
-          references: row.refs,
-          updatedBy: row.updatedBy
-        })),
+        items: rows.map((row) =>
+          Object.assign(refOf(target, row), aboutOf(row), { references: row.refs, updatedBy: row.updatedBy })
+        ),
         page,
         pageSize,
         total,

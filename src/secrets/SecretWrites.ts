@@ -87,8 +87,8 @@ const createBulk = Effect.fnUntraced(function* (needs: Needs, body: CreateSecret
 
 const bulkResult = ({ results, transaction }: Outcome): BulkCreateResult => {
   const items: Array<BulkCreateResult["items"][number]> = [...results.values()].map((written) => ({
-    ...refOf(transaction.permit.target, written.secret),
-    outcome: toldOutcome(transaction, written)
+    outcome: toldOutcome(transaction, written),
+    ...refOf(transaction.permit.target, written.secret)
   }))
   const count = (outcome: string) => items.filter((item) => item.outcome === outcome).length
   return { created: count("created"), updated: count("updated"), unchanged: count("unchanged"), items }

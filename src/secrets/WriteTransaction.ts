@@ -109,23 +109,25 @@ export const settle = Effect.fnUntraced(function* <E>(
 })
 
 /** The transaction. `leaves` is told what the write leaves, which counts when everything is committed. */
-const transact = <A, E, R, E2, R2, E3>(
+const transact = <A, E, R, E2, R2, E3>(...of: Parameters<typeof inTransaction<A, E, R, E2, R2, E3>>) =>
+  inTransaction(...of).pipe(of[0].sql.withTransaction, dieOfSql)
+
+const inTransaction = Effect.fnUntraced(function* <A, E, R, E2, R2, E3>(
   needs: Needs,
   permit: WritePermit,
   changes: Deciding<E2, R2>,
   { answer, entries = byOutcome(permit), field, ...naming }: WriteOptions<A, E, R>,
   refusal: (problem: Refusal) => E3,
   leaves: (left: Left | undefined) => void
-) =>
-  Effect.gen(function* () {
-    const transaction = yield* begin(needs, permit, naming)
-    const decided = yield* changes(transaction)
-    yield* Effect.mapError(Guesses.count([{ writing: transaction, changes: decided }]), refusal)
-    const settled = yield* settle(transaction, decided, { entries, field, head: transaction.facts.head }, refusal)
-    if ("waits" in settled) return settled
-    leaves(settled.left)
-    return { answer: yield* answer(settled.outcome) }
-  }).pipe(needs.sql.withTransaction, dieOfSql)
+) {
+  const transaction = yield* begin(needs, permit, naming)
+  const decided = yield* changes(transaction)
+  yield* Effect.mapError(Guesses.count([{ writing: transaction, changes: decided }]), refusal)
+  const settled = yield* settle(transaction, decided, { entries, field, head: transaction.facts.head }, refusal)
+  if ("waits" in settled) return settled
+  leaves(settled.left)
+  return { answer: yield* answer(settled.outcome) }
+})
 
 /** Around the outermost transaction: refusals are recorded, and reads find what was committed. */
 export const committed = Effect.fnUntraced(function* <A, E, R>(
