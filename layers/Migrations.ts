@@ -46,6 +46,7 @@ import _0040_exposure_latest from "#migrations/0040_exposure_latest.ts"
 import _0041_tags_and_views from "#migrations/0041_tags_and_views.ts"
 import _0042_environment_order from "#migrations/0042_environment_order.ts"
 import _0043_access_request_seals from "#migrations/0043_access_request_seals.ts"
+import _0044_growing_teams from "#migrations/0044_growing_teams.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -92,7 +93,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0040_exposure_latest": _0040_exposure_latest,
   "0041_tags_and_views": _0041_tags_and_views,
   "0042_environment_order": _0042_environment_order,
-  "0043_access_request_seals": _0043_access_request_seals
+  "0043_access_request_seals": _0043_access_request_seals,
+  "0044_growing_teams": _0044_growing_teams
 }
 
 type Registry = typeof registry

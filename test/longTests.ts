@@ -49,6 +49,7 @@ export const longTests = [
   "test/faults/twoPrimaries.test.ts",
   "test/fuzz/fuzz.test.ts",
   "test/fuzz/regexes.test.ts",
+  "test/growth/growth.test.ts",
   "test/http/declared.test.ts",
   "test/http/hiddenClasses.test.ts",
   "test/layers/MigrationSteps.test.ts",

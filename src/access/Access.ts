@@ -364,14 +364,20 @@ const maxSearched = 5_000
 
 /**
  * Each environment where the caller may do this, in the order of projects: for what looks through all of them. Where the
- * caller may not, nothing was asked for, so nothing is refused and nothing is recorded.
+ * caller may not, nothing was asked for, so nothing is refused and nothing is recorded. `within`: of these projects alone.
  */
-const eachEnvironment = Effect.fnUntraced(function* <A extends Scope>(needs: Needs, action: A, intent: Intent) {
+const eachEnvironment = Effect.fnUntraced(function* <A extends Scope>(
+  needs: Needs,
+  action: A,
+  intent: Intent,
+  within?: ReadonlyArray<ProjectId>
+) {
   const { caller, teams } = yield* eachTeam(needs, action, intent)
   const macs = yield* needs.rowSeal.ready
   const rows = yield* Effect.orDie(needs.sql<EnvironmentRow>`
     SELECT ${environmentColumns(needs.sql)}
     WHERE e.team_id = any(${teams.map(({ id }) => id)}::uuid[]) AND e.deleted_at IS NULL
+      ${within === undefined ? needs.sql`` : needs.sql`AND e.project_id = any(${within}::uuid[])`}
     ORDER BY p.team_id, p.slug COLLATE "C", e.position, e.id LIMIT ${maxSearched}`)
   return rows.flatMap((row) => {
     const team = Policy.teamOf(caller, row.teamId)
@@ -389,7 +395,8 @@ export class Access extends Effect.Service<Access>()("access/Access", {
     return {
       ...methods(needs, { visibleEnvironment, sourceOfCopy, approvalOf, allTeams, eachTeam }),
       environment: <A extends Scope>(action: A, at: Location, intent: Intent) => environment(needs, action, at, intent),
-      eachEnvironment: <A extends Scope>(action: A, intent: Intent) => eachEnvironment(needs, action, intent),
+      eachEnvironment: <A extends Scope>(action: A, intent: Intent, within?: ReadonlyArray<ProjectId>) =>
+        eachEnvironment(needs, action, intent, within),
       environmentWithId: <A extends Policy.Action>(action: A, id: EnvironmentId, intent: Intent) =>
         environmentWithId(needs, action, id, intent),
       environmentOfSecret: <A extends Scope>(action: A, id: SecretId, intent: Intent) =>

@@ -29,9 +29,14 @@ export const lastEntry = (sql: SqlClient.SqlClient) =>
       ) AS last ORDER BY last.seq DESC LIMIT 1`
   })
 
+/**
+ * The order is for the planner: without it Postgres takes one of the entries behind the head, of which it expects many, to
+ * be found soon in the table itself; there is none, so that every write would read the whole trail.
+ */
 const headColumns = (sql: SqlClient.SqlClient) =>
   sql.literal(`
-  s.id AS stream, s.seq, s.hash, EXISTS (SELECT 1 FROM audit_entries e WHERE e.stream = s.id AND e.seq > s.seq) AS followed`)
+  s.id AS stream, s.seq, s.hash,
+  (SELECT e.seq FROM audit_entries e WHERE e.stream = s.id AND e.seq > s.seq ORDER BY e.seq LIMIT 1) IS NOT NULL AS followed`)
 
 /** The head of a stream of writes. */
 export const head = (sql: SqlClient.SqlClient) =>

@@ -243,11 +243,18 @@ const holders = Effect.fn("Exposure.holders")(function* (
 const unreadEnvironments = 10
 const unreadSecrets = 1_000
 
-/** Secrets of the team's protected environments that nobody was handed for 90 days, by environment. */
-const unread = Effect.fn("Exposure.unread")(function* (needs: Needs, teamId: TeamId) {
+/**
+ * Secrets of the team's protected environments that nobody was handed for 90 days, by environment. `within`: of these
+ * projects alone.
+ */
+const unread = Effect.fn("Exposure.unread")(function* (
+  needs: Needs,
+  teamId: TeamId,
+  within?: ReadonlyArray<ProjectId>
+) {
   const { access, sql } = needs
   const now = yield* Clock.currentTimeMillis
-  const permits = (yield* access.eachEnvironment("audit:read", intent))
+  const permits = (yield* access.eachEnvironment("audit:read", intent, within))
     .filter(({ target }) => target.teamId === teamId && target.protected)
     .slice(0, unreadEnvironments)
   const found = yield* Effect.forEach(permits, ({ target }) =>

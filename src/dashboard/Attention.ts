@@ -134,8 +134,12 @@ const addresses = ({ now }: Visit, team: NonNullable<Visit["team"]>) =>
 
 type Names = (id: ProjectId, environment: string) => string
 
-const missing = Effect.fnUntraced(function* (team: NonNullable<Visit["team"]>, nameOf: Names) {
-  const found = yield* UseCases.gaps.missing(team.id)
+const missing = Effect.fnUntraced(function* (
+  team: NonNullable<Visit["team"]>,
+  within: ReadonlyArray<ProjectId>,
+  nameOf: Names
+) {
+  const found = yield* UseCases.gaps.missing(team.id, within)
   const items: Items = found.map(({ environment, keys, projectId, total }) => ({
     kind: "missing",
     tone: "amber",
@@ -147,9 +151,9 @@ const missing = Effect.fnUntraced(function* (team: NonNullable<Visit["team"]>, n
 })
 
 /** A trail that was altered, or was not read through yet, tells nothing of reads; its own pages say so. */
-const unread = (team: NonNullable<Visit["team"]>, nameOf: Names) =>
+const unread = (team: NonNullable<Visit["team"]>, within: ReadonlyArray<ProjectId>, nameOf: Names) =>
   Effect.map(
-    Effect.catchTags(UseCases.exposure.unread(team.id), {
+    Effect.catchTags(UseCases.exposure.unread(team.id, within), {
       INTEGRITY_FAILURE: () => Effect.succeed([]),
       SERVER_BUSY: () => Effect.succeed([])
     }),
@@ -163,11 +167,15 @@ const unread = (team: NonNullable<Visit["team"]>, nameOf: Names) =>
       }))
   )
 
-/** Of the team that the page is about, as far as the person may know it; what is worst first. */
+/**
+ * Of the team that the page is about, as far as the person may know it; what is worst first. What is found by going through
+ * environments is looked for in the projects that the page shows, however many others there are.
+ */
 export const attentionFor = Effect.fnUntraced(function* (visit: Visit, projects: ReadonlyArray<Project>) {
   const { team } = visit
   if (team === null) return []
   const names = new Map(projects.map(({ id, name }) => [id, name]))
+  const shown = projects.map(({ id }) => id)
   const nameOf: Names = (id, environment) => `${names.get(id) ?? "a project"} / ${environment}`
   const manages = may(visit, "tokens:manage")
   const items = [
@@ -175,8 +183,8 @@ export const attentionFor = Effect.fnUntraced(function* (visit: Visit, projects:
     ...(may(visit, "audit-trail:read") ? yield* addresses(visit, team) : []),
     ...(manages ? [...(yield* webhooks(team)), ...(yield* tokens(visit, team))] : []),
     ...(yield* due(team)),
-    ...(yield* missing(team, nameOf)),
-    ...(may(visit, "audit:read") ? yield* unread(team, nameOf) : [])
+    ...(yield* missing(team, shown, nameOf)),
+    ...(may(visit, "audit:read") ? yield* unread(team, shown, nameOf) : [])
   ]
   return items
 })

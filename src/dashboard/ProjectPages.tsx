@@ -152,8 +152,18 @@ interface Overview {
   readonly notices: ReadonlyArray<Notice>
   readonly closed: ReadonlyArray<ClosedTeam>
   readonly page: number
+  /** The first page of all: it shows what needs a look, too. */
+  readonly isFirst: boolean
   /** What the list is filtered by. */
   readonly words: string
+}
+
+/** Those that the page shows, of all that have these words in their name. */
+const shownOf = (projects: ReadonlyArray<Project>, words: string, page: number) => {
+  const matching = projects.filter((project) =>
+    `${project.name} ${project.slug}`.toLowerCase().includes(words.toLowerCase())
+  )
+  return { onPage: matching.slice((page - 1) * pageSize, page * pageSize), total: matching.length }
 }
 
 const ProjectList = ({
@@ -162,10 +172,7 @@ const ProjectList = ({
   projects,
   words
 }: Pick<Overview, "environments" | "page" | "projects" | "words">) => {
-  const matching = projects.filter((project) =>
-    `${project.name} ${project.slug}`.toLowerCase().includes(words.toLowerCase())
-  )
-  const onPage = matching.slice((page - 1) * pageSize, page * pageSize)
+  const { onPage, total } = shownOf(projects, words, page)
   return (
     <>
       {projects.length > 6 ? (
@@ -192,7 +199,7 @@ const ProjectList = ({
       <Pager
         page={page}
         size={pageSize}
-        total={matching.length}
+        total={total}
         link={(n) => `${Paths.home}?page=${n}&q=${encodeURIComponent(words)}`}
       />
     </>
@@ -220,7 +227,7 @@ const ProjectsPage = ({
       <ClosedTeams teams={overview.closed} visit={visit} />
       <ToDecide requests={overview.requests} />
       {overview.proposes ? <Proposal /> : null}
-      {creating || overview.words !== "" || overview.page > 1 ? null : (
+      {creating || !overview.isFirst ? null : (
         <div class="home">
           <Attention items={overview.attention} />
           <Activity found={overview.activity} visit={visit} />
@@ -245,10 +252,17 @@ const ProjectsPage = ({
 const overview = Effect.fnUntraced(function* ({ visit }: AtPerson) {
   const params = yield* query
   const id = visit.team?.id
+  const page = pageNumber(params)
+  const words = params.text("q").trim()
+  const isFirst = page === 1 && words === ""
   const projects = (yield* UseCases.projects.list()).filter(({ teamId }) => teamId === id)
+  const { onPage } = shownOf(projects, words, page)
   const environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>> = id === undefined
     ? new Map()
-    : yield* UseCases.environments.byProject(id)
+    : yield* UseCases.environments.byProject(
+        id,
+        onPage.map((project) => project.id)
+      )
   return {
     projects,
     environments,
@@ -256,13 +270,14 @@ const overview = Effect.fnUntraced(function* ({ visit }: AtPerson) {
     notices: yield* UseCases.accountNotices.list(visit.caller),
     closed: yield* UseCases.closedTeams.list(),
     proposes: yield* UseCases.passkeys.proposal(visit.caller),
-    attention: yield* attentionFor(visit, projects),
+    isFirst,
+    attention: isFirst ? yield* attentionFor(visit, onPage) : [],
     activity:
-      id !== undefined && may(visit, "audit-trail:read")
+      isFirst && id !== undefined && may(visit, "audit-trail:read")
         ? yield* UseCases.auditTrail.days(id, daysSince(visit.now))
         : undefined,
-    page: pageNumber(params),
-    words: params.text("q").trim(),
+    page,
+    words,
     panel: params.text("panel")
   }
 })

@@ -119,8 +119,15 @@ const list = Effect.fn("Environments.list")(function* ({ access, sql }: Needs, p
   return response
 })
 
-/** The environments that the caller reaches, by project: of one team, or of all of the caller's. For an overview. */
-const byProject = Effect.fn("Environments.byProject")(function* ({ access, sql }: Needs, teamId: TeamId | "all") {
+/**
+ * The environments that the caller reaches, by project: of one team, or of all of the caller's. For an overview. `within`:
+ * of these projects alone.
+ */
+const byProject = Effect.fn("Environments.byProject")(function* (
+  { access, sql }: Needs,
+  teamId: TeamId | "all",
+  within?: ReadonlyArray<ProjectId>
+) {
   const { caller, teams } = yield* access.eachTeam("projects:read", { audit: "environment.list" })
   const teamIds = teams.map((team) => team.id).filter((id) => teamId === "all" || id === teamId)
   const rows = yield* Rows.findAll(
@@ -129,6 +136,7 @@ const byProject = Effect.fn("Environments.byProject")(function* ({ access, sql }
       SELECT ${selected(sql)}, e.team_id, e.project_id, p.visibility
       FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
       WHERE e.team_id = any(${teamIds}::uuid[]) AND e.deleted_at IS NULL
+        ${within === undefined ? sql`` : sql`AND e.project_id = any(${within}::uuid[])`}
       ORDER BY e.project_id, e.position, e.id LIMIT ${overviewLimit}`
   )
   const environments = new Map<ProjectId, Array<ProjectEnvironment>>()

@@ -2,7 +2,7 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { EnvironmentIdOut, type TeamId } from "#schema/Ids.ts"
+import { EnvironmentIdOut, type ProjectId, type TeamId } from "#schema/Ids.ts"
 import { Access } from "#src/access/Access.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/Rows.ts"
@@ -21,10 +21,14 @@ const GapRow = Schema.Struct({
 
 /**
  * Those with the most missing keys first: how many, and the first of them. A protected environment without any key is not
- * in use yet.
+ * in use yet. `within`: of these projects alone.
  */
-const missing = Effect.fn("Gaps.missing")(function* ({ access, sql }: Needs, teamId: TeamId) {
-  const permits = (yield* access.eachEnvironment("secrets:read", { audit: "secret.list" })).filter(
+const missing = Effect.fn("Gaps.missing")(function* (
+  { access, sql }: Needs,
+  teamId: TeamId,
+  within?: ReadonlyArray<ProjectId>
+) {
+  const permits = (yield* access.eachEnvironment("secrets:read", { audit: "secret.list" }, within)).filter(
     ({ target }) => target.teamId === teamId
   )
   const places = new Map(permits.map(({ target }) => [target.environmentId, target]))
