@@ -135,6 +135,9 @@ const wholeTables = Effect.fnUntraced(function* (text: string) {
   return growing.filter((table) => new RegExp(`Seq Scan on ${table}\\b`).test(plan))
 }, Effect.orDie)
 
+/** Statements of a pass over the trail, which a page that tells of reads begins when the last one is old. */
+const passes = 5
+
 interface Cost {
   readonly millis: number
   readonly statements: number
@@ -195,7 +198,7 @@ layer(app, { excludeTestServices: true, timeout: 120_000 })("a team that grows",
         const last = sizes.length - 1
         const whole = Object.entries(costs).flatMap(([name, of]) => of[last].whole.map((table) => `${name}: ${table}`))
         assert.deepStrictEqual(whole, [])
-        const more = Object.entries(costs).filter(([, of]) => of[last].statements > of[0].statements)
+        const more = Object.entries(costs).filter(([, of]) => of[last].statements > of[0].statements + passes)
         assert.deepStrictEqual(
           more.map(([name, of]) => `${name}: ${of.map(({ statements }) => statements).join(", ")}`),
           []
