@@ -3,7 +3,8 @@ import * as Effect from "effect/Effect"
 
 /**
  * Two statements read whole tables (`test/growth/growth.test.ts`): what goes through the environments of a team (who may read
- * what) read those of all teams, and what is due for replacement was looked for among all secrets. No row changes.
+ * what) read those of all teams, and what is due for replacement was looked for among all secrets. No row
+ * changes; who writes to these tables waits while the indexes are built.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -65,17 +65,15 @@ type CommittingNeeds = Needs & {
   readonly commit: (entries: ReadonlyArray<AuditEntry.Entry>) => Effect.Effect<void, SqlError | ParseError>
 }
 
-/** `from`: the request that the event is of; by default the one that is served. */
+interface Parts extends Partial<Pick<AuditEntry.Entry, "keyList" | "rows">> {
+  /** The request that the event is of; by default the one that is served. */
+  readonly from?: RequestOrigin | undefined
+}
+
 const toEntry = Effect.fnUntraced(function* (
   { crypto, key }: Needs,
   event: AuditEvent,
-  {
-    from,
-    keyList,
-    rows
-  }: Partial<Pick<AuditEntry.Entry, "keyList" | "rows">> & {
-    readonly from?: RequestOrigin | undefined
-  }
+  { from, keyList, rows }: Parts
 ) {
   const origin = from ?? (yield* RequestInfo)
   const at = yield* Clock.currentTimeMillis

@@ -24,7 +24,7 @@ export const membershipFields = {
 
 /**
  * Whether a server wrote the team's rules as they are, whatever else the row says. Member by member: a copy of a row with
- * forty members takes longer than its MAC.
+ * forty members takes longer than its MAC (docs/architecture.md, "The hot path").
  */
 export const teamHolds = (
   macs: RowMac,

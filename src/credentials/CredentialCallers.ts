@@ -91,8 +91,7 @@ type OfRow = "credentialId" | "grants" | "createdAt" | "expiresAt" | "lastUsedAt
 
 /**
  * The caller of a row: what each has from it, and what its kind has. Member by member, as all that is made for each
- * request: where a copy (`{ ...row, more }`) gets a member more, V8 makes a new hidden class for every single object,
- * which takes longer than all the rest of this file.
+ * request (docs/architecture.md, "No hidden class is made for a request").
  */
 const callerOf = (
   row: Present<CredentialRow & { readonly expiresAt: Date | null }>,
@@ -153,7 +152,7 @@ export const ofToken = (row: Present<TokenRow>, now: number, macs: RowMac): Veri
   if (row.suspended || !TeamRows.teamHolds(macs, row.teamId, row)) return undefined
   const creator = creatorOf(row, macs)
   const { creatorActive } = creator
-  const lived = {
+  const ofItself = {
     createdAt: row.createdAt,
     expiresAt: row.expiresAt,
     lastUsedAt: row.lastUsedAt,
@@ -185,7 +184,7 @@ export const ofToken = (row: Present<TokenRow>, now: number, macs: RowMac): Veri
     onlyTeam: null
   })
   return {
-    life: Liveness.ofToken(lived, now),
+    life: Liveness.ofToken(ofItself, now),
     creatorRole: creatorActive === true ? creator.creatorRole : null,
     mcpOnly: row.mcpOnly,
     audience: null,
@@ -218,7 +217,7 @@ export const ofSession = (row: Present<SessionRow>, now: number, macs: RowMac): 
   const life =
     manages === null
       ? Liveness.ofSession(row, now)
-      : Liveness.ofManagement({ ...lived(row, teams), lastUsedAt: row.lastUsedAt, loginLives: row.loginLives }, now)
+      : Liveness.ofManagement({ loginLives: row.loginLives, ...lived(row, teams), lastUsedAt: row.lastUsedAt }, now)
   return { life, creatorRole: null, mcpOnly: false, audience: null, clientId: null, caller }
 }
 
@@ -276,9 +275,9 @@ export const ofAccess = (row: Present<AccessRow>, now: number, macs: RowMac): Ve
   const teams = teamsOf(row.teams.filter(reached(row)), row.userId, macs).filter(({ grantTeamMac, id: teamId }) =>
     macs.holds("oauth_grant_teams", { grantId: row.id, teamId, mac: grantTeamMac })
   )
+  // Its id is the grant's, not the token's: tokens come and go every 15 minutes.
   const caller = callerOf(row, now, macs, {
     kind: "oauth_token",
-    // Its id is the grant's, not the token's: tokens come and go every 15 minutes.
     name: row.clientName,
     user: personOf(row),
     teams: teams.map((team) => standing(team, row.scopes)),

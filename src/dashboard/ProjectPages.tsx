@@ -142,6 +142,10 @@ const ToDecide = ({ requests }: { readonly requests: ReadonlyArray<AccessRequest
 
 interface Overview {
   readonly projects: ReadonlyArray<Project>
+  /** Those that this page shows. */
+  readonly onPage: ReadonlyArray<Project>
+  /** How many have the words in their name. */
+  readonly total: number
   readonly environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>>
   readonly requests: ReadonlyArray<AccessRequest>
   /** A passkey, to who has no second factor. */
@@ -168,11 +172,12 @@ const shownOf = (projects: ReadonlyArray<Project>, words: string, page: number) 
 
 const ProjectList = ({
   environments,
+  onPage,
   page,
   projects,
+  total,
   words
-}: Pick<Overview, "environments" | "page" | "projects" | "words">) => {
-  const { onPage, total } = shownOf(projects, words, page)
+}: Pick<Overview, "environments" | "onPage" | "page" | "projects" | "total" | "words">) => {
   return (
     <>
       {projects.length > 6 ? (
@@ -256,7 +261,7 @@ const overview = Effect.fnUntraced(function* ({ visit }: AtPerson) {
   const words = params.text("q").trim()
   const isFirst = page === 1 && words === ""
   const projects = (yield* UseCases.projects.list()).filter(({ teamId }) => teamId === id)
-  const { onPage } = shownOf(projects, words, page)
+  const { onPage, total } = shownOf(projects, words, page)
   const environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>> = id === undefined
     ? new Map()
     : yield* UseCases.environments.byProject(
@@ -265,6 +270,8 @@ const overview = Effect.fnUntraced(function* ({ visit }: AtPerson) {
       )
   return {
     projects,
+    onPage,
+    total,
     environments,
     requests: (yield* UseCases.accessRequests.list()).items,
     notices: yield* UseCases.accountNotices.list(visit.caller),

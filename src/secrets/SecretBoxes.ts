@@ -84,6 +84,7 @@ export const open = Effect.fnUntraced(function* (
     if (key === undefined) return yield* Effect.dieMessage("a data key was requested and not returned")
     const text = Envelope.openValue(key.key, contextOf(target, row, row.dataKeyId), row.sealed)
     if (Either.isLeft(text)) return yield* new BoxAltered({ keys: [row.key] })
+    // What is new comes before the copy (docs/architecture.md, "The hot path").
     opened.push({ text: text.right, ...metadataOf(row) })
     sinceTurn += row.sealed.length + 1024
     if (sinceTurn > pieceBytes) {

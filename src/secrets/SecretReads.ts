@@ -95,28 +95,41 @@ const injectedWhole = Effect.fnUntraced(function* (
   return answer
 })
 
+/** A page of values, in this representation, with what the trail says of it. */
+const openPage = Effect.fnUntraced(function* (
+  needs: Needs,
+  permit: ValuePermit,
+  representation: Representation,
+  { page, pageSize }: Paging
+) {
+  const found = yield* OpenSecrets.page(needs, permit, { page, pageSize }, representation === "materialized")
+  const { keys, revision, secrets, total } = found
+  return {
+    keys,
+    revision,
+    secrets,
+    texts: yield* OpenSecrets.represent(secrets, representation),
+    read: OpenSecrets.readAt(revision, keys, secrets),
+    paged: { page, pageSize, total, hasMore: page * pageSize < total }
+  }
+})
+
 const injectedPage = Effect.fnUntraced(function* (
   needs: Needs,
   permit: EnvironmentPermit<"secrets:run">,
   representation: Representation,
   paging: Paging
 ) {
-  const found = yield* OpenSecrets.page(needs, permit, paging, representation === "materialized")
-  const { keys, revision, secrets, total } = found
-  const texts = yield* OpenSecrets.represent(secrets, representation)
-  const { page, pageSize } = paging
+  const { keys, paged, read, revision, texts } = yield* openPage(needs, permit, representation, paging)
   const value: InjectedSecrets = {
     projectId: permit.target.projectId,
     environment: permit.target.slug,
     representation,
     values: Object.fromEntries(keys.map((key) => [key, texts.get(key) ?? ""])),
-    page,
-    pageSize,
-    total,
-    hasMore: page * pageSize < total,
+    ...paged,
     revision
   }
-  return { revision, read: OpenSecrets.readAt(revision, keys, secrets), value }
+  return { revision, read, value }
 })
 
 /** `undefined` as answer: the ETag of the caller still holds. No value was read, so nothing is recorded. */
@@ -154,21 +167,15 @@ const pageOfValues = Effect.fnUntraced(function* (
   representation: Representation,
   paging: Paging
 ) {
-  const found = yield* OpenSecrets.page(needs, permit, paging, representation === "materialized")
-  const { keys, revision, secrets, total } = found
-  const texts = yield* OpenSecrets.represent(secrets, representation)
+  const { keys, paged, read, revision, secrets, texts } = yield* openPage(needs, permit, representation, paging)
   const shown = new Set(keys)
-  const { page, pageSize } = paging
   const value: SecretWithValueList = {
     items: secrets
       .filter((secret) => shown.has(secret.key))
       .map((secret) => ({ ...refOf(permit.target, secret), value: texts.get(secret.key) ?? "", representation })),
-    page,
-    pageSize,
-    total,
-    hasMore: page * pageSize < total
+    ...paged
   }
-  return { revision, read: OpenSecrets.readAt(revision, keys, secrets), value }
+  return { revision, read, value }
 })
 
 const withValues = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery) {

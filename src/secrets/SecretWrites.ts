@@ -87,6 +87,7 @@ const createBulk = Effect.fnUntraced(function* (needs: Needs, body: CreateSecret
 
 const bulkResult = ({ results, transaction }: Outcome): BulkCreateResult => {
   const items: Array<BulkCreateResult["items"][number]> = [...results.values()].map((written) => ({
+    // What is new comes before the copy (docs/architecture.md, "The hot path").
     outcome: toldOutcome(transaction, written),
     ...refOf(transaction.permit.target, written.secret)
   }))

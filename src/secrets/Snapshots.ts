@@ -314,7 +314,7 @@ export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", 
         environmentId: string,
         revision: number,
         what: string,
-        /** Called when nothing is held alone. */
+        /** Called only when nothing is held. */
         build: () => Effect.Effect<Built<A>, E, R>
       ) => get(needs, environmentId, revision, what, build),
       values: <E, R>(environmentId: string, revision: number, representation: Representation, source: Source<E, R>) =>

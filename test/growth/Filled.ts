@@ -1,5 +1,5 @@
 /**
- * A database that holds as much as it is asked for, half of it one team's: rows as servers leave them, so that lists show
+ * A database that holds as much as it is asked for, half of its environments one team's: rows as servers leave them, so that lists show
  * them and statistics know them. Values do not open: nobody asks for them.
  */
 import * as SqlClient from "@effect/sql/SqlClient"

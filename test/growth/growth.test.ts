@@ -12,12 +12,11 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import { version } from "#schema/Api.ts"
+import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as Rows from "#src/Rows.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 import * as World from "#test/support/World.ts"
-
-import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as Filled from "./Filled.ts"
 
 const reportFile = process.env["AMPOULE_GROWTH_REPORT"]
@@ -37,7 +36,7 @@ const sizes: ReadonlyArray<Filled.Size> =
 
 type Ask = () => Effect.Effect<TestApp.Answer, never, Effect.Effect.Context<ReturnType<typeof TestApp.get>>>
 
-/** Requests of a person, of a machine, and what changes something; each is asked often, and is told how often it was. */
+/** Requests of a person and of a machine, and what changes something, which changes something else each time. */
 const routesOf = (
   { development, id, staging, team }: World.Project,
   of: { readonly token: string; readonly session: string; readonly secret: string; readonly key: string }
