@@ -25,7 +25,30 @@ const readsOnly =
   /^\s*(?:(?:SELECT|SAVEPOINT|RELEASE|ROLLBACK TO|SET LOCAL)\b|WITH\b(?![^]*\b(?:INSERT|UPDATE|DELETE)\b))/i
 
 type Callback = (error: Error | null | undefined, result?: unknown) => void
+type Query = (config: unknown, values?: unknown, callback?: Callback) => unknown
 export type Release = (error?: Error | boolean) => void
+
+/** A transaction ended with its last statement; whoever goes on with it, or wants to undo it, comes too late. */
+export class TransactionEnded extends Error {
+  override readonly name = "TransactionEnded"
+  constructor() {
+    super("the transaction was committed with its last statement")
+  }
+}
+
+const isEnd = (text: string | undefined) => text === "COMMIT" || text === "ROLLBACK"
+
+/** What `pg` is asked with. */
+interface Given {
+  readonly text: string
+  readonly values?: unknown
+  readonly rowMode?: unknown
+  readonly inCamel?: boolean
+  readonly ends?: boolean
+}
+
+const givenOf = (config: unknown, values: unknown): Given =>
+  typeof config === "string" ? { text: config, values } : (config as Given)
 
 /**
  * After these SQLSTATEs the connection has to go: the server takes no writes; its prepared statements are stale because
@@ -39,6 +62,9 @@ const spoilsConnection = (error: Error) =>
   ("severity" in error && (error.severity === "FATAL" || error.severity === "PANIC")) ||
   spoiling.has(codeOf(error)) ||
   spoilingClass.test(codeOf(error))
+
+/** The statement is undone. After a word that ends the connection, nobody knows. */
+const isRefusal = (error: Error) => "severity" in error && error.severity === "ERROR"
 
 const sessionOf = (settings: Readonly<Record<string, number>>) =>
   [
@@ -79,6 +105,10 @@ export class Connection extends Pg.Client {
   #request: RequestOrigin | undefined
   readonly #descriptions: PgStatement.Descriptions
   #inTransaction = false
+  /** BEGIN was asked for, and goes with the next statement. */
+  #begins = false
+  /** COMMIT went with the last statement. */
+  #ended = false
   #wrote = false
   #running = 0
   #poisoned = false
@@ -104,13 +134,25 @@ export class Connection extends Pg.Client {
       }
     })
     // pg's `query` has a dozen overloads; both callers (sql-pg and pg-pool) use the callback form handled here.
-    const query = super.query.bind(this) as (config: unknown, values?: unknown, callback?: Callback) => unknown
+    const query = super.query.bind(this) as Query
     Object.defineProperty(this, "query", {
       value: (config: unknown, values: unknown, callback?: Callback) => {
         const answer = callback ?? (typeof values === "function" ? (values as Callback) : undefined)
-        return answer === undefined
-          ? query(config, values)
-          : query(this.#named(config, callback === undefined ? undefined : values), undefined, this.#watched(answer))
+        const given = givenOf(config, callback === undefined ? undefined : values)
+        const known = this.#ofTransaction(given.text)
+        if (known !== undefined) return answer?.(known, { rows: [] })
+        if (answer === undefined) {
+          if (this.#begins) this.#sendBegin(undefined, query)
+          return query(config, values)
+        }
+        const told = this.#undoing(given, answer)
+        const asked = this.#named(given)
+        if (this.#begins) this.#sendBegin(asked, query)
+        return query(
+          asked,
+          undefined,
+          this.#watched(asked instanceof PgStatement.Statement ? this.#hearing(asked, told) : told)
+        )
       }
     })
     // `connect` is overloaded; both callers (pg-pool and our own) use the callback form.
@@ -182,6 +224,8 @@ export class Connection extends Pg.Client {
     const left = this.#left
     this.#left = undefined
     this.#request = undefined
+    this.#begins = false
+    this.#ended = false
     release(error ?? (this.#spoiled || undefined))
     left?.()
   }
@@ -190,14 +234,60 @@ export class Connection extends Pg.Client {
     return this.#poisoned || this.stale
   }
 
-  #named(config: unknown, values: unknown) {
-    const given: {
-      readonly text: string
-      readonly values?: unknown
-      readonly rowMode?: unknown
-      readonly inCamel?: boolean
-    } = typeof config === "string" ? { text: config, values } : (config as { readonly text: string })
+  /**
+   * What is answered without the server: BEGIN, since it goes with the statement after it, and the end of a transaction
+   * that sent nothing, or that ended with its last statement.
+   */
+  #ofTransaction(text: string | undefined): Error | null | undefined {
+    if (text === "BEGIN") this.#begins = true
+    else if (this.#ended) {
+      if (isEnd(text)) this.#ended = false
+      if (text !== "COMMIT") return new TransactionEnded()
+    } else if (this.#begins && isEnd(text)) this.#begins = false
+    else return undefined
+    this.#note(text)
+    return null
+  }
+
+  /** With the statement, or before it: nothing that belongs into the transaction runs outside of it. */
+  #sendBegin(asked: unknown, query: Query) {
+    this.#begins = false
+    if (asked instanceof PgStatement.Statement && asked.isSendable) asked.begins = true
+    else
+      query(
+        "BEGIN",
+        undefined,
+        this.#watched((error) => error != null && this.abandon(error))
+      )
+  }
+
+  /** What the server refuses to end has changed nothing, whatever was noted when it was sent. */
+  #undoing({ ends }: Given, answer: Callback): Callback {
+    const request = this.#request
+    const before = request?.committed
+    if (ends !== true || request === undefined || before === true) return answer
+    return (error, result) => {
+      if (error != null && isRefusal(error) && !this.#ended) request.committed = false
+      answer(error, result)
+    }
+  }
+
+  /** Hears what became of BEGIN and COMMIT where they went with a statement. */
+  #hearing(asked: PgStatement.Statement, answer: Callback): Callback {
+    return (error, result) => {
+      if (asked.hasEnded) this.#ended = true
+      if (asked.begins && !asked.hasBegun) {
+        // Others were sent as statements of this transaction.
+        if (this.#running > 0) this.abandon(error ?? undefined)
+        this.#begins = true
+      }
+      answer(error, result)
+    }
+  }
+
+  #named(given: Given) {
     this.#note(given.text)
+    if (given.ends === true) this.#note("COMMIT")
     // Without parameters the simple protocol serves best: transaction control, and migrations' DDL.
     if (!Array.isArray(given.values) || given.values.length === 0) return given
     const name = this.#database.statements.nameOf(given.text)

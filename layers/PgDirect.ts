@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as FiberRef from "effect/FiberRef"
 import type * as Pg from "pg"
 import type { Asked } from "#layers/PgStatement.ts"
+import { EndsTransaction } from "#src/TransactionEnd.ts"
 
 type Rows = ReadonlyArray<unknown>
 type Resume = (rows: Effect.Effect<Rows, SqlError>) => void
@@ -58,12 +59,18 @@ const run = (pool: Pg.Pool, statement: Statement.Statement<object>, otherwise: (
     const [text, values] = statement.compile()
     // Without parameters a statement goes by the simple protocol, in which `pg` names the members of rows.
     if (values.length === 0) return otherwise()
-    const asked: Asked = { text, values, inCamel: true }
-    const transaction = fiber.currentContext.unsafeMap.get(SqlClient.TransactionConnection.key) as
+    const services = fiber.currentContext.unsafeMap
+    const transaction = services.get(SqlClient.TransactionConnection.key) as
       | readonly [connection: Reserved, depth: number]
       | undefined
-    if (transaction === undefined) return onPool(pool, asked)
-    const [{ pg }] = transaction
+    if (transaction === undefined) return onPool(pool, { text, values, inCamel: true })
+    const [{ pg }, depth] = transaction
+    const asked: Asked = {
+      text,
+      values,
+      inCamel: true,
+      ends: depth === 0 && services.get(EndsTransaction.key) === true
+    }
     return pg === undefined ? otherwise() : Effect.async((resume) => ask(pg, asked, resume, () => {}))
   })
 

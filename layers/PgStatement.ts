@@ -119,9 +119,29 @@ export interface Asked {
   readonly text: string
   readonly values: ReadonlyArray<unknown>
   readonly inCamel?: boolean
+  /** It is the last one of its transaction: COMMIT goes with it (`src/TransactionEnd.ts`). */
+  readonly ends?: boolean
+}
+
+/**
+ * In the same message as another statement: the server runs one after the other, and none after one that failed. It has
+ * no name, and returns no rows.
+ */
+const control = (wire: Wire, text: "BEGIN" | "COMMIT") => {
+  wire.parse({ name: "", text })
+  wire.bind({ statement: "", values: [] })
+  wire.execute({ rows: 0 })
 }
 
 export type Callback = (error: Error | null | undefined, result?: { readonly rows: ReadonlyArray<Row> }) => void
+
+const prepared = (values: ReadonlyArray<unknown>) => {
+  try {
+    return values.map((value) => prepareValue(value))
+  } catch (error) {
+    return error instanceof Error ? error : new TypeError("a parameter cannot be sent")
+  }
+}
 
 /** `pg.Client` calls the members that begin with `handle` as the messages of the server come. */
 export class Statement implements Pg.Submittable {
@@ -130,39 +150,66 @@ export class Statement implements Pg.Submittable {
   readonly text: string
   /** `pg.Client` sets it. */
   callback: Callback | undefined
-  readonly #values: ReadonlyArray<unknown>
+  /** As they are sent; or what is wrong with one of them. */
+  readonly #values: ReadonlyArray<string | Buffer | null> | Error
   readonly #descriptions: Descriptions
   readonly #inCamel: boolean
+  readonly #ends: boolean
   readonly #rows: Array<Row> = []
+  /** BEGIN goes with it. */
+  begins = false
+  /** Commands that the server completed, BEGIN and COMMIT among them. */
+  #completed = 0
   #description: Description | undefined
   #failure: Error | undefined
 
   /** `inCamel`: members of rows have the names that the service reads, and nobody needs to copy them. */
-  constructor({ inCamel = false, text, values }: Asked, name: string | undefined, descriptions: Descriptions) {
+  constructor(
+    { ends = false, inCamel = false, text, values }: Asked,
+    name: string | undefined,
+    descriptions: Descriptions
+  ) {
     this.name = name ?? ""
     this.text = text
-    this.#values = values
+    this.#values = prepared(values)
     this.#descriptions = descriptions
     this.#inCamel = inCamel
+    this.#ends = ends
+  }
+
+  /** It can be sent, and BEGIN with it. */
+  get isSendable(): boolean {
+    return !(this.#values instanceof Error)
+  }
+
+  /** The server has begun the transaction that BEGIN went for. */
+  get hasBegun(): boolean {
+    return this.begins && this.#completed > 0
+  }
+
+  /** The server has committed: also where something of its answer could not be read. */
+  get hasEnded(): boolean {
+    return this.#ends && this.#completed === (this.begins ? 3 : 2)
   }
 
   /** Answers what is wrong with a parameter, before anything is sent. */
   submit(connection: Pg.Connection): Error | undefined {
-    let values: ReadonlyArray<string | Buffer | null>
-    try {
-      values = this.#values.map((value) => prepareValue(value))
-    } catch (error) {
-      return error instanceof Error ? error : new TypeError("a parameter cannot be sent")
-    }
+    const values = this.#values
+    if (values instanceof Error) return values
     const wire = connection as unknown as Wire
     const { name, text } = this
     const isParsed = name !== "" && wire.parsedStatements[name] !== undefined
     this.#description = isParsed ? this.#descriptions.of(name) : undefined
     wire.stream.cork()
-    if (!isParsed) wire.parse({ name, text })
+    // `pg` takes each word of the server that something was parsed for one of this statement: it has to be parsed by then. A
+    // statement without a name is replaced by the next one that has none.
+    if (!isParsed && name !== "") wire.parse({ name, text })
+    if (this.begins) control(wire, "BEGIN")
+    if (!isParsed && name === "") wire.parse({ name, text })
     wire.bind({ statement: name, values })
     if (this.#description === undefined) wire.describe({ type: "P", name: "" })
     wire.execute({ rows: 0 })
+    if (this.#ends) control(wire, "COMMIT")
     wire.sync()
     wire.stream.uncork()
     return undefined
@@ -191,7 +238,9 @@ export class Statement implements Pg.Submittable {
   }
 
   handleCommandComplete() {
-    if (this.#description === undefined) this.#descriptions.describe(this.name, [])
+    this.#completed++
+    const isOwn = this.#completed === (this.begins ? 2 : 1)
+    if (isOwn && this.#description === undefined) this.#descriptions.describe(this.name, [])
   }
 
   handleEmptyQuery() {}

@@ -6,6 +6,7 @@ import * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { identity } from "effect/Function"
 import * as Option from "effect/Option"
 import type { ParseError } from "effect/ParseResult"
 import type { KeyObject } from "node:crypto"
@@ -13,6 +14,7 @@ import * as Chain from "#src/audit/Chain.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
+import * as TransactionEnd from "#src/TransactionEnd.ts"
 import { actorOf } from "./AuditActor.ts"
 import * as AuditAlarm from "./AuditAlarm.ts"
 import * as AuditEntry from "./AuditEntry.ts"
@@ -277,6 +279,8 @@ export interface Merged {
   readonly head: SqlStreams.HeadRow | undefined
   /** The request of each event, where the transaction is of several. */
   readonly origins?: ReadonlyArray<RequestOrigin>
+  /** Nothing follows in this transaction, and nothing of it can fail any more (`TransactionEnd.ts`). */
+  readonly ends?: boolean
 }
 
 /** In one statement with the changes that they tell of. */
@@ -286,8 +290,9 @@ const appendWith = Effect.fnUntraced(function* (
   events: ReadonlyArray<AuditEvent>
 ) {
   const { sql } = needs
+  const run = merged?.ends === true ? TransactionEnd.last : identity
   if (events.length === 0) {
-    if (merged?.changes !== undefined) yield* sql`WITH ${merged.changes} SELECT 1`
+    if (merged?.changes !== undefined) yield* run(sql`WITH ${merged.changes} SELECT 1`)
     return
   }
   const changes = merged?.changes === undefined ? sql`` : sql`${merged.changes},`
@@ -304,9 +309,9 @@ const appendWith = Effect.fnUntraced(function* (
   Streams.written(stream, linked.head)
   const told = entries.flatMap(outboxMessagesOf)
   const outbox = told.length === 0 ? sql`` : sql`told AS (${Outbox.enqueue(sql, told)}),`
-  yield* sql`
+  yield* run(sql`
     WITH ${changes} ${outbox} entries AS (${insert(needs, stream.id, linked)})
-    ${SqlStreams.move(sql, stream.id, linked.head)}`
+    ${SqlStreams.move(sql, stream.id, linked.head)}`)
   grew(needs, linked.rows.length)
 }, dieWhenNotWritten)
 

@@ -154,17 +154,19 @@ const transact = (needs: Needs, parts: ReadonlyArray<Part>, reason: string | und
     )
     yield* Guesses.count(decided.map(({ changes, transaction }) => ({ writing: transaction, changes })))
     const done: Array<Settled> = []
-    for (const { changes, part, transaction } of decided) {
+    for (const [i, { changes, part, transaction }] of decided.entries()) {
       working(part)
       const { field, permit } = part
+      const answer = (outcome: WriteTransaction.Outcome) => Effect.succeed(itemsOf(outcome))
+      const ends = i === decided.length - 1
       // The first part may have moved the head that this lock saw: each takes the one of now.
-      const options = { entries: eventsOf(permit, reason), field, head: null, reason }
+      const options = { answer, ends, entries: eventsOf(permit, reason), field, head: null, reason }
       const settled = yield* WriteTransaction.settle(transaction, changes, options, asIs)
       const environment = permit.target.slug
       done.push(
         "waits" in settled
           ? { permit, left: undefined, answer: { environment, items: [], request: settled.waits } }
-          : { permit, left: settled.left, answer: { environment, items: itemsOf(settled.outcome), request: null } }
+          : { permit, left: settled.left, answer: { environment, items: settled.answer, request: null } }
       )
     }
     return done

@@ -70,41 +70,46 @@ export type Deciding<E, R> = (transaction: Transaction) => Effect.Effect<Changes
 type Committed<A> = { readonly answer: A } | { readonly waits: ChangeRequest }
 
 /** What became of what was decided: it was written, or it waits. */
-type Settled = { readonly outcome: Outcome; readonly left: Left | undefined } | { readonly waits: ChangeRequest }
+type Settled<A> = { readonly answer: A; readonly left: Left | undefined } | { readonly waits: ChangeRequest }
 
 /**
  * Under the lock: what was decided is checked, and written with its entries, or kept for an approval. `head`: what the
- * lock took of the trail, unless another part of the transaction wrote to it since.
+ * lock took of the trail, unless another part of the transaction wrote to it since. `ends`: the transaction has no other
+ * part after this one. What may fail comes before the last statement, the answer too.
  */
-export const settle = Effect.fnUntraced(function* <E>(
+export const settle = Effect.fnUntraced(function* <A, E, R, E2>(
   transaction: Transaction,
   changes: Changes,
   {
+    answer,
+    ends,
     entries,
     field,
     head,
     reason
   }: {
+    readonly answer: (outcome: Outcome) => Effect.Effect<A, E, R>
+    readonly ends: boolean
     readonly entries: (outcome: Outcome) => ReadonlyArray<AuditEvent>
     readonly field?: FieldOf | undefined
     readonly head: SecretRowChanges.Facts["head"]
     readonly reason?: string | undefined
   },
-  refusal: (problem: Refusal) => E
+  refusal: (problem: Refusal) => E2
 ) {
   const { left, results, rows } = yield* Effect.mapError(WriteDecision.decide(transaction, changes, field), (error) =>
     error instanceof SecretBoxes.BoxAltered ? error : refusal(error)
   )
   if (transaction.permit.proposes && changes.size > 0) {
-    const waiting: Settled = { waits: yield* ProposedChanges.keep(transaction, changes, reason) }
+    const waiting: Settled<A> = { waits: yield* ProposedChanges.keep(transaction, changes, reason) }
     return waiting
   }
   const outcome: Outcome = { transaction, changes, results }
   const events = entries(outcome).map((event) => withVersions(transaction, event))
   const { audit, permit, sql } = transaction
   const written = rows === undefined ? undefined : SecretRowChanges.changing(sql, permit.target, rows)
-  yield* audit.appendWith({ changes: written, head: head ?? undefined }, events)
-  const settled: Settled = { outcome, left }
+  const settled: Settled<A> = { answer: yield* answer(outcome), left }
+  yield* audit.appendWith({ changes: written, head: head ?? undefined, ends }, events)
   return settled
 })
 
@@ -123,10 +128,10 @@ const inTransaction = Effect.fnUntraced(function* <A, E, R, E2, R2, E3>(
   const transaction = yield* begin(needs, permit, naming)
   const decided = yield* changes(transaction)
   yield* Effect.mapError(Guesses.count([{ writing: transaction, changes: decided }]), refusal)
-  const settled = yield* settle(transaction, decided, { entries, field, head: transaction.facts.head }, refusal)
-  if ("waits" in settled) return settled
-  leaves(settled.left)
-  return { answer: yield* answer(settled.outcome) }
+  const { head } = transaction.facts
+  const settled = yield* settle(transaction, decided, { answer, ends: true, entries, field, head }, refusal)
+  if (!("waits" in settled)) leaves(settled.left)
+  return settled
 })
 
 /** Around the outermost transaction: refusals are recorded, and reads find what was committed. */

@@ -166,7 +166,7 @@ const inTransaction = Effect.fnUntraced(function* (needs: Needs, members: Readon
   const changes = rows.length === 0 ? undefined : SecretRowChanges.changing(sql, permit.target, joined(rows))
   const origins = events.map(({ origin }) => origin)
   yield* audit.appendWith(
-    { changes, head: begun.facts.head ?? undefined, origins },
+    { changes, head: begun.facts.head ?? undefined, origins, ends: true },
     events.map(({ event }) => event)
   )
   return { settled, left }
