@@ -8,17 +8,17 @@ import { Agent, request } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { comparison } from "./compare.mjs"
 import { databasesOn } from "./databases.mjs"
-import { load, median, round } from "./loads.mjs"
+import { median, round } from "./loads.mjs"
 import { measureNeighbour } from "./neighbour.mjs"
 import { about } from "./records.mjs"
-import { ampoule, contents, large, stop, stopAll, usage, yardstick } from "./servers.mjs"
+import { ampoule, contents, large, stop, stopAll, yardstick } from "./servers.mjs"
 import { measureStarts } from "./starts.mjs"
 
 const at = (name) => fileURLToPath(new URL(name, import.meta.url))
 const rounds = Number(process.env.BENCH_ROUNDS ?? 3)
 const millis = Number(process.env.BENCH_MILLIS ?? 600)
-const warmUp = 200
 const record = process.env.BENCH_RECORD ?? at("../records/bench.json")
 const folder = mkdtempSync(join(tmpdir(), "ampoule-bench-"))
 
@@ -83,72 +83,9 @@ const rows = {
   ]
 }
 
-const medians = (list) =>
-  Object.fromEntries(
-    ["perSecond", "cpuMillis", "p50", "p99"].map((key) => [
-      key,
-      round(median(list.map((one) => one[key])), key === "cpuMillis" ? 3 : 2)
-    ])
-  )
-
-const cell = async (ours, bare, [ask, askBare], connections) => {
-  const pairs = []
-  await load(ours, ask(ours, connections), connections, warmUp)
-  await load(bare, askBare(bare, connections), connections, warmUp)
-  for (let i = 0; i < rounds; i++) {
-    pairs.push([
-      await load(ours, ask(ours, connections), connections, millis),
-      await load(bare, askBare(bare, connections), connections, millis)
-    ])
-  }
-  const ratios = pairs.map(([a, b]) => a.perSecond / b.perSecond)
-  return {
-    ours: medians(pairs.map(([a]) => a)),
-    bare: medians(pairs.map(([, b]) => b)),
-    refused: pairs.reduce((sum, [a]) => sum + a.refused, 0),
-    ratio: round(median(ratios)),
-    range: [round(Math.min(...ratios)), round(Math.max(...ratios))]
-  }
-}
-
-const print = (name, connections, { bare, ours, range, ratio }) =>
-  console.log(
-    `${name.padEnd(24)}${String(connections).padStart(4)}${[ours.perSecond, ours.cpuMillis, ours.p50, ours.p99, bare.perSecond, bare.cpuMillis, ratio].map((n) => String(n).padStart(11)).join("")}  (${range.join(" to ")})`
-  )
-
-/**
- * Code that was never hot costs several times as much, so both servers get as many requests of a row before it is measured.
- * Writes go to environments of their own, which hold 5,000 secrets at most.
- */
+/** Writes go to environments of their own, which hold 5,000 secrets at most. */
 const warmedBy = { "create one": [4_000], "bulk of 100": [45, 45, 45] }
-const warm = async (ours, bare, name) => {
-  for (const [place, most] of (warmedBy[name] ?? [15_000]).entries()) {
-    for (const [which, server] of [ours, bare].entries()) {
-      const asked = { ...rows[name][which](server, `warm-${place}`), most }
-      await load(server, asked, name === "bulk of 100" ? 1 : 16, 20_000)
-    }
-  }
-}
-
-const compare = async (title, ours, bare, names, levels) => {
-  console.log(
-    `\n${title}\n${" ".repeat(28)}    ours/s     CPU ms        p50        p99     bare/s     CPU ms      ratio`
-  )
-  const table = {}
-  for (const name of names) {
-    table[name] = {}
-    await warm(ours, bare, name)
-    for (const connections of name === "bulk of 100" ? [1] : levels) {
-      table[name][connections] = await cell(ours, bare, rows[name], connections)
-      print(name, connections, table[name][connections])
-    }
-  }
-  const memory = (one) => ({
-    atStart: round(one.atStart / 2 ** 20, 0),
-    peak: round(usage(one.child.pid).peak / 2 ** 20, 0)
-  })
-  return { rows: table, memoryMiB: { ours: memory(ours), bare: memory(bare) } }
-}
+const compare = comparison({ rows, rounds, millis, warmedBy, alone: ["bulk of 100"], other: "bare" })
 
 /** CPU milliseconds of each stage of a read, at 16 connections: what a row costs more than the one before it. */
 const stagesOf = (table) => {

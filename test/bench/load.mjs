@@ -11,12 +11,19 @@ let refused = 0
 
 const separator = Buffer.from("\r\n\r\n")
 const lengthOf = (head) => Number(/content-length: (\d+)/i.exec(head)?.[1])
+const lastChunk = Buffer.from("\r\n0\r\n\r\n")
+/** Bytes of a body that came as a whole; undefined: more is to come. Chunked, the bytes of its frame count as well. */
+const bodyOf = (buffer, head, from) => {
+  const present = buffer.length - from
+  if (!/transfer-encoding: chunked/i.test(head)) return present < lengthOf(head) ? undefined : lengthOf(head)
+  return buffer.subarray(-lastChunk.length).equals(lastChunk) ? present : undefined
+}
 const names = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
-/** `{n}` stands for a number that no other request has. */
+/** `{n}`, in a body or a path, stands for a number that no other request has. */
 const request = () => {
   const text = body === undefined ? "" : body.replaceAll("{n}", `${process.pid}_${sent}`)
   const length = body === undefined ? "" : `content-type: application/json\r\ncontent-length: ${text.length}\r\n`
-  return `${method} ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n${names.join("")}${length}\r\n${text}`
+  return `${method} ${path.replaceAll("{n}", `${process.pid}_${sent}`)} HTTP/1.1\r\nhost: 127.0.0.1\r\n${names.join("")}${length}\r\n${text}`
 }
 
 const lane = () =>
@@ -42,8 +49,8 @@ const lane = () =>
       const end = buffer.indexOf(separator)
       if (end === -1) return
       const head = buffer.toString("latin1", 0, end)
-      const length = lengthOf(head)
-      if (buffer.length < end + 4 + length) return
+      const length = bodyOf(buffer, head, end + 4)
+      if (length === undefined) return
       // A server that cannot keep up says so: it is counted, and an answer of another kind ends the measurement.
       if (/^HTTP\/1\.1 (?:429|500) /.test(head)) refused++
       else if (!head.startsWith(`HTTP/1.1 ${status} `) || length < expect) {

@@ -5,9 +5,12 @@ import { usage } from "./servers.mjs"
 
 const at = (name) => fileURLToPath(new URL(name, import.meta.url))
 
+/** CPU microseconds of the server, and of what it could not answer without. */
+const spent = ({ also = [], child }) => [child.pid, ...also].reduce((sum, pid) => sum + usage(pid).cpu, 0)
+
 export const load = (target, asked, connections, forMillis) =>
   new Promise((resolve, reject) => {
-    const before = usage(target.child.pid)
+    const before = spent(target)
     const method = asked.body === undefined ? "GET" : "POST"
     const request = { method, status: 200, expect: 0, most: 1e9, headers: target.headers, port: target.port, ...asked }
     const client = spawn(process.execPath, [
@@ -20,7 +23,7 @@ export const load = (target, asked, connections, forMillis) =>
     client.on("exit", (code) => {
       if (code !== 0) return reject(new Error(`the load on ${target.name} failed`))
       const { p50, p99, refused, requests, seconds } = JSON.parse(output)
-      const cpu = (usage(target.child.pid).cpu - before.cpu) / Math.max(1, requests) / 1000
+      const cpu = (spent(target) - before) / Math.max(1, requests) / 1000
       resolve({ perSecond: requests / seconds, cpuMillis: cpu, p50, p99, refused })
     })
   })

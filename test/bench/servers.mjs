@@ -56,13 +56,13 @@ const family = (pid) => [
     }
   })
 ]
-/** CPU microseconds and resident bytes, now and at most, as the kernel counts them. */
+/** CPU microseconds, those of ended children too, and resident bytes, now and at most, as the kernel counts them. */
 export const usage = (pid) => {
   const total = { cpu: 0, rss: 0, peak: 0 }
   for (const one of family(pid)) {
     const fields = statOf(one)
     const status = readFileSync(`/proc/${one}/status`, "utf8")
-    total.cpu += (Number(fields[11]) + Number(fields[12])) * 10_000
+    total.cpu += fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) * 10_000
     total.rss += Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) * 1024
     total.peak += Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? 0) * 1024
   }
