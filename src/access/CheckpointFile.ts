@@ -9,7 +9,6 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
-import * as Stream from "effect/Stream"
 import { dirname } from "node:path"
 import * as Chain from "#src/audit/Chain.ts"
 import * as Checkpoint from "#src/audit/Checkpoint.ts"
@@ -76,6 +75,11 @@ export const signed = (vault: Vault["Type"], text: string) =>
     SignedNote.print(text, SignedNote.noteKey(Checkpoint.keyName(rootKeyId), publicKey), signature)
   )
 
+const noteHead = ({ named }: FileState, line: string) => {
+  const [word, stream = "", seq = ""] = line.split(" ")
+  if (word === "head" && Number(seq) > (named.get(stream) ?? 0)) named.set(stream, Number(seq))
+}
+
 /** Reads what other processes added. A file that was replaced is read anew. */
 const readOn = Effect.fnUntraced(function* ({ fs, path, state }: Needs) {
   if (isStream(path)) return
@@ -85,18 +89,20 @@ const readOn = Effect.fnUntraced(function* ({ fs, path, state }: Needs) {
     state.named.clear()
   }
   if (size === state.readTo) return
-  yield* fs.stream(path, { offset: FileSystem.Size(state.readTo) }).pipe(
-    Stream.decodeText(),
-    Stream.splitLines,
-    Stream.runForEach((line) =>
-      Effect.sync(() => {
-        const [word, stream = "", seq = ""] = line.split(" ")
-        if (word === "head" && Number(seq) > (state.named.get(stream) ?? 0)) state.named.set(stream, Number(seq))
-      })
-    )
-  )
+  const file = yield* fs.open(path)
+  yield* file.seek(FileSystem.Size(state.readTo), "start")
+  const decoder = new TextDecoder()
+  let rest = ""
+  // By hand: as a `Stream` the few lines of a look hold the event loop for several milliseconds.
+  for (;;) {
+    const bytes = yield* file.readAlloc(FileSystem.KiB(64))
+    const lines = (rest + decoder.decode(Option.getOrUndefined(bytes), { stream: Option.isSome(bytes) })).split(/\r?\n/)
+    rest = Option.isSome(bytes) ? (lines.pop() ?? "") : ""
+    for (const line of lines) noteHead(state, line)
+    if (Option.isNone(bytes)) break
+  }
   state.readTo = size
-})
+}, Effect.scoped)
 
 /** On disk when it returns. */
 const append = Effect.fnUntraced(function* ({ fs, path }: Needs, note: string) {

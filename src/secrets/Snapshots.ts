@@ -120,12 +120,19 @@ const find = (needs: Needs, name: string, now: number): Snapshot | undefined => 
   return undefined
 }
 
+/** Thousands, and `flatMap` takes ten times as long. */
+const keysOf = (pieces: ValuePieces.Pieces) => {
+  const all: Array<string> = []
+  for (const { keys } of pieces) for (const key of keys) all.push(key)
+  return all
+}
+
 const snapshotOf = (
   environmentId: string,
-  revision: number,
   pieces: ValuePieces.Pieces,
   heldUntil: number,
-  read: Read = { keys: pieces.flatMap(({ keys }) => keys), revision }
+  revision: number,
+  read: Read
 ): Snapshot => ({
   environmentId,
   revision,
@@ -184,7 +191,7 @@ const get = Effect.fnUntraced(function* <A, E, R>(
   const building = Effect.map(Effect.zip(Effect.suspend(build), Clock.currentTimeMillis), ([made, now]): Answer<A> => {
     const bytes = Buffer.from(JSON.stringify(made.value))
     const piece = ValuePieces.whole(cipher, nameAt(made.revision), [], bytes)
-    const snapshot = snapshotOf(environmentId, made.revision, [piece], now + timeToLive, made.read)
+    const snapshot = snapshotOf(environmentId, [piece], now + timeToLive, made.revision, made.read)
     if (needs.epoch() === epoch) keep(needs, nameAt(made.revision), snapshot)
     return { revision: made.revision, read: made.read, bytes, value: () => made.value }
   })
@@ -193,17 +200,21 @@ const get = Effect.fnUntraced(function* <A, E, R>(
 
 const valuesName = (environmentId: string, representation: Representation) => `${environmentId}/${representation}`
 
-/** The snapshot of the revision after the changes; undefined when it cannot be opened. */
+/**
+ * The snapshot of the revision after the changes; undefined when it cannot be opened. Where the keys stay, so does their
+ * array: the trail hashes each array once (`KeyList.ts`).
+ */
 const changed = Effect.fnUntraced(function* (
   { cipher }: Needs,
   name: string,
   snapshot: Snapshot,
   { revision, values }: ChangedValues
 ) {
-  const pieces = yield* ValuePieces.change(cipher, name, snapshot.pieces, values)
-  return Option.isNone(pieces)
-    ? undefined
-    : snapshotOf(snapshot.environmentId, revision, pieces.value, snapshot.heldUntil)
+  const made = yield* ValuePieces.change(cipher, name, snapshot.pieces, values)
+  if (Option.isNone(made)) return undefined
+  const { pieces, sameKeys } = made.value
+  const keys = sameKeys ? snapshot.read.keys : keysOf(pieces)
+  return snapshotOf(snapshot.environmentId, pieces, snapshot.heldUntil, revision, { keys, revision })
 })
 
 /** What is held, brought to the revision of now; else everything is built. */
@@ -220,7 +231,8 @@ const renew = Effect.fnUntraced(function* <E, R>(
     before === undefined || changes === undefined ? undefined : yield* changed(needs, name, before, changes)
   if (followed !== undefined) return followed
   const { revision, values } = yield* source.all
-  return snapshotOf(environmentId, revision, yield* ValuePieces.seal(needs.cipher, name, values), now + timeToLive)
+  const pieces = yield* ValuePieces.seal(needs.cipher, name, values)
+  return snapshotOf(environmentId, pieces, now + timeToLive, revision, { keys: keysOf(pieces), revision })
 })
 
 type AskedValues<E, R> = [

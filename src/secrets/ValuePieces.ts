@@ -98,6 +98,12 @@ const placeOf = (pieces: Pieces, key: string) => {
   return after < 0 ? pieces.length - 1 : Math.max(0, after - 1)
 }
 
+export interface Changed {
+  readonly pieces: Pieces
+  /** No key came, and none went. */
+  readonly sameKeys: boolean
+}
+
 /** The same values with changes: a value, or null for a key that is gone. None when a piece does not open. */
 export const change = Effect.fnUntraced(function* (
   cipher: SnapshotCipher,
@@ -113,6 +119,7 @@ export const change = Effect.fnUntraced(function* (
     else known.push(key)
   }
   const result: Array<Piece> = []
+  let sameKeys = true
   for (const place of pieces.length === 0 ? [-1] : pieces.keys()) {
     const changed = byPlace.get(place)
     if (changed === undefined) {
@@ -126,11 +133,12 @@ export const change = Effect.fnUntraced(function* (
     for (const bytes of opened.value) bytes.fill(0)
     for (const key of changed) {
       const value = changes.get(key)
+      if (held.has(key) !== (typeof value === "string")) sameKeys = false
       if (typeof value === "string") held.set(key, value)
       else held.delete(key)
     }
     const sorted = [...held].sort(([a], [b]) => (a < b ? -1 : 1))
     result.push(...(yield* seal(cipher, of, sorted)))
   }
-  return Option.some<Pieces>(result)
+  return Option.some<Changed>({ pieces: result, sameKeys })
 })

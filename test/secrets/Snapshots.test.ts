@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as FastCheck from "effect/FastCheck"
 import * as Layer from "effect/Layer"
 import { DatabaseEpoch } from "#src/access/DatabaseEpoch.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -81,5 +82,48 @@ describe("what a process holds of the values", () => {
       now.epoch = 3
       assert.strictEqual(yield* ask("newer"), '"newer"')
     }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("has the same keys, as one array, for as long as none comes or goes", () => {
+    const name = FastCheck.constantFrom(...Array.from({ length: 40 }, (_, i) => `KEY_${i}`))
+    // Long enough for several pieces.
+    const value = FastCheck.string({ maxLength: 3 }).map((text) => text.repeat(2_000))
+    const steps = FastCheck.array(FastCheck.dictionary(name, FastCheck.option(value), { maxKeys: 5 }), { maxLength: 8 })
+    const beginning = FastCheck.dictionary(name, value, { minKeys: 1, maxKeys: 40 })
+    const sorted = (all: ReadonlyMap<string, string>) => [...all].toSorted(([a], [b]) => (a < b ? -1 : 1))
+    return Effect.promise(() =>
+      FastCheck.assert(
+        FastCheck.asyncProperty(beginning, steps, (first, changes) => {
+          const held = new Map(Object.entries(first))
+          const now = { revision: 1, changed: new Map<string, string | null>() }
+          const source: Source<never, never> = {
+            all: Effect.sync(() => ({ revision: now.revision, values: new Map(sorted(held)) })),
+            since: () => Effect.sync(() => ({ revision: now.revision, values: now.changed }))
+          }
+          return Effect.gen(function* () {
+            const { values } = yield* Snapshots
+            let before = yield* values(environment, 1, "materialized", source)
+            for (const change of changes) {
+              const names = [...held.keys()].toSorted().join()
+              now.revision++
+              now.changed = new Map(Object.entries(change))
+              for (const [key, value] of now.changed) {
+                if (value === null) held.delete(key)
+                else held.set(key, value)
+              }
+              const after = yield* values(environment, now.revision, "materialized", source)
+              assert.deepStrictEqual(JSON.parse(`{${after.members.join()}}`), Object.fromEntries(sorted(held)))
+              assert.deepStrictEqual(
+                after.keys,
+                sorted(held).map(([key]) => key)
+              )
+              assert.strictEqual(after.keys === before.keys, after.keys.join() === names)
+              before = after
+            }
+          }).pipe(Effect.provide(database().layer), Effect.runPromise)
+        }),
+        { numRuns: 60 }
+      )
+    )
   })
 })
