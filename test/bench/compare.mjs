@@ -3,6 +3,8 @@ import { load, median, round } from "./loads.mjs"
 import { usage } from "./servers.mjs"
 
 const warmUp = 200
+/** Requests, at one connection. */
+const warmAlone = 900
 
 const medians = (list) =>
   Object.fromEntries(
@@ -42,12 +44,16 @@ export const comparison = ({ alone = [], millis, other, rounds, rows, warmedBy =
       `${name.padEnd(24)}${String(connections).padStart(4)}${[ours.perSecond, ours.cpuMillis, ours.p50, ours.p99, theirs.perSecond, theirs.cpuMillis, ratio].map((n) => String(n).padStart(11)).join("")}  (${range.join(" to ")})`
     )
 
-  /** Code that was never hot costs several times as much, so both servers get as many requests of a row before. */
+  /**
+   * Code that was never hot costs several times as much, so both servers get as many requests of a row before. Some at one
+   * connection: requests at 16 share statements and transactions, so that they leave what one alone needs colder.
+   */
   const warm = async (ours, theirs, name) => {
     for (const [place, most] of (warmedBy[name] ?? [15_000]).entries()) {
       for (const [which, server] of [ours, theirs].entries()) {
-        const asked = { ...rows[name][which](server, `warm-${place}`), most }
-        await load(server, asked, alone.includes(name) ? 1 : 16, 20_000)
+        const asked = rows[name][which](server, `warm-${place}`)
+        if (!alone.includes(name)) await load(server, { ...asked, most }, 16, 20_000)
+        await load(server, { ...asked, most: alone.includes(name) ? most : warmAlone }, 1, 20_000)
       }
     }
   }
