@@ -20,7 +20,7 @@ const rest = (pause) => new Promise((resolve) => setTimeout(resolve, pause))
 /** The name and version that a program says of itself; undefined: there is none of this name. */
 const versionOf = (program) => {
   const { status, stdout } = spawnSync(program, ["version"])
-  return status === 0 ? stdout.toString().split("\n")[0].trim() : undefined
+  return status === 0 ? /^[^,\n]+/.exec(stdout.toString())?.[0] : undefined
 }
 const candidates = process.env.BENCH_VAULT === undefined ? ["bao", "vault"] : [process.env.BENCH_VAULT]
 const program = candidates.find((name) => versionOf(name) !== undefined)
