@@ -98,8 +98,8 @@ const stagesOf = (table) => {
   }
 }
 
-/** Lines of the README's table. */
-const readme = (table) =>
+/** Lines of the table in docs/speed.md. */
+const lines = (table) =>
   Object.entries(table).map(([name, cells]) => {
     const of = (n) => (cells[n] === undefined ? "-" : `${cells[n].ratio} (${cells[n].range.join(" to ")})`)
     const { bare, ours } = cells[16] ?? cells[1]
@@ -201,7 +201,7 @@ try {
     await onEmbedded()
     result.starts = await measureStarts(folder, url)
     console.log("\nstarts:", JSON.stringify(result.starts, undefined, 2))
-    if (result.postgres !== undefined) console.log(`\nFor the README:\n${readme(result.postgres.rows).join("\n")}`)
+    if (result.postgres !== undefined) console.log(`\nFor docs/speed.md:\n${lines(result.postgres.rows).join("\n")}`)
     // A record without Postgres would lack most of its rows.
     if (url === undefined) console.log("\nNot recorded: Postgres was skipped.")
     else writeFileSync(record, `${JSON.stringify(result, undefined, 2)}\n`)

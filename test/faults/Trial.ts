@@ -59,8 +59,14 @@ export const team = (url: string) =>
 export const setUp = (url: string) =>
   Effect.flatMap(team(url), ({ project, token }) => Effect.all({ projectId: project, token }))
 
+/** Whoever asks a worker in the moment in which it is killed hears nothing: Node's primary has given the socket away. */
+const patience = 5_000
+
 export const isReady = (url: string) =>
-  Effect.tryPromise(async () => (await fetch(`${url}/health/ready`)).ok).pipe(Effect.orElseSucceed(() => false))
+  Effect.tryPromise(async () => {
+    const { ok } = await fetch(`${url}/health/ready`, { signal: AbortSignal.timeout(patience) })
+    return ok
+  }).pipe(Effect.orElseSucceed(() => false))
 
 /** Milliseconds from `began` until it holds; fails after a minute. */
 export const until = (what: string, began: number, holds: Effect.Effect<boolean>) =>
