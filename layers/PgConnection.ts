@@ -28,7 +28,7 @@ type Callback = (error: Error | null | undefined, result?: unknown) => void
 type Query = (config: unknown, values?: unknown, callback?: Callback) => unknown
 export type Release = (error?: Error | boolean) => void
 
-/** A transaction ended with its last statement; whoever goes on with it, or wants to undo it, comes too late. */
+/** A transaction ended with its last statement (`src/TransactionEnd.ts`): it is too late to go on with it, or to undo it. */
 export class TransactionEnded extends Error {
   override readonly name = "TransactionEnded"
   constructor() {
@@ -145,14 +145,11 @@ export class Connection extends Pg.Client {
           if (this.#begins) this.#sendBegin(undefined, query)
           return query(config, values)
         }
-        const told = this.#undoing(given, answer)
+        const committed = this.#request?.committed ?? false
         const asked = this.#named(given)
         if (this.#begins) this.#sendBegin(asked, query)
-        return query(
-          asked,
-          undefined,
-          this.#watched(asked instanceof PgStatement.Statement ? this.#hearing(asked, told) : told)
-        )
+        const told = asked instanceof PgStatement.Statement ? this.#hearing(asked, committed, answer) : answer
+        return query(asked, undefined, this.#watched(told))
       }
     })
     // `connect` is overloaded; both callers (pg-pool and our own) use the callback form.
@@ -261,21 +258,15 @@ export class Connection extends Pg.Client {
       )
   }
 
-  /** What the server refuses to end has changed nothing, whatever was noted when it was sent. */
-  #undoing({ ends }: Given, answer: Callback): Callback {
+  /**
+   * Hears what became of BEGIN and COMMIT where they went with a statement. `committed`: what was known of the request before
+   * it was sent; what the server refuses to end has changed nothing.
+   */
+  #hearing(asked: PgStatement.Statement, committed: boolean, answer: Callback): Callback {
     const request = this.#request
-    const before = request?.committed
-    if (ends !== true || request === undefined || before === true) return answer
-    return (error, result) => {
-      if (error != null && isRefusal(error) && !this.#ended) request.committed = false
-      answer(error, result)
-    }
-  }
-
-  /** Hears what became of BEGIN and COMMIT where they went with a statement. */
-  #hearing(asked: PgStatement.Statement, answer: Callback): Callback {
     return (error, result) => {
       if (asked.hasEnded) this.#ended = true
+      else if (asked.ends && request !== undefined && error != null && isRefusal(error)) request.committed = committed
       if (asked.begins && !asked.hasBegun) {
         // Others were sent as statements of this transaction.
         if (this.#running > 0) this.abandon(error ?? undefined)

@@ -124,8 +124,7 @@ export interface Asked {
 }
 
 /**
- * In the same message as another statement: the server runs one after the other, and none after one that failed. It has
- * no name, and returns no rows.
+ * BEGIN or COMMIT in one message with another statement: the server runs them in order, and none after one that failed.
  */
 const control = (wire: Wire, text: "BEGIN" | "COMMIT") => {
   wire.parse({ name: "", text })
@@ -154,8 +153,9 @@ export class Statement implements Pg.Submittable {
   readonly #values: ReadonlyArray<string | Buffer | null> | Error
   readonly #descriptions: Descriptions
   readonly #inCamel: boolean
-  readonly #ends: boolean
   readonly #rows: Array<Row> = []
+  /** COMMIT goes with it. */
+  readonly ends: boolean
   /** BEGIN goes with it. */
   begins = false
   /** Commands that the server completed, BEGIN and COMMIT among them. */
@@ -174,7 +174,7 @@ export class Statement implements Pg.Submittable {
     this.#values = prepared(values)
     this.#descriptions = descriptions
     this.#inCamel = inCamel
-    this.#ends = ends
+    this.ends = ends
   }
 
   /** It can be sent, and BEGIN with it. */
@@ -189,7 +189,7 @@ export class Statement implements Pg.Submittable {
 
   /** The server has committed: also where something of its answer could not be read. */
   get hasEnded(): boolean {
-    return this.#ends && this.#completed === (this.begins ? 3 : 2)
+    return this.ends && this.#completed === (this.begins ? 3 : 2)
   }
 
   /** Answers what is wrong with a parameter, before anything is sent. */
@@ -201,15 +201,15 @@ export class Statement implements Pg.Submittable {
     const isParsed = name !== "" && wire.parsedStatements[name] !== undefined
     this.#description = isParsed ? this.#descriptions.of(name) : undefined
     wire.stream.cork()
-    // `pg` takes each word of the server that something was parsed for one of this statement: it has to be parsed by then. A
-    // statement without a name is replaced by the next one that has none.
+    // `pg` counts BEGIN's "parse complete" as this statement's own, so a statement with a name is parsed before BEGIN. One
+    // without a name is parsed after it, since BEGIN would replace it.
     if (!isParsed && name !== "") wire.parse({ name, text })
     if (this.begins) control(wire, "BEGIN")
     if (!isParsed && name === "") wire.parse({ name, text })
     wire.bind({ statement: name, values })
     if (this.#description === undefined) wire.describe({ type: "P", name: "" })
     wire.execute({ rows: 0 })
-    if (this.#ends) control(wire, "COMMIT")
+    if (this.ends) control(wire, "COMMIT")
     wire.sync()
     wire.stream.uncork()
     return undefined

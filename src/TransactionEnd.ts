@@ -1,6 +1,6 @@
 /**
- * The end of a transaction, known beforehand. A database at the other end of a connection can be told to commit along with
- * the last statement, which saves a round trip under the locks; one that fails commits nothing.
+ * The end of a transaction, where it is known beforehand: COMMIT goes with the last statement, which saves a round trip
+ * while locks are held. When that statement fails, nothing is committed.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -11,8 +11,8 @@ export class EndsTransaction extends Context.Reference<EndsTransaction>()("src/E
 }) {}
 
 /**
- * One statement, the last of its transaction: after it that transaction has nothing to say or to fail by, since it may be
- * committed already. Of a savepoint it ends nothing.
+ * One statement, the last of its transaction: nothing may follow it there, and nothing may fail after it, since it may be
+ * committed already. In a savepoint it commits nothing.
  */
 export const last = <A, E, R>(statement: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.provideService(statement, EndsTransaction, true)

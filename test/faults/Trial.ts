@@ -59,7 +59,7 @@ export const team = (url: string) =>
 export const setUp = (url: string) =>
   Effect.flatMap(team(url), ({ project, token }) => Effect.all({ projectId: project, token }))
 
-/** Whoever asks a worker in the moment in which it is killed hears nothing: Node's primary has given the socket away. */
+/** Milliseconds. A worker that is killed just as it is given a connection may leave the client without an answer. */
 const patience = 5_000
 
 export const isReady = (url: string) =>
