@@ -29,9 +29,10 @@ if (what === "failures") {
       console.log(`  ${test.fullName}\n${lines(stripVTControlCharacters(test.failureMessages.join("\n")), 20)}`)
     }
   }
-  // An error outside every test fails a run without failing a test; it stands in the log only.
+  // The report has no causes, and no error outside every test, which fails a run without failing one; the log has them.
   const log = report.replace(/\.json$/, ".log")
   const said = fs.existsSync(log) ? stripVTControlCharacters(fs.readFileSync(log, "utf8")).split("\n") : []
+  for (const line of new Set(said.filter((line) => line.startsWith("Caused by:")))) console.log(`  ${line}`)
   const unhandled = said.findIndex((line) => line.includes("Unhandled Error"))
   if (unhandled >= 0) console.log(`\n${said.slice(unhandled, unhandled + 40).join("\n")}`)
   if (!exists) console.log(`\nno report was written; the log ends with\n${said.slice(-40).join("\n")}`)
