@@ -87,7 +87,9 @@ const GONE = "ENTRY_BEFORE_IS_GONE"
 const listsAreThere = (sql: SqlClient.SqlClient, lists: ReadonlyArray<Buffer>) =>
   lists.length === 0
     ? sql``
-    : sql`AND (
+    : lists.length === 1
+      ? sql`AND EXISTS (SELECT 1 FROM audit_key_lists l WHERE l.hash = ${lists[0]}::bytea)`
+      : sql`AND (
         SELECT count(*) FROM (SELECT * FROM unnest(${lists}::bytea[]) LIMIT ${lists.length}) AS named (hash)
         JOIN audit_key_lists l ON l.hash = named.hash
       ) = ${lists.length}`
@@ -106,15 +108,13 @@ export const behind = (
 ) => {
   const before = (rows[0]?.seq ?? 1) - 1
   return Effect.filterOrFail(
-    sql<{ readonly n: number }>`
-      WITH added AS (${insert}
+    sql`${insert}
         WHERE (${before}::bigint = 0
           OR EXISTS (SELECT 1 FROM audit_entries e WHERE e.stream = ${stream}::uuid AND e.seq = ${before}::bigint)
           OR EXISTS (SELECT 1 FROM audit_cuts c WHERE c.stream = ${stream}::uuid AND c.seq = ${before}::bigint))
         ${listsAreThere(sql, lists)}
-        RETURNING 1)
-      SELECT count(*)::int AS n FROM added`,
-    ([added]) => added?.n === rows.length,
+        RETURNING 1 AS added`,
+    (added) => added.length === rows.length,
     () => new SqlError({ message: "what was committed before an entry is gone", cause: { code: GONE } })
   )
 }

@@ -7,20 +7,15 @@ import type { GrantLevel } from "#schema/Scopes.ts"
 import type { RowMac } from "#src/access/RowMac.ts"
 
 /** A grant of a line: none of these holds a space. */
-const cells = [
-  "a.id::text",
-  "a.team_id::text",
-  "a.user_id::text",
-  "a.project_id::text",
-  "coalesce(a.environment_id::text, '-')",
-  "a.level",
-  "coalesce((extract(epoch FROM a.until) * 1000)::text, '-')",
-  "coalesce(encode(a.mac, 'hex'), '-')"
-]
+const cells = `a.id, a.team_id, a.user_id, a.project_id, coalesce(a.environment_id::text, '-'), a.level,
+  coalesce((extract(epoch FROM a.until) * 1000)::text, '-'), coalesce(encode(a.mac, 'hex'), '-')`
 
-/** Ended ones too, until they are swept; null: there is none. */
+/**
+ * Ended ones too, until they are swept; empty: there is none. An aggregate would say the same, and cost whoever has no
+ * grant a tenth of the statement.
+ */
 export const column = (userId: string): string =>
-  `(SELECT string_agg(${cells.join(" || ' ' || ")}, E'\\n') FROM access_grants a WHERE a.user_id = ${userId}) AS held`
+  `array_to_string(ARRAY(SELECT concat_ws(' ', ${cells}) FROM access_grants a WHERE a.user_id = ${userId}), E'\\n') AS held`
 
 interface Held {
   readonly projectId: ProjectId
@@ -86,8 +81,8 @@ const read = (text: string, macs: RowMac): Read => {
 }
 
 /** Those in force that a server wrote. */
-export const inForce = (held: string | null, now: number, macs: RowMac): ReadonlyArray<Held> => {
-  if (held === null) return []
+export const inForce = (held: string, now: number, macs: RowMac): ReadonlyArray<Held> => {
+  if (held === "") return []
   const { grants, whole } = read(held, macs)
   return now < whole ? grants : grants.filter(({ until }) => until === null || until > now)
 }
