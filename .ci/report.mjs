@@ -29,7 +29,7 @@ if (what === "failures") {
       console.log(`  ${test.fullName}\n${lines(stripVTControlCharacters(test.failureMessages.join("\n")), 20)}`)
     }
   }
-  // The report has no causes, and no error outside every test, which fails a run without failing one; the log has them.
+  // The report lacks what an error was caused by, and errors outside of tests, which fail a run alone. The log has both.
   const log = report.replace(/\.json$/, ".log")
   const said = fs.existsSync(log) ? stripVTControlCharacters(fs.readFileSync(log, "utf8")).split("\n") : []
   for (const line of new Set(said.filter((line) => line.startsWith("Caused by:")))) console.log(`  ${line}`)

@@ -56,7 +56,6 @@ export interface NamedEnvironment {
   readonly revision: number
   /** How often what people say of its secrets was changed. */
   readonly described: number
-  readonly plan: Plan
   readonly readers: Readers
   readonly changes: Changes
   readonly visibility: Visibility

@@ -6,7 +6,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"
 import * as Effect from "effect/Effect"
 import type { AuditAction } from "#schema/Audit.ts"
-import { type Caller, type CallerTeam, CurrentCaller } from "#schema/Caller.ts"
+import { type Caller, type CallerTeam, CurrentCaller, type NamedEnvironment } from "#schema/Caller.ts"
 import {
   EnvironmentNotFound,
   Forbidden,
@@ -17,7 +17,7 @@ import {
   TeamNotFound
 } from "#schema/Errors.ts"
 import type { EnvironmentId, ProjectId, SecretId, TeamId, UserId } from "#schema/Ids.ts"
-import type { Plan, Scope, Visibility } from "#schema/Scopes.ts"
+import type { Scope, Visibility } from "#schema/Scopes.ts"
 import { methods } from "#src/Methods.ts"
 import { Audit } from "./Audit.ts"
 import * as GroupCommit from "./GroupCommit.ts"
@@ -50,12 +50,11 @@ interface ProjectSeal {
 }
 interface ProjectRow extends ProjectSeal {
   readonly teamId: TeamId
-  readonly plan: Plan
   readonly projectId: ProjectId
   readonly environmentIds: ReadonlyArray<EnvironmentId>
   readonly visibility: Visibility
 }
-type EnvironmentRow = Omit<EnvironmentTarget, "type"> &
+type EnvironmentRow = NamedEnvironment &
   ProjectSeal & { readonly approvers: string; readonly approvals: number; readonly mac: StoredMac }
 
 /** Concurrent requests share the statement that finds their environments, and it looks for each of them once. */
@@ -79,13 +78,12 @@ type Needs = Effect.Effect.Success<typeof services>
 const projectColumns = "p.team_id AS project_team_id, p.slug AS project_slug, p.mac AS project_mac"
 const environmentColumns = (sql: SqlClient.SqlClient) =>
   sql.literal(`
-    e.team_id, t.plan, e.project_id, e.id AS environment_id, e.slug, e.protected, e.revision, e.described,
+    e.team_id, e.project_id, e.id AS environment_id, e.slug, e.protected, e.revision, e.described,
     e.readers,
     e.changes, p.visibility,
     array_to_string(e.approvers, ',') AS approvers, e.approvals, e.mac, ${projectColumns}
     FROM environments e
-    JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
-    JOIN teams t ON t.id = e.team_id`)
+    JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL`)
 
 /** The row, when a server wrote it as it is. */
 const first = <Row, E>(
@@ -123,9 +121,9 @@ const projectById = (needs: Needs, projectId: ProjectId) =>
   first(
     needs,
     needs.sql<ProjectRow>`
-    SELECT p.team_id, t.plan, p.id AS project_id, p.visibility, ${needs.sql.literal(projectColumns)},
+    SELECT p.team_id, p.id AS project_id, p.visibility, ${needs.sql.literal(projectColumns)},
       array(SELECT e.id FROM environments e WHERE e.project_id = p.id AND e.deleted_at IS NULL) AS environment_ids
-    FROM projects p JOIN teams t ON t.id = p.team_id
+    FROM projects p
     WHERE p.id = ${projectId} AND p.deleted_at IS NULL`,
     projectHolds
   )
@@ -158,20 +156,25 @@ const environmentBySlug = (needs: Needs, at: Location) =>
 const environmentBySecret = (needs: Needs, secretId: SecretId) =>
   oneEnvironment(needs, needs.sql`JOIN secrets s ON s.environment_id = e.id WHERE s.id = ${secretId}`)
 
-const environmentTarget = (row: Omit<EnvironmentTarget, "type">): EnvironmentTarget => ({
-  type: "environment",
-  teamId: row.teamId,
-  plan: row.plan,
-  projectId: row.projectId,
-  environmentId: row.environmentId,
-  slug: row.slug,
-  protected: row.protected,
-  revision: row.revision,
-  described: row.described,
-  readers: row.readers,
-  changes: row.changes,
-  visibility: row.visibility
-})
+/** What is decided about, when the caller sees it. The plan is that of their team, whose row was verified with them. */
+const environmentTarget = (caller: Caller, row: NamedEnvironment | undefined): EnvironmentTarget | undefined => {
+  const team = row === undefined ? undefined : Policy.teamOf(caller, row.teamId)
+  if (row === undefined || team === undefined || !Policy.environmentVisible(caller, row)) return undefined
+  return {
+    type: "environment",
+    teamId: row.teamId,
+    plan: team.plan,
+    projectId: row.projectId,
+    environmentId: row.environmentId,
+    slug: row.slug,
+    protected: row.protected,
+    revision: row.revision,
+    described: row.described,
+    readers: row.readers,
+    changes: row.changes,
+    visibility: row.visibility
+  }
+}
 
 /** PROJECT_NOT_FOUND when the project is not visible, else ENVIRONMENT_NOT_FOUND. */
 const visible = Effect.fnUntraced(function* (needs: Needs, caller: Caller, at: Location) {
@@ -180,7 +183,8 @@ const visible = Effect.fnUntraced(function* (needs: Needs, caller: Caller, at: L
     named !== null && named.projectId === at.projectId && named.slug === at.environment
       ? named
       : yield* environmentBySlug(needs, at)
-  if (row !== undefined && Policy.environmentVisible(caller, row)) return environmentTarget(row)
+  const target = environmentTarget(caller, row)
+  if (target !== undefined) return target
   const project = yield* projectById(needs, at.projectId)
   if (project === undefined || !Policy.projectVisible(caller, project)) return yield* new ProjectNotFound()
   return yield* new EnvironmentNotFound()
@@ -253,10 +257,10 @@ const approvalOf = Effect.fnUntraced(function* (
   intent: Intent
 ) {
   const caller = yield* CurrentCaller
-  const row = yield* environmentById(needs, environmentId)
-  if (row === undefined || !Policy.environmentVisible(caller, row)) return yield* new EnvironmentNotFound()
-  const team = Policy.teamOf(caller, row.teamId)
-  const target = { ...environmentTarget(row), changes: "direct" } as const
+  const found = environmentTarget(caller, yield* environmentById(needs, environmentId))
+  if (found === undefined) return yield* new EnvironmentNotFound()
+  const team = Policy.teamOf(caller, found.teamId)
+  const target = { ...found, changes: "direct" } as const
   const denial =
     team === undefined ? new Forbidden() : Policy.decideApproval({ caller, team }, target, by.approvers, by.author)
   return yield* issue(needs, "secrets:write", caller, target, intent, denial)
@@ -269,9 +273,9 @@ const environmentWithId = Effect.fnUntraced(function* <A extends Policy.Action>(
   intent: Intent
 ) {
   const caller = yield* CurrentCaller
-  const row = yield* environmentById(needs, environmentId)
-  if (row === undefined || !Policy.environmentVisible(caller, row)) return yield* new EnvironmentNotFound()
-  return yield* decide(needs, action, caller, environmentTarget(row), intent)
+  const target = environmentTarget(caller, yield* environmentById(needs, environmentId))
+  if (target === undefined) return yield* new EnvironmentNotFound()
+  return yield* decide(needs, action, caller, target, intent)
 })
 
 /** The environment that owns a secret, live or deleted. */
@@ -282,9 +286,9 @@ const environmentOfSecret = Effect.fnUntraced(function* <A extends Scope>(
   intent: Intent
 ) {
   const caller = yield* CurrentCaller
-  const row = yield* environmentBySecret(needs, secretId)
-  if (row === undefined || !Policy.environmentVisible(caller, row)) return yield* new SecretNotFound()
-  return yield* decide(needs, action, caller, environmentTarget(row), intent)
+  const target = environmentTarget(caller, yield* environmentBySecret(needs, secretId))
+  if (target === undefined) return yield* new SecretNotFound()
+  return yield* decide(needs, action, caller, target, intent)
 })
 
 const project = Effect.fnUntraced(function* <A extends Policy.Action>(
@@ -295,11 +299,13 @@ const project = Effect.fnUntraced(function* <A extends Policy.Action>(
 ) {
   const caller = yield* CurrentCaller
   const row = yield* projectById(needs, projectId)
-  if (row === undefined || !Policy.projectVisible(caller, row)) return yield* new ProjectNotFound()
+  const team = row === undefined ? undefined : Policy.teamOf(caller, row.teamId)
+  if (row === undefined || team === undefined || !Policy.projectVisible(caller, row))
+    return yield* new ProjectNotFound()
   const target: ProjectTarget = {
     type: "project",
     teamId: row.teamId,
-    plan: row.plan,
+    plan: team.plan,
     projectId: row.projectId,
     visibility: row.visibility
   }
@@ -381,8 +387,8 @@ const eachEnvironment = Effect.fnUntraced(function* <A extends Scope>(
     ORDER BY p.team_id, p.slug COLLATE "C", e.position, e.id LIMIT ${maxSearched}`)
   return rows.flatMap((row) => {
     const team = Policy.teamOf(caller, row.teamId)
-    if (team === undefined || !environmentHolds(macs, row) || !Policy.environmentVisible(caller, row)) return []
-    const target = environmentTarget(row)
+    const target = environmentHolds(macs, row) ? environmentTarget(caller, row) : undefined
+    if (team === undefined || target === undefined) return []
     const request = { caller, team, target, action }
     const isDenied = Policy.decide(request) ?? Policy.asksAgain(request, intent.audit)
     return isDenied === undefined ? [Permit.issue(action, caller, target, intent.audit)] : []

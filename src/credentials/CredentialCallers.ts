@@ -23,7 +23,7 @@ export interface Verified {
 }
 
 /** An environment that no server wrote as it is, or whose project is not, is not there. */
-const namedOf = (row: CredentialRow, teams: ReadonlyArray<CallerTeam>, macs: RowMac): NamedEnvironment | null => {
+const namedOf = (row: CredentialRow, macs: RowMac): NamedEnvironment | null => {
   if (row.eTeamId === null || row.eTeamId === undefined) return null
   const environment = {
     id: row.eId,
@@ -54,8 +54,6 @@ const namedOf = (row: CredentialRow, teams: ReadonlyArray<CallerTeam>, macs: Row
     protected: row.eProtected,
     revision: row.eRevision,
     described: row.eDescribed,
-    // Of a team that the caller has nothing of, nobody asks for it.
-    plan: teams.find(({ id }) => id === row.eTeamId)?.plan ?? "developer",
     readers: row.eReaders,
     changes: row.eChanges,
     visibility: row.eVisibility
@@ -117,7 +115,7 @@ const callerOf = (
   createdAt: row.createdAt,
   expiresAt: row.expiresAt,
   lastUsedAt: row.lastUsedAt,
-  named: namedOf(row, own.teams, macs)
+  named: namedOf(row, macs)
 })
 /** What says how long the credential of a person with these teams lives. */
 const lived = (row: PersonRow, teams: ReadonlyArray<TeamRow>) => ({

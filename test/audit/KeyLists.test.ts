@@ -37,6 +37,22 @@ const read = Effect.gen(function* () {
   return { list, teamId: world.teamId }
 })
 
+/** Injections of several at one moment, in one statement. */
+const together = (...lists: ReadonlyArray<ReadonlyArray<string>>) =>
+  Effect.gen(function* () {
+    const audit = yield* Audit
+    const { owner, teamId } = yield* Fixtures.world()
+    yield* audit.record(
+      ...lists.map((keys) => ({
+        actor: owner,
+        action: "secret.inject" as const,
+        outcome: "allowed" as const,
+        teamId,
+        keys
+      }))
+    )
+  })
+
 const exported = (format: "csv" | "jsonl") =>
   Effect.gen(function* () {
     const lines: Array<string> = []
@@ -95,6 +111,11 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a list of keys
       yield* sql`DELETE FROM audit_key_lists`
       const { list } = yield* read
       assert.deepStrictEqual(yield* list({}), [["FEW"], [...keys, "ONE_MORE"], keys, keys])
+      // Several at one moment: one of the lists is new, the other one the process takes for stored.
+      yield* sql`DELETE FROM audit_key_lists`
+      yield* together([...keys, "TOGETHER"], keys)
+      const stored = yield* sql<{ readonly n: number }>`SELECT count(*)::int AS n FROM audit_key_lists`
+      assert.deepStrictEqual(stored, [{ n: 2 }])
       yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
       assert.deepStrictEqual((yield* verify()).problems, [])
     })

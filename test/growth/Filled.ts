@@ -19,8 +19,9 @@ export interface Size {
 /** Environments of a project. */
 const ofProject = 20
 const otherTeams = 60
-/** Rows of one statement. */
+/** Rows of one statement, at most. */
 const batch = 25_000
+/** Of secrets, where there are fewer. */
 const firstBatch = 1_000
 
 /** Every second one is the team's own. */
@@ -106,9 +107,10 @@ export const grow = (project: World.Project) => {
     yield* projects(sql, project, Math.ceil(held.environments / ofProject), Math.ceil(size.environments / ofProject))
     yield* environments(sql, held.environments, size.environments)
     yield* Seals.give("projects", "environments")
-    // Not more than there are, told after each: foreign keys are checked by the plan for what statistics knew, which for
-    // a table that was small reads all of it for each row.
-    for (let from = held.secrets; from < size.secrets;) {
+    // No batch is larger than what is there, and statistics follow each: Postgres checks foreign keys by the plan for the
+    // size that it knows, and the plan for a small table reads all of it for each row.
+    let from = held.secrets
+    while (from < size.secrets) {
       const to = Math.min(from + Math.min(Math.max(from, firstBatch), batch), size.secrets)
       yield* secrets(sql, from, to, size.environments)
       yield* sql`ANALYZE secrets, data_keys, environments`
