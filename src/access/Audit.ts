@@ -88,19 +88,13 @@ const grew = ({ due, unsealed }: Needs, entries: number) => {
   if (unsealed.count >= Chain.anchorEntries) due.unsafeOpen()
 }
 
-const keyListOf = ({ keyList }: AuditEntry.Entry) => (keyList === undefined ? null : Buffer.from(keyList, "hex"))
-
-/** The rows of `insert`. One alone, as a quiet server writes it, is no list: twelve arrays of one element cost more. */
-const linkedRows = (sql: SqlClient.SqlClient, rows: ReturnType<typeof AuditEntry.link>["rows"]) => {
-  const [{ body, entry, hash, seq }] = rows
-  const { event } = entry
-  if (rows.length === 1) {
-    return sql`(SELECT ${seq}::bigint, ${entry.id}::uuid, ${new Date(entry.at).toISOString()}::timestamptz,
-      ${event.teamId}::uuid, ${event.projectId ?? null}::uuid, ${event.environmentId ?? null}::uuid,
-      ${event.environment ?? null}::text, ${actorOf(event.actor).id}::text, ${event.action}::text, ${body}::text,
-      ${hash}::bytea, ${keyListOf(entry)}::bytea)`
-  }
-  return sql`unnest(
+/** The hot statement of every read: typed here, since it returns no rows to decode. */
+const insert = ({ sql }: Needs, stream: string, { head, rows }: ReturnType<typeof AuditEntry.link>) => sql`
+  INSERT INTO audit_entries
+    (stream, seq, id, at, team_id, project_id, environment_id, environment, actor_id, action, body, hash,
+     key_list, mac)
+  SELECT ${stream}::uuid, r.*, CASE WHEN r.seq = ${head.seq} THEN ${Chain.entryMac(rows[0].entry.key, head.hash)}::bytea END
+  FROM unnest(
     ${rows.map((r) => r.seq)}::bigint[],
     ${rows.map((r) => r.entry.id)}::uuid[],
     ${rows.map((r) => new Date(r.entry.at).toISOString())}::timestamptz[],
@@ -112,17 +106,8 @@ const linkedRows = (sql: SqlClient.SqlClient, rows: ReturnType<typeof AuditEntry
     ${rows.map((r) => r.entry.event.action)}::text[],
     ${rows.map((r) => r.body)}::text[],
     ${rows.map((r) => r.hash)}::bytea[],
-    ${rows.map((r) => keyListOf(r.entry))}::bytea[]
-  )`
-}
-
-/** The hot statement of every read: typed here, since it returns no rows to decode. */
-const insert = ({ sql }: Needs, stream: string, { head, rows }: ReturnType<typeof AuditEntry.link>) => sql`
-  INSERT INTO audit_entries
-    (stream, seq, id, at, team_id, project_id, environment_id, environment, actor_id, action, body, hash,
-     key_list, mac)
-  SELECT ${stream}::uuid, r.*, CASE WHEN r.seq = ${head.seq} THEN ${Chain.entryMac(rows[0].entry.key, head.hash)}::bytea END
-  FROM ${linkedRows(sql, rows)} AS r (seq)`
+    ${rows.map(({ entry: { keyList } }) => (keyList === undefined ? null : Buffer.from(keyList, "hex")))}::bytea[]
+  ) AS r (seq)`
 
 /** `closeAt`: when the stream that is left may be closed; undefined: it was closed by another process. */
 const leave = Effect.fnUntraced(function* (

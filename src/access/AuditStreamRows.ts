@@ -84,14 +84,13 @@ export const lastWritten = (sql: SqlClient.SqlClient, { id, written }: WriteStre
 const GONE = "ENTRY_BEFORE_IS_GONE"
 
 /** What else has to be there: lists of keys that the entries name. The LIMIT: see `CredentialRows.ts`. */
-const listsAreThere = (sql: SqlClient.SqlClient, lists: ReadonlyArray<Buffer>) => {
-  if (lists.length === 0) return sql``
-  if (lists.length === 1) return sql`AND EXISTS (SELECT 1 FROM audit_key_lists l WHERE l.hash = ${lists[0]})`
-  return sql`AND (
+const listsAreThere = (sql: SqlClient.SqlClient, lists: ReadonlyArray<Buffer>) =>
+  lists.length === 0
+    ? sql``
+    : sql`AND (
         SELECT count(*) FROM (SELECT * FROM unnest(${lists}::bytea[]) LIMIT ${lists.length}) AS named (hash)
         JOIN audit_key_lists l ON l.hash = named.hash
       ) = ${lists.length}`
-}
 
 /**
  * Inserts entries where the one before them is there, and so is each list of keys (by hash, each once) that they name: the

@@ -47,7 +47,7 @@ export interface CredentialRow {
   readonly pSlug: string
   readonly pMac: StoredMac
   /** Grants of the person, or of the creator of an API token (`HeldGrants.ts`). */
-  readonly held: string
+  readonly held: string | null
 }
 /** A team with the person's membership, times in milliseconds since 1970. */
 export interface TeamRow {
@@ -164,8 +164,8 @@ const fewest = [2, 4, 8]
 const lookups = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => {
   const [{ id, named }] = batch
   if (batch.length === 1) {
-    return sql`(SELECT ${id}::text, ${named?.projectId ?? null}::uuid, ${named?.environment ?? null}::text)
-      AS q (lookup_id, project_id, slug)`
+    return sql`(SELECT ${id}::text, ${named?.projectId ?? null}::uuid, ${named?.environment ?? null}::text, 1)
+      AS q (lookup_id, project_id, slug, n)`
   }
   const few = fewest.find((size) => batch.length <= size)
   const padding = Array.from({ length: (few ?? 0) - batch.length }, () => null)
@@ -196,10 +196,6 @@ const namedJoins = `
   LEFT JOIN projects ep ON ep.id = q.project_id AND ep.deleted_at IS NULL
   LEFT JOIN environments e ON e.project_id = ep.id AND e.slug = q.slug AND e.deleted_at IS NULL`
 
-/** In the order of a batch. One row needs no order, and sorting it has its price. */
-const inOrder = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) =>
-  sql.literal(batch.length === 1 ? "" : "ORDER BY q.n")
-
 /** What a batch reads of the environments that its requests name: nothing, when none names one. */
 const environmentsOf = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => {
   const isNamed = batch.some(({ named }) => named !== undefined)
@@ -225,7 +221,7 @@ export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
   LEFT JOIN teams t ON t.id = c.team_id
   LEFT JOIN memberships m ON m.team_id = c.team_id AND m.user_id = c.created_by
   ${environments.joins}
-  ${inOrder(sql, batch)}`
+  ORDER BY q.n`
 }
 
 export const sessionRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) => {
@@ -244,7 +240,7 @@ export const sessionRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<L
     AND EXISTS (SELECT 1 FROM cli_grant_teams lt WHERE lt.grant_id = l.id AND lt.team_id = c.manages)
   LEFT JOIN users u ON u.id = c.user_id
   ${environments.joins}
-  ${inOrder(sql, batch)}`
+  ORDER BY q.n`
 }
 
 export const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) => {
@@ -263,7 +259,7 @@ export const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
   LEFT JOIN cli_grants c ON c.lookup_id = q.lookup_id
   LEFT JOIN users u ON u.id = c.user_id
   ${environments.joins}
-  ${inOrder(sql, batch)}`
+  ORDER BY q.n`
 }
 
 // A person's standing in a team carries a grant only as it was when they gave it: a change of role, leaving, being
@@ -287,5 +283,5 @@ export const accessTokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArr
   LEFT JOIN oauth_grants g ON g.id = c.grant_id
   LEFT JOIN users u ON u.id = g.user_id
   ${environments.joins}
-  ${inOrder(sql, batch)}`
+  ORDER BY q.n`
 }

@@ -7,15 +7,20 @@ import type { GrantLevel } from "#schema/Scopes.ts"
 import type { RowMac } from "#src/access/RowMac.ts"
 
 /** A grant of a line: none of these holds a space. */
-const cells = `a.id, a.team_id, a.user_id, a.project_id, coalesce(a.environment_id::text, '-'), a.level,
-  coalesce((extract(epoch FROM a.until) * 1000)::text, '-'), coalesce(encode(a.mac, 'hex'), '-')`
+const cells = [
+  "a.id::text",
+  "a.team_id::text",
+  "a.user_id::text",
+  "a.project_id::text",
+  "coalesce(a.environment_id::text, '-')",
+  "a.level",
+  "coalesce((extract(epoch FROM a.until) * 1000)::text, '-')",
+  "coalesce(encode(a.mac, 'hex'), '-')"
+]
 
-/**
- * Ended ones too, until they are swept; empty: there is none. `string_agg` says the same, and costs more where there is
- * none, as for most.
- */
+/** Ended ones too, until they are swept; null: there is none. */
 export const column = (userId: string): string =>
-  `array_to_string(ARRAY(SELECT concat_ws(' ', ${cells}) FROM access_grants a WHERE a.user_id = ${userId}), E'\\n') AS held`
+  `(SELECT string_agg(${cells.join(" || ' ' || ")}, E'\\n') FROM access_grants a WHERE a.user_id = ${userId}) AS held`
 
 interface Held {
   readonly projectId: ProjectId
@@ -81,8 +86,8 @@ const read = (text: string, macs: RowMac): Read => {
 }
 
 /** Those in force that a server wrote. */
-export const inForce = (held: string, now: number, macs: RowMac): ReadonlyArray<Held> => {
-  if (held === "") return []
+export const inForce = (held: string | null, now: number, macs: RowMac): ReadonlyArray<Held> => {
+  if (held === null) return []
   const { grants, whole } = read(held, macs)
   return now < whole ? grants : grants.filter(({ until }) => until === null || until > now)
 }

@@ -116,6 +116,8 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a list of keys
       yield* together([...keys, "TOGETHER"], keys)
       const stored = yield* sql<{ readonly n: number }>`SELECT count(*)::int AS n FROM audit_key_lists`
       assert.deepStrictEqual(stored, [{ n: 2 }])
+      // Entries before name a third one.
+      yield* read
       yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
       assert.deepStrictEqual((yield* verify()).problems, [])
     })
