@@ -1,6 +1,7 @@
 import { defineConfig } from "vitest/config"
 import { databaseTests } from "./test/databaseTests.ts"
 import { longTests } from "./test/longTests.ts"
+import { safeWebAssembly } from "./test/safeWebAssembly.ts"
 import { seeded } from "./test/seed.ts"
 
 /**
@@ -22,6 +23,8 @@ export default defineConfig({
     // On two cores: a test waits for its database and its programs for half of its time. As many at least as at most:
     // otherwise vitest 3.2 gives up when there are more shares of files than processes that wait.
     // What collects garbage beside a process would take turns from the two others.
-    poolOptions: { forks: { minForks: 3, maxForks: 3, isolate: false, execArgv: ["--single-threaded-gc"] } }
+    poolOptions: {
+      forks: { minForks: 3, maxForks: 3, isolate: false, execArgv: ["--single-threaded-gc", ...safeWebAssembly] }
+    }
   }
 })

@@ -1,5 +1,6 @@
-// Reads a vitest JSON report: `counts` prints "passed failed", `files` the files with a failed test, `failures` each
-// failed test with the beginning of its error, and what the run said outside any test.
+// Reads a vitest JSON report: `counts` prints "passed failed", `files` the files to run once more, `failures` each failed
+// test with the beginning of its error, and what the run said outside any test. A run whose process died wrote no report:
+// then `counts` and `files` read what `ended.mjs` kept, and files that had not ended are to be run once more too.
 import * as fs from "node:fs"
 import { stripVTControlCharacters } from "node:util"
 
@@ -19,8 +20,24 @@ const lines = (text, count) =>
     .map((line) => `    ${line}`)
     .join("\n")
 
-if (what === "counts") console.log(`${numPassedTests} ${numFailedTests}`)
-if (what === "files") console.log(failed.map(({ name }) => path(name)).join(" "))
+const kept = report.replace(/\.json$/, ".ended")
+const files =
+  !exists && fs.existsSync(kept)
+    ? fs
+        .readFileSync(kept, "utf8")
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line))
+    : []
+const ended = files.filter((file) => file.ended !== undefined)
+const good = ended.filter((file) => file.failed === 0)
+const sum = (of, which) => of.reduce((total, file) => total + file[which], 0)
+const again = exists
+  ? failed.map(({ name }) => path(name))
+  : files.flatMap(({ has = [] }) => has).filter((file) => !good.some((one) => one.ended === file))
+
+if (what === "counts") console.log(`${numPassedTests + sum(good, "passed")} ${numFailedTests + sum(ended, "failed")}`)
+if (what === "files") console.log(again.join(" "))
 if (what === "failures") {
   for (const file of failed) {
     console.log(`\nfailed: ${path(file.name)}`)

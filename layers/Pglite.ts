@@ -57,6 +57,9 @@ class EmbeddedDatabase {
   /** Resolves when the database answers, rejects with a sentence for the operator. */
   start(): Promise<void> {
     v8.setFlagsFromString(`--wasm-tiering-budget=${tieringBudget}`)
+    // V8 11.3 (Node 20) can end the process when it gives up optimised JavaScript that has a call of WebAssembly inlined:
+    // "unreachable code", in Deoptimizer::TranslatedValueForWasmReturnKind. Seen once, in a process of tests.
+    v8.setFlagsFromString("--no-turbo-inline-js-wasm-calls")
     return new Promise((resolve, reject) => {
       const worker = new Worker(new URL("./pglite-worker.mjs", import.meta.url), {
         workerData: this.#input,

@@ -11,6 +11,7 @@ import { afterAll, beforeAll, inject } from "vitest"
 import * as DataFolder from "#layers/DataFolder.ts"
 import * as Pglite from "#layers/Pglite.ts"
 import { isDatabaseUnavailable } from "#src/access/Dependency.ts"
+import { safeWebAssembly } from "#test/safeWebAssembly.ts"
 import { bundle, run } from "#test/support/Program.ts"
 import { onPostgres } from "#test/support/TestDatabase.ts"
 import * as Untraced from "#test/support/Untraced.ts"
@@ -52,6 +53,25 @@ afterAll(() => fs.rmSync(root, { recursive: true, force: true }))
 const describeEmbedded = describe.skipIf(onPostgres)
 
 describeEmbedded("the embedded database", { timeout: 240_000 }, () => {
+  Untraced.scopedLive("has V8 inline no call of WebAssembly, which can end the process when it is given up", () =>
+    Effect.gen(function* () {
+      const program = yield* bundle("test/support/wasmCall.ts")
+      const said = (args: ReadonlyArray<string>, flags: ReadonlyArray<string> = []) =>
+        Effect.gen(function* () {
+          const child = yield* run(program, args, flags)
+          assert.strictEqual(yield* child.exit, 0, child.output.stderr)
+          assert.include(child.output.stdout, "answered 7")
+          return child.output.stdout
+        })
+      const inlined = "JS to Wasm builtin continuation"
+      assert.include(yield* said([]), inlined)
+      assert.notInclude(yield* said([dataFolder()]), inlined)
+      // Nor in the processes that run the tests.
+      assert.notInclude(yield* said([], safeWebAssembly), inlined)
+      for (const flag of safeWebAssembly) assert.include(process.execArgv, flag)
+    })
+  )
+
   Untraced.scopedLive("is private to its user, and keeps what was written for the next start", () =>
     Effect.gen(function* () {
       const folder = dataFolder()

@@ -35,11 +35,14 @@ export const bundle = (entry: string) =>
     ({ folder }) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
   ).pipe(Effect.map(({ outfile }) => outfile))
 
-/** Runs such a program; it is killed with the scope. */
-export const run = (program: string, args: ReadonlyArray<string>) =>
+/** Runs such a program, with flags of Node; it is killed with the scope. */
+export const run = (program: string, args: ReadonlyArray<string>, flags: ReadonlyArray<string> = []) =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const child = spawn(process.execPath, [program, ...args], { stdio: ["ignore", "pipe", "pipe"], env: {} })
+      const child = spawn(process.execPath, [...flags, program, ...args], {
+        stdio: ["ignore", "pipe", "pipe"],
+        env: {}
+      })
       const output = { stdout: "", stderr: "" }
       child.stdout.on("data", (chunk) => (output.stdout += String(chunk)))
       child.stderr.on("data", (chunk) => (output.stderr += String(chunk)))
