@@ -8,6 +8,9 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Runtime from "effect/Runtime"
 
+/** At the sockets, while they bring more. */
+const mostLooks = 7
+
 /** Milliseconds. */
 const hanging = 1_500
 
@@ -60,8 +63,17 @@ export const on = <A, B, E>(
   const schedule = () => {
     if (scheduled || inFlight >= options.maxInFlight) return
     scheduled = true
+    let seen = queue.length
+    let looks = 1
+    const look = () => {
+      if (queue.length === seen || queue.length >= options.maxBatch || looks === mostLooks) return flush()
+      seen = queue.length
+      looks++
+      setImmediate(look)
+    }
     // After the next look at the sockets: with whatever else came in this turn of the event loop, or waited behind it.
-    setImmediate(() => setImmediate(flush))
+    // While each further look brings more, that goes along: callers who were answered together ask together.
+    setImmediate(() => setImmediate(look))
   }
   const settle = (batch: ReadonlyArray<Waiting<A, B, E>>, exit: Exit.Exit<ReadonlyArray<B>, E>) => {
     if (Exit.isSuccess(exit)) {

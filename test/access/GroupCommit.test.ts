@@ -33,6 +33,31 @@ describe("GroupCommit", () => {
     })
   )
 
+  it.effect(
+    "while each turn of the event loop brings more, that goes along, and a caller is not kept waiting by others",
+    () =>
+      Effect.gen(function* () {
+        const batches: Array<ReadonlyArray<number>> = []
+        const submit = yield* GroupCommit.make({
+          maxBatch: 100,
+          maxInFlight: 1,
+          run: (batch: ReadonlyArray<number>) => {
+            batches.push(batch)
+            return Effect.succeed(batch)
+          }
+        })
+        const items = Array.from({ length: 40 }, (_, i) => i)
+        const callers = yield* Effect.forEach(items, (n) => Effect.zipLeft(Effect.fork(submit(n)), turn))
+        yield* Fiber.joinAll(callers)
+        assert.deepStrictEqual(batches.flat(), items)
+        // The first comes in one turn, and the last in the seventh after it; later ones also while the run ends.
+        for (const batch of batches.slice(0, -1)) {
+          assert.isAtLeast(batch.length, 6)
+          assert.isAtMost(batch.length, 12)
+        }
+      })
+  )
+
   it.effect("what arrives while a run is in flight goes with the next, in order, each with its own result", () =>
     Effect.gen(function* () {
       const batches: Array<ReadonlyArray<number>> = []
