@@ -47,6 +47,7 @@ import _0041_tags_and_views from "#migrations/0041_tags_and_views.ts"
 import _0042_environment_order from "#migrations/0042_environment_order.ts"
 import _0043_access_request_seals from "#migrations/0043_access_request_seals.ts"
 import _0044_growing_teams from "#migrations/0044_growing_teams.ts"
+import _0045_approvers from "#migrations/0045_approvers.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -94,7 +95,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0041_tags_and_views": _0041_tags_and_views,
   "0042_environment_order": _0042_environment_order,
   "0043_access_request_seals": _0043_access_request_seals,
-  "0044_growing_teams": _0044_growing_teams
+  "0044_growing_teams": _0044_growing_teams,
+  "0045_approvers": _0045_approvers
 }
 
 type Registry = typeof registry

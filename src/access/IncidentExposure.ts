@@ -74,7 +74,7 @@ export const currentOf = (
         FROM exposure_writes w
         LEFT JOIN (SELECT DISTINCT environment_id, revision FROM exposure_writes
           WHERE version = 0 AND carried_from IS NOT NULL) AS r USING (environment_id, revision)
-        WHERE w.environment_id IN (SELECT id FROM environments WHERE team_id = ${at.teamId})
+        WHERE w.environment_id IN (SELECT id FROM environments WHERE team_id = ${at.teamId} AND deleted_at IS NULL)
           AND (w.carried_from IS NOT NULL OR r.revision IS NOT NULL)
       ),
       current AS MATERIALIZED (
@@ -86,7 +86,7 @@ export const currentOf = (
           FROM exposure_writes w LEFT JOIN carried c USING (environment_id, key, revision)
           WHERE w.environment_id = s.environment_id AND w.key = s.key AND w.version = s.version
         ) AS w
-        WHERE e.team_id = ${at.teamId} AND s.deleted_at IS NULL
+        WHERE e.team_id = ${at.teamId} AND e.deleted_at IS NULL AND s.deleted_at IS NULL
       ),
       earlier AS (
         SELECT c.id, c.environment_id, c.carried_from AS key, c.version FROM current c WHERE c.carried_from IS NOT NULL

@@ -1,6 +1,5 @@
 /** New teams and memberships, and what a person who leaves decided. */
 import type * as SqlClient from "@effect/sql/SqlClient"
-import type * as Statement from "@effect/sql/Statement"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { TeamId, UserId } from "#schema/Ids.ts"
@@ -143,8 +142,11 @@ export const insertTeam = Effect.fnUntraced(function* (
   yield* join(needs, { teamId: id, userId: owner, role: "owner", now })
 })
 
-/** The person decides no request for access any more, in the environments that `where` names. */
-export const removeApprover = ({ rowSeal }: Pick<Needs, "rowSeal">, where: Statement.Fragment, userId: UserId) =>
-  rowSeal.update("environments", where, ({ approvers }) => ({
-    approvers: Array.isArray(approvers) ? approvers.filter((id) => id !== userId) : []
-  }))
+/** The person decides no request for access any more, in the team or, without one, anywhere. */
+export const removeApprover = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, userId: UserId, teamId?: TeamId) =>
+  rowSeal.update(
+    "environments",
+    // By the index of approvers.
+    sql`approvers @> ARRAY[${userId}]::uuid[] AND ${teamId === undefined ? sql`true` : sql`team_id = ${teamId}`}`,
+    ({ approvers }) => ({ approvers: Array.isArray(approvers) ? approvers.filter((id) => id !== userId) : [] })
+  )

@@ -119,7 +119,7 @@ const takeOut = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: TeamI
   const { email, id } = at.person
   yield* RowJournal.remove(sql, "memberships", sql`team_id = ${teamId} AND user_id = ${id}`)
   yield* RowJournal.remove(sql, "access_grants", sql`team_id = ${teamId} AND user_id = ${id}`)
-  yield* TeamRows.removeApprover({ rowSeal }, sql`team_id = ${teamId} AND ${id}::uuid = any(approvers)`, id)
+  yield* TeamRows.removeApprover({ rowSeal, sql }, id, teamId)
   yield* RowJournal.end(
     sql,
     "invitations",

@@ -171,11 +171,7 @@ const takeOut = Effect.fnUntraced(function* (
   const now = yield* DateTime.nowAsDate
   yield* RowJournal.remove(sql, "memberships", sql`team_id = ${teamId} AND user_id = ${member.userId}`)
   yield* RowJournal.remove(sql, "access_grants", sql`team_id = ${teamId} AND user_id = ${member.userId}`)
-  yield* removeApprover(
-    { rowSeal },
-    sql`team_id = ${teamId} AND ${member.userId}::uuid = any(approvers)`,
-    member.userId
-  )
+  yield* removeApprover({ rowSeal, sql }, member.userId, teamId)
   // An open invitation of the person would let them in again.
   yield* RowJournal.end(
     sql,

@@ -82,16 +82,20 @@ const entries = Effect.fnUntraced(function* (
   for (let first = from; first < to; first += batch) {
     yield* sql`
       INSERT INTO audit_entries (stream, seq, id, at, team_id, project_id, environment_id, environment, actor_id, action, body, hash, mac)
-      SELECT ${stream}::uuid, n + 1,
-        (lpad(to_hex(((extract(epoch FROM t.at) * 1000)::bigint)), 12, '0') || '7' || substr(md5(n::text), 1, 3) || '8'
-          || substr(md5(n::text), 4, 15))::uuid,
-        t.at, ${team.id}::uuid, ${id}::uuid, ${development.id}::uuid, ${development.slug}::text, 'actor ' || n % 40,
-        CASE WHEN n % 10 < 8 THEN 'secret.inject' ELSE 'secret.read' END,
-        '{"action":"secret.inject","actor":{"id":"x","name":"ci","type":"api_token"},"keys":["A","B","C"],"outcome":"allowed"'
-          || ',"userAgent":"' || repeat('x', 250) || '"}',
+      SELECT ${stream}::uuid, n + 1, e.id, t.at, ${team.id}::uuid, ${id}::uuid, ${development.id}::uuid, ${development.slug}::text, e.actor, e.action,
+        json_build_object('action', e.action, 'actor', json_build_object('id', e.actor, 'name', 'ci', 'type', 'api_token'),
+          'at', to_char(t.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'environment', ${development.slug}::text,
+          'environmentId', ${development.id}::text, 'id', e.id, 'ip', null, 'keys', '["A","B","C"]'::json, 'outcome', 'allowed',
+          'project', ${id}::text, 'requestId', e.id, 'seq', n + 1, 'stream', ${stream}::text, 'team', ${team.id}::text,
+          'userAgent', repeat('x', 40), 'via', 'rest')::text,
         decode(md5(n::text) || md5(n::text), 'hex'), NULL
       FROM generate_series(${first}::int, ${Math.min(first + batch, to)}::int - 1) AS n,
-        LATERAL (SELECT now() - interval '30 days' + n * interval '2.5 seconds' AS at) t`
+        LATERAL (SELECT now() - interval '30 days' + n * interval '2.5 seconds' AS at) t,
+        LATERAL (
+          SELECT (lpad(to_hex(((extract(epoch FROM t.at) * 1000)::bigint)), 12, '0') || '7' || substr(md5(n::text), 1, 3) || '8'
+              || substr(md5(n::text), 4, 15))::uuid AS id,
+            'actor ' || n % 40 AS actor, CASE WHEN n % 10 < 8 THEN 'secret.inject' ELSE 'secret.read' END AS action
+        ) e`
   }
 })
 

@@ -6,21 +6,27 @@
 // It hears what connects after it.
 import { during } from "#test/support/Statements.ts"
 import * as SqlClient from "@effect/sql/SqlClient"
+import * as HttpApi from "@effect/platform/HttpApi"
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import { version } from "#schema/Api.ts"
+import { ServerApi } from "#schema/ServerApi.ts"
+import * as Dashboard from "#src/dashboard/Dashboard.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as Rows from "#src/Rows.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
-import * as World from "#test/support/World.ts"
 import * as Filled from "./Filled.ts"
+import * as Pages from "./Pages.ts"
+import * as Routes from "./Routes.ts"
+import * as Scene from "./Scene.ts"
 
 const reportFile = process.env["AMPOULE_GROWTH_REPORT"]
-const repeats = 9
+/** Where times are kept. */
+const repeats = reportFile === undefined ? 0 : 9
 
 const sizes: ReadonlyArray<Filled.Size> =
   reportFile === undefined
@@ -34,87 +40,16 @@ const sizes: ReadonlyArray<Filled.Size> =
         { secrets: 1_000_000, tokens: 100_000, environments: 10_000, entries: 1_000_000 }
       ]
 
-type Ask = () => Effect.Effect<TestApp.Answer, never, Effect.Effect.Context<ReturnType<typeof TestApp.get>>>
-
-/** Requests of a person and of a machine, and what changes something, which changes something else each time. */
-const routesOf = (
-  { development, id, staging, team }: World.Project,
-  of: { readonly token: string; readonly session: string; readonly secret: string; readonly key: string }
-): Record<string, Ask> => {
-  const bearer = { bearer: of.token }
-  const session = { session: of.session, headers: { origin: TestApp.baseUrl } }
-  const at = `projectId=${id}&environment=development`
-  let made = 0
-  const get =
-    (path: string, by: TestApp.Asked = session): Ask =>
-    () =>
-      TestApp.get(path, by)
-  return {
-    "GET /me/verify": get("/me/verify", bearer),
-    "GET /me": get("/me"),
-    "GET /projects": get("/projects"),
-    "GET /projects/:projectId/environments": get(`/projects/${id}/environments`),
-    "GET /secrets": get(`/secrets?${at}`, bearer),
-    "GET /secrets?lastRead": get(`/secrets?${at}&lastRead=true`),
-    "GET /secrets/with-values": get(`/secrets/with-values?${at}`, bearer),
-    "GET /secrets/value": get(`/secrets/value?${at}&key=${of.key}`, bearer),
-    "GET /secrets/inject": get(`/secrets/inject?${at}`, bearer),
-    "GET /secrets/diff": get(`/secrets/diff?projectId=${id}&sourceEnv=development&targetEnv=staging`, bearer),
-    "GET /secrets/composition": get(`/secrets/composition?${at}`, bearer),
-    "GET /secrets/deleted": get(`/secrets/deleted?${at}`, bearer),
-    "GET /secrets/:secretId/versions": get(`/secrets/${of.secret}/versions`, bearer),
-    "GET /secrets/:secretId/metadata": get(`/secrets/${of.secret}/metadata`, bearer),
-    "GET /secrets/:secretId/exposure": get(`/secrets/${of.secret}/exposure`),
-    "GET /secrets/exposure": get(`/secrets/exposure?${at}&key=${of.key}`),
-    "GET /projects/:projectId/exposure": get(`/projects/${id}/exposure`),
-    "GET /environments/:envId/keypair": get(`/environments/${development.id}/keypair`, bearer),
-    "GET /environments/:envId/access": get(`/environments/${development.id}/access`),
-    "GET /environments/:envId/grants": get(`/environments/${development.id}/grants`),
-    "GET /projects/:projectId/grants": get(`/projects/${id}/grants`),
-    "GET /projects/:projectId/activity": get(`/projects/${id}/activity`),
-    "GET /access-requests": get("/access-requests"),
-    "GET /change-requests": get("/change-requests"),
-    "GET /teams/:teamId/api-tokens": get(`/teams/${team.id}/api-tokens`),
-    "GET /teams/:teamId/members": get(`/teams/${team.id}/members`),
-    "GET /teams/:teamId/members/:userId/access": get(`/teams/${team.id}/members/${team.owner.id}/access`),
-    "GET /teams/:teamId/machine-rules": get(`/teams/${team.id}/machine-rules`),
-    "GET /teams/:teamId/webhooks": get(`/teams/${team.id}/webhooks`),
-    "GET /teams/:teamId/incidents": get(`/teams/${team.id}/incidents`),
-    "GET /teams/:teamId/leaked-credentials": get(`/teams/${team.id}/leaked-credentials`),
-    "GET /teams/:teamId/audit": get(`/teams/${team.id}/audit`),
-    "GET /teams/:teamId/audit?key": get(`/teams/${team.id}/audit?key=NEVER_USED`),
-    "GET /teams/:teamId/audit?actor": get(`/teams/${team.id}/audit?actor=${team.owner.id}`),
-    "GET /teams/:teamId/audit?action": get(`/teams/${team.id}/audit?action=secret.delete`),
-    "GET /me/cli-grants": get("/me/cli-grants"),
-    "GET /me/sessions": get("/me/sessions"),
-    "GET /app": get("/app"),
-    "GET /app/teams/:teamId/tokens": get(`/app/teams/${team.id}/tokens`),
-    "POST /secrets": () =>
-      TestApp.post("/secrets", {
-        ...bearer,
-        json: { projectId: id, environment: staging.slug, key: `NEW_${++made}`, value: "v" }
-      }),
-    "PATCH /secrets/:secretId": () =>
-      TestApp.patch(`/secrets/${of.secret}`, { ...bearer, json: { value: `v${++made}` } }),
-    "POST /secrets/bulk": () =>
-      TestApp.post("/secrets/bulk", {
-        ...bearer,
-        json: {
-          projectId: id,
-          environment: staging.slug,
-          secrets: Array.from({ length: 20 }, (_, i) => ({ key: `MANY_${i}`, value: `v${++made}` }))
-        }
-      }),
-    "POST /teams/:teamId/api-tokens": () =>
-      TestApp.post(`/teams/${team.id}/api-tokens`, {
-        ...session,
-        json: { name: `made ${++made}`, accessLevel: "read", lifetime: "1d" }
-      })
-  }
-}
-
 /** Tables that grow with use. A statement that reads one of them as a whole gets slower with each row. */
 const growing = ["audit_entries", "secrets", "secret_versions", "secret_counters", "api_tokens", "environments"]
+
+/** What shows or counts all secrets of a team reads them all, and the team has half of the secrets here. */
+const allOfTheTeam = new Set([
+  "GET /teams/:teamId/incident-report",
+  "POST /teams/:teamId/incidents",
+  "GET /app/teams/:teamId/incidents/new",
+  "GET /app/teams/:teamId/settings"
+])
 
 /** The plan that holds for all parameters: the one that a prepared statement ends up with. */
 const wholeTables = Effect.fnUntraced(function* (text: string) {
@@ -131,7 +66,8 @@ const wholeTables = Effect.fnUntraced(function* (text: string) {
       return rows.map((row) => Object.values(row)[0]).join("\n")
     })
   )
-  return growing.filter((table) => new RegExp(`Seq Scan on ${table}\\b`).test(plan))
+  const whole = growing.filter((table) => new RegExp(`Seq Scan on ${table}\\b`).test(plan))
+  return whole.map((table) => `${table}, in ${text.trim().replaceAll(/\s+/g, " ")}`)
 }, Effect.orDie)
 
 /** Statements of a pass over the trail, which a page that tells of reads begins when the last one is old. */
@@ -144,18 +80,22 @@ interface Cost {
   readonly whole: ReadonlyArray<string>
 }
 
-const median = (list: ReadonlyArray<number>) => list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)]
+const median = (list: ReadonlyArray<number>) => list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? 0
 
-const costOf = Effect.fnUntraced(function* (name: string, ask: Ask) {
-  const once = Effect.tap(Effect.suspend(ask), (answer) =>
-    assert.isBelow(answer.status, 400, `${name}: ${JSON.stringify(TestApp.refusalOf(answer))}`)
+const costOf = Effect.fnUntraced(function* (name: string, ask: Routes.Ask) {
+  const asking = Effect.map(ask, (once) =>
+    Effect.tap(once, (answer) => assert.isBelow(answer.status, 400, `${name}: ${answer.text.slice(0, 500)}`))
   )
-  yield* Effect.repeatN(once, 2)
-  // What the server does beside it now and then is heard too, but not twice.
-  const [first, second] = [yield* during(once), yield* during(once)]
-  const heard = first.length <= second.length ? first : second
+  yield* Effect.repeatN(Effect.flatten(asking), 2)
+  // What the server does beside it now and then is heard too, but not each time.
+  let heard = yield* during(yield* asking)
+  for (let i = 0; i < 2; i++) {
+    const again = yield* during(yield* asking)
+    if (again.length < heard.length) heard = again
+  }
   const times: Array<number> = []
   for (let i = 0; i < repeats; i++) {
+    const once = yield* asking
     const started = performance.now()
     yield* once
     times.push(performance.now() - started)
@@ -170,34 +110,65 @@ const costOf = Effect.fnUntraced(function* (name: string, ask: Ask) {
   return cost
 })
 
+/** Whoever asks first after the trail grew has it read, part by part, for who was handed what. */
+const settled = (ask: Routes.Ask) => {
+  const statements = Effect.map(Effect.flatMap(ask, during), ({ length }) => length)
+  const twice = Effect.zipWith(statements, statements, (first, second) => first === second)
+  return Effect.repeat(twice, { until: (same) => same, times: 100 })
+}
+
 const app = TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off")))
 
+/** A route without what a request to it adds for another question of the same route. */
+const routeOf = (name: string) => name.replace(/\?.*$/, "")
+
 layer(app, { excludeTestServices: true, timeout: 120_000 })("a team that grows", (it) => {
+  it.effect("is asked at every route and page, but for those that are left out for a reason", () =>
+    Effect.gen(function* () {
+      const scene = yield* Scene.make
+      const declared: Array<string> = []
+      HttpApi.reflect(ServerApi, {
+        onGroup: () => {},
+        onEndpoint: ({ endpoint }) => void declared.push(`${endpoint.method} ${endpoint.path}`)
+      })
+      const routes = [...Object.keys(Routes.of(scene)), ...Object.keys(Routes.left)]
+      assert.deepStrictEqual([...new Set(routes.map(routeOf))].sort(), declared.sort())
+      const shown = [...Dashboard.pages.routes].filter(({ method }) => method === "GET")
+      const pages = [...Object.keys(Pages.of(scene)), ...Object.keys(Pages.left)]
+      assert.deepStrictEqual([...new Set(pages.map(routeOf))].sort(), shown.map(({ path }) => `GET ${path}`).sort())
+    })
+  )
+
   // The embedded database has the same planner, and would take minutes to fill.
   it.effect.skipIf(!TestDatabase.onPostgres)(
     "asks as many statements as before, and none of them reads a whole table",
     () =>
       Effect.gen(function* () {
-        const project = yield* World.project()
-        const { text: token } = yield* World.token({ team: project.team, accessLevel: "write" })
-        const { text: session } = yield* World.session(project.team.owner)
-        const secrets = Array.from({ length: 50 }, (_, i) => ({ key: `OWN_${i}`, value: `value ${i}` }))
-        const bulk = (environment: string) =>
-          TestApp.post("/secrets/bulk", { bearer: token, json: { projectId: project.id, environment, secrets } })
-        const [{ id: secret, key }] = (yield* bulk("development")).json.items
-        yield* bulk("staging")
-        const routes = routesOf(project, { token, session, secret, key })
-        const grow = Filled.grow(project)
+        const scene = yield* Scene.make
+        const routes = { ...Routes.of(scene), ...Pages.of(scene) }
+        const grow = Filled.grow(scene.project)
         const costs: Record<string, Array<Cost>> = {}
         for (const size of sizes) {
           yield* grow(size)
+          yield* settled(routes["GET /app/projects/:projectId/exposure"])
           for (const [name, ask] of Object.entries(routes)) (costs[name] ??= []).push(yield* costOf(name, ask))
         }
         if (reportFile !== undefined) yield* report(reportFile, costs)
         const last = sizes.length - 1
-        const whole = Object.entries(costs).flatMap(([name, of]) => of[last].whole.map((table) => `${name}: ${table}`))
+        const whole = Object.entries(costs)
+          .filter(([name]) => !allOfTheTeam.has(name))
+          .flatMap(([name, of]) => of[last].whole.map((table) => `${name}: ${table}`))
         assert.deepStrictEqual(whole, [])
-        const more = Object.entries(costs).filter(([, of]) => of[last].statements > of[0].statements + passes)
+        const grew = ([, of]: readonly [string, ReadonlyArray<Cost>]) => of[last].statements > of[0].statements + passes
+        // What the server does beside it may take longer than three questions: a second later it is done.
+        for (let i = 0; i < 5; i++) {
+          for (const [name] of Object.entries(costs).filter(grew)) {
+            yield* Effect.sleep("1 second")
+            const again = yield* costOf(name, routes[name])
+            if (again.statements < costs[name][last].statements) costs[name][last] = again
+          }
+        }
+        const more = Object.entries(costs).filter(grew)
         assert.deepStrictEqual(
           more.map(([name, of]) => `${name}: ${of.map(({ statements }) => statements).join(", ")}`),
           []
