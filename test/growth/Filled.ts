@@ -19,6 +19,7 @@ export interface Size {
 /** Environments of a project. */
 const ofProject = 20
 const otherTeams = 60
+const otherPeople = 500
 /** Rows of one statement, at most. */
 const batch = 25_000
 /** Of secrets, where there are fewer. */
@@ -61,14 +62,21 @@ const secrets = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, from: num
     FROM made m JOIN data_keys d ON d.environment_id = m.environment_id`
 })
 
+const people = (sql: SqlClient.SqlClient) => sql`
+  INSERT INTO users (id, email, name, password_hash, created_at, updated_at)
+  SELECT gen_random_uuid(), 'filler-' || n || '@example.com', 'Filler', '', now(), now() FROM generate_series(1, ${otherPeople}::int) AS n`
+
 /** As many as its plan allows in the team itself, less a few for the test; the others in other teams. */
 const ownTokens = 1_500
 const tokens = (sql: SqlClient.SqlClient, { team }: World.Project, from: number, to: number) => sql`
-  WITH others AS (SELECT id, row_number() OVER (ORDER BY id) - 1 AS place FROM teams WHERE name = 'Filler')
+  WITH others AS (SELECT id, row_number() OVER (ORDER BY id) - 1 AS place FROM teams WHERE name = 'Filler'),
+    makers AS (SELECT id, row_number() OVER (ORDER BY id) - 1 AS place FROM users WHERE name = 'Filler')
   INSERT INTO api_tokens (id, lookup_id, salt, hash, team_id, name, access_level, mcp_scopes, created_by, created_at, expires_at)
   SELECT gen_random_uuid(), lpad(n::text, 16, 'f'), '\\x00', '\\x00',
     CASE WHEN n < ${ownTokens}::int THEN ${team.id}::uuid ELSE (SELECT o.id FROM others o WHERE o.place = n % ${otherTeams}::int) END,
-    'filled ' || n, 'read', '{}', ${team.owner.id}::uuid, now(), now() + interval '30 days'
+    'filled ' || n, 'read', '{}',
+    CASE WHEN n < ${ownTokens}::int THEN ${team.owner.id}::uuid ELSE (SELECT m.id FROM makers m WHERE m.place = n % ${otherPeople}::int) END,
+    now(), now() + interval '30 days'
   FROM generate_series(${from}::int, ${to}::int - 1) AS n`
 
 /** Most of them injections by one process, as a trail has them: of one stream, one project, a few actors, for a month. */
@@ -106,7 +114,11 @@ export const grow = (project: World.Project) => {
   let held: Size = { secrets: 0, tokens: 0, environments: 0, entries: 0 }
   return Effect.fnUntraced(function* (size: Size) {
     const sql = yield* SqlClient.SqlClient
-    if (isFirst) yield* World.fillerTeams(yield* World.person(), otherTeams)
+    if (isFirst) {
+      yield* World.fillerTeams(yield* World.person(), otherTeams)
+      yield* people(sql)
+      yield* Seals.give("users")
+    }
     isFirst = false
     yield* projects(sql, project, Math.ceil(held.environments / ofProject), Math.ceil(size.environments / ofProject))
     yield* environments(sql, held.environments, size.environments)
