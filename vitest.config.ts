@@ -1,7 +1,7 @@
 import { defineConfig } from "vitest/config"
+import { safeWebAssembly } from "./layers/SafeWebAssembly.ts"
 import { databaseTests } from "./test/databaseTests.ts"
 import { longTests } from "./test/longTests.ts"
-import { safeWebAssembly } from "./test/safeWebAssembly.ts"
 import { seeded } from "./test/seed.ts"
 
 /**
@@ -24,7 +24,7 @@ export default defineConfig({
     // otherwise vitest 3.2 gives up when there are more shares of files than processes that wait.
     // What collects garbage beside a process would take turns from the two others.
     poolOptions: {
-      forks: { minForks: 3, maxForks: 3, isolate: false, execArgv: ["--single-threaded-gc", ...safeWebAssembly] }
+      forks: { minForks: 3, maxForks: 3, isolate: false, execArgv: ["--single-threaded-gc", safeWebAssembly] }
     }
   }
 })

@@ -12,6 +12,7 @@ import { Worker } from "node:worker_threads"
 import * as DataFolder from "#layers/DataFolder.ts"
 import { migrate } from "#layers/Migrations.ts"
 import * as PgPool from "#layers/PgPool.ts"
+import { safeWebAssembly } from "#layers/SafeWebAssembly.ts"
 import * as ServerPackages from "#layers/ServerPackages.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 import type { FromWorker, Origin, ToWorker, WorkerInput } from "#layers/pglite-worker.mjs"
@@ -57,9 +58,7 @@ class EmbeddedDatabase {
   /** Resolves when the database answers, rejects with a sentence for the operator. */
   start(): Promise<void> {
     v8.setFlagsFromString(`--wasm-tiering-budget=${tieringBudget}`)
-    // V8 11.3 (Node 20) can end the process when it gives up optimised JavaScript that has a call of WebAssembly inlined:
-    // "unreachable code", in Deoptimizer::TranslatedValueForWasmReturnKind. Seen once, in a process of tests.
-    v8.setFlagsFromString("--no-turbo-inline-js-wasm-calls")
+    v8.setFlagsFromString(safeWebAssembly)
     return new Promise((resolve, reject) => {
       const worker = new Worker(new URL("./pglite-worker.mjs", import.meta.url), {
         workerData: this.#input,

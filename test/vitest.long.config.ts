@@ -1,6 +1,6 @@
 import { defineConfig } from "vitest/config"
+import { safeWebAssembly } from "../layers/SafeWebAssembly.ts"
 import { longTests, sampledTests } from "./longTests.ts"
-import { safeWebAssembly } from "./safeWebAssembly.ts"
 import { seeded } from "./seed.ts"
 
 const whole = process.env["AMPOULE_TEST_CASES"] === "all"
@@ -19,6 +19,6 @@ export default defineConfig({
     testTimeout: 120_000,
     hookTimeout: 180_000,
     pool: "forks",
-    poolOptions: { forks: { minForks: 3, maxForks: 3, isolate: false, execArgv: [...safeWebAssembly] } }
+    poolOptions: { forks: { minForks: 3, maxForks: 3, isolate: false, execArgv: [safeWebAssembly] } }
   }
 })

@@ -52,8 +52,9 @@ export type Current = typeof CurrentRow.Type
 export const currentOf = (
   sql: SqlClient.SqlClient,
   at: { readonly teamId: TeamId; readonly subject: Subject; readonly since: string | null }
-) =>
-  Rows.findAll(
+) => {
+  const places = sql`SELECT id FROM environments WHERE team_id = ${at.teamId} AND deleted_at IS NULL`
+  return Rows.findAll(
     CurrentRow,
     sql`
       WITH RECURSIVE rows AS MATERIALIZED (
@@ -73,8 +74,8 @@ export const currentOf = (
           coalesce(w.carried_from, CASE WHEN r.revision IS NOT NULL AND w.version > 0 THEN w.key END) AS carried_from
         FROM exposure_writes w
         LEFT JOIN (SELECT DISTINCT environment_id, revision FROM exposure_writes
-          WHERE version = 0 AND carried_from IS NOT NULL) AS r USING (environment_id, revision)
-        WHERE w.environment_id IN (SELECT id FROM environments WHERE team_id = ${at.teamId} AND deleted_at IS NULL)
+          WHERE version = 0 AND carried_from IS NOT NULL AND environment_id IN (${places})) AS r USING (environment_id, revision)
+        WHERE w.environment_id IN (${places})
           AND (w.carried_from IS NOT NULL OR r.revision IS NOT NULL)
       ),
       current AS MATERIALIZED (
@@ -122,3 +123,4 @@ export const currentOf = (
       WHERE e.team_id = ${at.teamId} AND s.deleted_at IS NULL
       ORDER BY h.id IS NULL, e.protected DESC, h.count DESC, p.name, e.slug, s.key LIMIT ${secretsAtMost}`
   )
+}

@@ -142,11 +142,11 @@ export const insertTeam = Effect.fnUntraced(function* (
   yield* join(needs, { teamId: id, userId: owner, role: "owner", now })
 })
 
-/** The person decides no request for access any more, in the team or, without one, anywhere. */
-export const removeApprover = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, userId: UserId, teamId?: TeamId) =>
+/** The person decides no request for access any more, in one team or (null) everywhere. */
+export const removeApprover = ({ rowSeal, sql }: Needs, userId: UserId, teamId: TeamId | null) =>
   rowSeal.update(
     "environments",
-    // By the index of approvers.
-    sql`approvers @> ARRAY[${userId}]::uuid[] AND ${teamId === undefined ? sql`true` : sql`team_id = ${teamId}`}`,
+    // `any(approvers)` says the same, and has no index.
+    sql`approvers @> ARRAY[${userId}]::uuid[] AND (${teamId}::uuid IS NULL OR team_id = ${teamId})`,
     ({ approvers }) => ({ approvers: Array.isArray(approvers) ? approvers.filter((id) => id !== userId) : [] })
   )

@@ -181,7 +181,7 @@ const end = Effect.fnUntraced(function* ({ revocation, rowSeal, sql }: Needs, ac
   const { id } = account
   yield* RowJournal.remove(sql, "memberships", sql`user_id = ${id}`)
   yield* RowJournal.remove(sql, "access_grants", sql`user_id = ${id}`)
-  yield* removeApprover({ rowSeal, sql }, id)
+  yield* removeApprover({ rowSeal, sql }, id, null)
   yield* revocation.linksBy(id, null)
   yield* revocation.resetLinksOf(id)
   yield* revocation.sessionsOf(id)

@@ -45,6 +45,7 @@ import * as ViewPages from "./ViewPages.tsx"
 import * as WaitingPages from "./WaitingPages.tsx"
 import * as WebhookPages from "./WebhookPages.tsx"
 
+/** Every page. */
 export const pages = HttpRouter.concatAll(
   AuthPages.routes,
   AccountPages.routes,

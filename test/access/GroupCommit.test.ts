@@ -11,18 +11,20 @@ const turn = Effect.async<void>((resume) => {
 /** Lets every fiber that can go on do so, and then what waits for the event loop. */
 const settled = Effect.zipRight(Effect.repeatN(Effect.yieldNow(), 20), Effect.repeatN(turn, 2))
 
+/** Keeps what its runs carry, and answers it. */
+const recorded = Effect.suspend(() => {
+  const batches: Array<ReadonlyArray<number>> = []
+  const run = (batch: ReadonlyArray<number>) => {
+    batches.push(batch)
+    return Effect.succeed(batch)
+  }
+  return Effect.map(GroupCommit.make({ maxBatch: 100, maxInFlight: 1, run }), (submit) => ({ batches, submit }))
+})
+
 describe("GroupCommit", () => {
   it.effect("what comes in one turn of the event loop goes together, with what the sockets hold behind it", () =>
     Effect.gen(function* () {
-      const batches: Array<ReadonlyArray<number>> = []
-      const submit = yield* GroupCommit.make({
-        maxBatch: 100,
-        maxInFlight: 1,
-        run: (batch: ReadonlyArray<number>) => {
-          batches.push(batch)
-          return Effect.succeed(batch)
-        }
-      })
+      const { batches, submit } = yield* recorded
       const first = yield* Effect.fork(submit(1))
       yield* Effect.repeatN(Effect.yieldNow(), 20)
       const second = yield* Effect.fork(submit(2))
@@ -37,15 +39,7 @@ describe("GroupCommit", () => {
     "while each turn of the event loop brings more, that goes along, and a caller is not kept waiting by others",
     () =>
       Effect.gen(function* () {
-        const batches: Array<ReadonlyArray<number>> = []
-        const submit = yield* GroupCommit.make({
-          maxBatch: 100,
-          maxInFlight: 1,
-          run: (batch: ReadonlyArray<number>) => {
-            batches.push(batch)
-            return Effect.succeed(batch)
-          }
-        })
+        const { batches, submit } = yield* recorded
         const items = Array.from({ length: 40 }, (_, i) => i)
         const callers = yield* Effect.forEach(items, (n) => Effect.zipLeft(Effect.fork(submit(n)), turn))
         yield* Fiber.joinAll(callers)

@@ -44,6 +44,7 @@ const sizes: ReadonlyArray<Filled.Size> =
 const growing = ["audit_entries", "secrets", "secret_versions", "secret_counters", "api_tokens", "environments"]
 
 /** What shows or counts all secrets of a team reads them all, and the team has half of the secrets here. */
+const ofSecrets = ["secrets", "secret_versions", "environments"]
 const allOfTheTeam = new Set([
   "GET /teams/:teamId/incident-report",
   "POST /teams/:teamId/incidents",
@@ -67,7 +68,7 @@ const wholeTables = Effect.fnUntraced(function* (text: string) {
     })
   )
   const whole = growing.filter((table) => new RegExp(`Seq Scan on ${table}\\b`).test(plan))
-  return whole.map((table) => `${table}, in ${text.trim().replaceAll(/\s+/g, " ")}`)
+  return whole.map((table) => ({ table, text: text.trim().replaceAll(/\s+/g, " ") }))
 }, Effect.orDie)
 
 /** Statements of a pass over the trail, which a page that tells of reads begins when the last one is old. */
@@ -77,7 +78,7 @@ interface Cost {
   readonly millis: number
   readonly statements: number
   readonly rows: number
-  readonly whole: ReadonlyArray<string>
+  readonly whole: ReadonlyArray<{ readonly table: string; readonly text: string }>
 }
 
 const median = (list: ReadonlyArray<number>) => list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? 0
@@ -105,7 +106,7 @@ const costOf = Effect.fnUntraced(function* (name: string, ask: Routes.Ask) {
     millis: Math.round(median(times) * 10) / 10,
     statements: heard.length,
     rows: heard.reduce((sum, { rows }) => sum + rows, 0),
-    whole: [...new Set(found.flat())]
+    whole: found.flat()
   }
   return cost
 })
@@ -155,9 +156,11 @@ layer(app, { excludeTestServices: true, timeout: 120_000 })("a team that grows",
         }
         if (reportFile !== undefined) yield* report(reportFile, costs)
         const last = sizes.length - 1
-        const whole = Object.entries(costs)
-          .filter(([name]) => !allOfTheTeam.has(name))
-          .flatMap(([name, of]) => of[last].whole.map((table) => `${name}: ${table}`))
+        const whole = Object.entries(costs).flatMap(([name, of]) =>
+          of[last].whole
+            .filter(({ table }) => !(allOfTheTeam.has(name) && ofSecrets.includes(table)))
+            .map(({ table, text }) => `${name}: ${table}, in ${text}`)
+        )
         assert.deepStrictEqual(whole, [])
         const grew = ([, of]: readonly [string, ReadonlyArray<Cost>]) => of[last].statements > of[0].statements + passes
         // What the server does beside it may take longer than three questions: a second later it is done.

@@ -10,8 +10,8 @@ import * as path from "node:path"
 import { afterAll, beforeAll, inject } from "vitest"
 import * as DataFolder from "#layers/DataFolder.ts"
 import * as Pglite from "#layers/Pglite.ts"
+import { safeWebAssembly } from "#layers/SafeWebAssembly.ts"
 import { isDatabaseUnavailable } from "#src/access/Dependency.ts"
-import { safeWebAssembly } from "#test/safeWebAssembly.ts"
 import { bundle, run } from "#test/support/Program.ts"
 import { onPostgres } from "#test/support/TestDatabase.ts"
 import * as Untraced from "#test/support/Untraced.ts"
@@ -67,8 +67,8 @@ describeEmbedded("the embedded database", { timeout: 240_000 }, () => {
       assert.include(yield* said([]), inlined)
       assert.notInclude(yield* said([dataFolder()]), inlined)
       // Nor in the processes that run the tests.
-      assert.notInclude(yield* said([], safeWebAssembly), inlined)
-      for (const flag of safeWebAssembly) assert.include(process.execArgv, flag)
+      assert.notInclude(yield* said([], [safeWebAssembly]), inlined)
+      assert.include(process.execArgv, safeWebAssembly)
     })
   )
 
