@@ -1,12 +1,12 @@
-/** The programs that help people to their accounts (`src/cli/ServerSide.ts`): settings of the server, no server. */
+/** The programs that help people to their accounts (`src/cli/operator/ServerSide.ts`): settings of the server, no server. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { Audit } from "#src/access/Audit.ts"
-import { RowSeal } from "#src/access/RowSeal.ts"
+import { Audit } from "#src/trail/Audit.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
-import type { AdminPrograms } from "#src/cli/ServerSide.ts"
-import { CliFailure } from "#src/cli/Failure.ts"
+import type { AdminPrograms } from "#src/cli/operator/ServerSide.ts"
+import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import { TeamIdOut } from "#schema/Ids.ts"
 import * as OperatorTeams from "#src/credentials/OperatorTeams.ts"
 import * as Operator from "#src/credentials/Operator.ts"

@@ -1,7 +1,7 @@
 /** `ampoule secrets get` and `list` in their plain forms (`src/cli/Quick.ts`), with what it needs and nothing else. */
 import { getOf, listOf } from "#src/cli/Quick.ts"
-import { readList } from "#src/cli/SecretList.ts"
-import { readValue } from "#src/cli/SecretValue.ts"
+import { readList } from "#src/cli/secrets/SecretList.ts"
+import { readValue } from "#src/cli/secrets/SecretValue.ts"
 import { launch } from "./CliProcess.ts"
 import { atServers } from "./CliServers.ts"
 

@@ -1,5 +1,5 @@
-/** Names of the server for the completion of a shell (`src/cli/Suggest.ts`). */
-import { suggest } from "#src/cli/Suggest.ts"
+/** Names of the server for the completion of a shell (`src/cli/connection/Suggest.ts`). */
+import { suggest } from "#src/cli/connection/Suggest.ts"
 import { launch } from "./CliProcess.ts"
 import { atServers } from "./CliServers.ts"
 

@@ -3,8 +3,8 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
-import { type CliError, describe, print } from "#src/cli/Failure.ts"
-import * as Signals from "#src/cli/Signals.ts"
+import { type CliError, describe, print } from "#src/cli/terminal/Failure.ts"
+import * as Signals from "#src/cli/terminal/Signals.ts"
 
 const report = (error: CliError, json: boolean) =>
   Effect.sync(() => {

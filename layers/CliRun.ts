@@ -1,10 +1,10 @@
 /** `ampoule run` in its plain form (`src/cli/Quick.ts`), with what it needs and nothing else. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { beforeLeaving } from "#src/cli/Become.ts"
-import { split } from "#src/cli/Manual.ts"
+import { beforeLeaving } from "#src/cli/run/Become.ts"
+import { split } from "#src/cli/help/Manual.ts"
 import { runOf } from "#src/cli/Quick.ts"
-import { ChildCommand, runCommand } from "#src/cli/Run.ts"
+import { ChildCommand, runCommand } from "#src/cli/run/Run.ts"
 import { launch } from "./CliProcess.ts"
 import { atServers } from "./CliServers.ts"
 

@@ -1,8 +1,8 @@
 /** How the command line reaches a server: credentials and requests. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import { CredentialStores } from "#src/cli/CredentialStore.ts"
-import { Transport } from "#src/cli/Transport.ts"
+import { CredentialStores } from "#src/cli/connection/CredentialStore.ts"
+import { Transport } from "#src/cli/connection/Transport.ts"
 import { credentialFile } from "./CredentialFile.ts"
 import { keychain } from "./CredentialKeychain.ts"
 import { transport } from "./CliTransport.ts"

@@ -2,9 +2,9 @@
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Http from "node:http"
-import { http, https } from "#src/cli/BuiltIn.ts"
-import { type Answer, NotDelivered, type Request, TooLong, type Transport } from "#src/cli/Transport.ts"
-import { routeOf } from "#src/cli/Proxy.ts"
+import { http, https } from "#src/cli/terminal/BuiltIn.ts"
+import { type Answer, NotDelivered, type Request, TooLong, type Transport } from "#src/cli/connection/Transport.ts"
+import { routeOf } from "#src/cli/connection/Proxy.ts"
 
 const clientFor = (target: URL): Pick<typeof Http, "request"> => (target.protocol === "https:" ? https() : http())
 
@@ -14,7 +14,7 @@ const headersOf = ({ headers }: Http.IncomingMessage): Answer["headers"] =>
 /** Without a proxy: a connection of its own, closed with the answer. */
 const agentFor = async (target: URL): Promise<Http.Agent | false> => {
   if (routeOf(target)._tag === "Direct") return false
-  const { agents } = await import("#src/cli/ProxyAgents.ts")
+  const { agents } = await import("#src/cli/connection/ProxyAgents.ts")
   return target.protocol === "https:" ? agents().https : agents().http
 }
 

@@ -3,11 +3,11 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { join } from "node:path"
-import type { CredentialStore } from "#src/cli/CredentialStore.ts"
-import { CliFailure } from "#src/cli/Failure.ts"
-import { folders, infoOf, jsonFile } from "#src/cli/Folders.ts"
-import * as Shape from "#src/cli/Shape.ts"
-import { isWindows } from "#src/cli/Windows.ts"
+import type { CredentialStore } from "#src/cli/connection/CredentialStore.ts"
+import { CliFailure } from "#src/cli/terminal/Failure.ts"
+import { folders, infoOf, jsonFile } from "#src/cli/terminal/Folders.ts"
+import * as Shape from "#src/cli/terminal/Shape.ts"
+import { isWindows } from "#src/cli/terminal/Windows.ts"
 
 const stored = jsonFile("config", "credentials.json", Shape.record(Shape.string), "the credentials file")
 type Credentials = Readonly<Record<string, string>>

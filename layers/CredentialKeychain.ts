@@ -2,8 +2,8 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import type { CredentialStore } from "#src/cli/CredentialStore.ts"
-import { CliFailure } from "#src/cli/Failure.ts"
+import type { CredentialStore } from "#src/cli/connection/CredentialStore.ts"
+import { CliFailure } from "#src/cli/terminal/Failure.ts"
 
 const service = "ampoule"
 /**

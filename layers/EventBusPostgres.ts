@@ -11,7 +11,7 @@ import * as Schedule from "effect/Schedule"
 import * as EventBusMemory from "#layers/EventBusMemory.ts"
 import * as PgConnection from "#layers/PgConnection.ts"
 import type { Database } from "#layers/PgDatabase.ts"
-import { DependencyDown } from "#src/access/Dependency.ts"
+import { DependencyDown } from "#src/database/Dependency.ts"
 import { EventBus } from "#src/events/EventBus.ts"
 
 const CHANNEL = "ampoule_events"

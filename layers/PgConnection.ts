@@ -16,7 +16,7 @@ import {
   type Told
 } from "#layers/PgDatabase.ts"
 import * as PgStatement from "#layers/PgStatement.ts"
-import type { RequestOrigin } from "#src/access/RequestInfo.ts"
+import type { RequestOrigin } from "#src/database/RequestInfo.ts"
 
 /** The part of the time of silence in which the server is asked. */
 const ASKING = 0.4
@@ -28,7 +28,7 @@ type Callback = (error: Error | null | undefined, result?: unknown) => void
 type Query = (config: unknown, values?: unknown, callback?: Callback) => unknown
 export type Release = (error?: Error | boolean) => void
 
-/** A transaction ended with its last statement (`src/TransactionEnd.ts`): it is too late to go on with it, or to undo it. */
+/** A transaction ended with its last statement (`src/database/TransactionEnd.ts`): it is too late to go on with it, or to undo it. */
 export class TransactionEnded extends Error {
   override readonly name = "TransactionEnded"
   constructor() {

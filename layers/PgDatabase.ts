@@ -158,7 +158,7 @@ export class Database {
     return this.#generation
   }
 
-  /** Changes when another server answers (`src/access/DatabaseEpoch.ts`). */
+  /** Changes when another server answers (`src/database/DatabaseEpoch.ts`). */
   get epoch(): number {
     return this.#epoch
   }

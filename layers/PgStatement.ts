@@ -119,7 +119,7 @@ export interface Asked {
   readonly text: string
   readonly values: ReadonlyArray<unknown>
   readonly inCamel?: boolean
-  /** It is the last one of its transaction: COMMIT goes with it (`src/TransactionEnd.ts`). */
+  /** It is the last one of its transaction: COMMIT goes with it (`src/database/TransactionEnd.ts`). */
   readonly ends?: boolean
 }
 

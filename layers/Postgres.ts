@@ -13,7 +13,7 @@ import * as PgConnection from "#layers/PgConnection.ts"
 import * as PgPool from "#layers/PgPool.ts"
 import * as PostgresUrl from "#layers/PostgresUrl.ts"
 import * as PrivateConnection from "#layers/PrivateConnection.ts"
-import { isDatabaseUnavailable } from "#src/access/Dependency.ts"
+import { isDatabaseUnavailable } from "#src/database/Dependency.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 export interface PostgresOptions {

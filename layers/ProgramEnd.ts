@@ -6,8 +6,8 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import type { Settings } from "#src/AppConfig.ts"
-import { CliFailure } from "#src/cli/Failure.ts"
-import * as Signals from "#src/cli/Signals.ts"
+import { CliFailure } from "#src/cli/terminal/Failure.ts"
+import * as Signals from "#src/cli/terminal/Signals.ts"
 import { causeText } from "#src/telemetry/CauseText.ts"
 
 /** Of programs that print a result: standard output is for the result alone. */

@@ -1,5 +1,5 @@
 /**
- * The programs of the server side, run by the command line (`src/cli/ServerSide.ts`): from settings to a server
+ * The programs of the server side, run by the command line (`src/cli/operator/ServerSide.ts`): from settings to a server
  * that serves.
  */
 import * as NodeContext from "@effect/platform-node/NodeContext"
@@ -15,18 +15,18 @@ import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import cluster, { type Worker } from "node:cluster"
 import { version } from "#schema/Api.ts"
-import { DependencyDown } from "#src/access/Dependency.ts"
-import { UnsealedRows } from "#src/access/OldRows.ts"
-import { RowSeal } from "#src/access/RowSeal.ts"
+import { DependencyDown } from "#src/database/Dependency.ts"
+import { UnsealedRows } from "#src/rows/OldRows.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
 import { AppConfig, type Settings, StartRefused } from "#src/AppConfig.ts"
-import { CliFailure } from "#src/cli/Failure.ts"
-import type { OwnServer } from "#src/cli/ServerSide.ts"
+import { CliFailure } from "#src/cli/terminal/Failure.ts"
+import type { OwnServer } from "#src/cli/operator/ServerSide.ts"
 import { Setup } from "#src/credentials/Setup.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { ValueCipher } from "#src/crypto/Envelope.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import { durabilityOf, limitWarnings } from "#src/Deployment.ts"
-import { Listening } from "#src/http/Server.ts"
+import { Listening } from "#src/http/engine/Server.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as Config from "./Config.ts"
 import * as DataFolder from "./DataFolder.ts"

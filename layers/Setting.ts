@@ -9,7 +9,7 @@ import * as Redacted from "effect/Redacted"
 import { readFileSync } from "node:fs"
 import { isIP } from "node:net"
 import { StartRefused } from "#src/AppConfig.ts"
-import type { SecretSetting } from "#src/cli/Environment.ts"
+import type { SecretSetting } from "#src/cli/terminal/Environment.ts"
 import { isLoopbackHost } from "#src/net/Loopback.ts"
 
 export interface Setting<A> {
@@ -75,7 +75,7 @@ export const withDefault = <A>(shape: Shape<A>): Setting<A> => ({
   read: Effect.flatMap(text(shape.name), (value) => parsed(shape, Option.getOrElse(value, () => shape.default).trim()))
 })
 
-/** The command line keeps these from child processes (`src/cli/Environment.ts`). */
+/** The command line keeps these from child processes (`src/cli/terminal/Environment.ts`). */
 export const secret = (
   shape: Omit<Shape<string>, "default"> & { readonly name: SecretSetting }
 ): Setting<Option.Option<Redacted.Redacted>> => ({

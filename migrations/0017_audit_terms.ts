@@ -2,7 +2,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * For searching the trail (`src/access/TrailIndex.ts`): which parts of a team's trail are about a term. Filled behind,
+ * For searching the trail (`src/trail/TrailIndex.ts`): which parts of a team's trail are about a term. Filled behind,
  * from what stands under a seal: `searchable` is how far. Nothing is built here, and adding an entry costs no more.
  */
 export default Effect.gen(function* () {

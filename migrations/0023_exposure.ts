@@ -2,7 +2,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Who was handed which version of a secret (`src/access/ExposureIndex.ts`): an index of the trail, filled behind it.
+ * Who was handed which version of a secret (`src/trail/ExposureIndex.ts`): an index of the trail, filled behind it.
  * `exposure_streams` says how far it is, `exposure_writes` at which revision a key got which version (0: deleted),
  * `exposure_reads` who was handed what, `exposure_credentials` whose a credential is. Nothing here is a foreign key: the
  * trail outlives what it names.

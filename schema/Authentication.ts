@@ -1,6 +1,6 @@
 /**
  * Which credentials a route takes (docs/contract/endpoints.md). One tag per credential set;
- * `src/http/Authentication.ts` implements them.
+ * `src/http/authentication/Authentication.ts` implements them.
  */
 import * as HttpApiMiddleware from "@effect/platform/HttpApiMiddleware"
 import * as Context from "effect/Context"

@@ -43,7 +43,7 @@ export interface Settings {
   readonly teamCreation: TeamCreation
   /** Issuers of OpenID Connect that sign people in, as JSON (schema/SignInApi.ts). */
   readonly signInIssuers: Option.Option<Redacted.Redacted>
-  /** What a start does with rows of a release that knew no MAC (`src/access/OldRows.ts`). */
+  /** What a start does with rows of a release that knew no MAC (`src/rows/OldRows.ts`). */
   readonly sealRows: SealRows
   /** File of signed audit checkpoints. None: none are kept. */
   readonly auditCheckpoints: Option.Option<string>

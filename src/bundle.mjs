@@ -14,15 +14,15 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
  * Each of these is built by itself: where one build has several programs, each gets all of a file that another one needs
  * a part of. The small ones are CommonJS, each in one file: Node starts it before its loader of ES modules.
  */
-const first = { ampoule: "src/cli/main.ts" }
+const first = { ampoule: "layers/main.ts" }
 const small = {
   get: "layers/CliGet.ts",
-  manual: "src/cli/Manual.ts",
+  manual: "src/cli/help/Manual.ts",
   names: "layers/CliNames.ts",
   run: "layers/CliRun.ts"
 }
 /** What they load where they need it, and the large one too. */
-const parts = { formats: "src/formats/EnvFile.ts", proxy: "src/cli/ProxyAgents.ts" }
+const parts = { formats: "src/formats/EnvFile.ts", proxy: "src/cli/connection/ProxyAgents.ts" }
 const large = { cli: "layers/Cli.ts" }
 
 /**
@@ -56,7 +56,7 @@ const packedDocuments = {
   name: "packed documents",
   setup: (plugin) => {
     plugin.onResolve({ filter: /\/DerivedDocuments\.ts$/ }, () => ({
-      path: path.join(root, "src/http/PackedDocuments.ts")
+      path: path.join(root, "src/http/engine/PackedDocuments.ts")
     }))
   }
 }
@@ -65,8 +65,8 @@ const packedDocuments = {
 const packDocuments = async () => {
   const contents = `
     import * as Effect from "effect/Effect"
-    import { load } from "#src/http/DerivedDocuments.ts"
-    import { pack } from "#src/http/DocumentText.ts"
+    import { load } from "#src/http/engine/DerivedDocuments.ts"
+    import { pack } from "#src/http/engine/DocumentText.ts"
     process.stdout.write(pack(Effect.runSync(load)))`
   const { outputFiles } = await build({
     absWorkingDir: root,

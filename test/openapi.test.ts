@@ -10,7 +10,7 @@ import { MetadataApi } from "#schema/DiscoveryApi.ts"
 import * as Errors from "#schema/Errors.ts"
 import * as OpenApi from "#schema/OpenApi.ts"
 import * as OpenApiComponents from "#schema/OpenApiComponents.ts"
-import * as DocumentText from "#src/http/DocumentText.ts"
+import * as DocumentText from "#src/http/engine/DocumentText.ts"
 import { optional } from "#schema/Strict.ts"
 import { AnyObject, parsed, Texts } from "#test/support/Json.ts"
 

@@ -19,12 +19,12 @@ import {
 import type { EnvironmentId, ProjectId, SecretId, TeamId, UserId } from "#schema/Ids.ts"
 import type { Scope, Visibility } from "#schema/Scopes.ts"
 import { methods } from "#src/Methods.ts"
-import { Audit } from "./Audit.ts"
-import * as GroupCommit from "./GroupCommit.ts"
+import { Audit } from "#src/trail/Audit.ts"
+import * as GroupCommit from "#src/database/GroupCommit.ts"
 import { type EnvironmentPermit, eventOf, Permit } from "./Permit.ts"
 import * as Policy from "./Policy.ts"
-import type { RowMac, StoredMac } from "./RowMac.ts"
-import { RowSeal } from "./RowSeal.ts"
+import type { RowMac, StoredMac } from "#src/rows/RowMac.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
 import type { EnvironmentTarget, ProjectTarget, Target, TeamTarget } from "./Target.ts"
 
 /**

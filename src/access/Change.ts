@@ -2,9 +2,9 @@
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { isApiError, statusOf } from "#schema/ApiError.ts"
-import * as Rows from "#src/Rows.ts"
-import type { Audit } from "./Audit.ts"
-import type { AuditEvent } from "./AuditEntry.ts"
+import * as Rows from "#src/database/Rows.ts"
+import type { Audit } from "#src/trail/Audit.ts"
+import type { AuditEvent } from "#src/trail/Entry.ts"
 
 /**
  * Runs `work` in a transaction; the database's own failures are defects. A 403 that only the work could see, under its

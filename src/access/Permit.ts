@@ -4,7 +4,7 @@
  */
 import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
-import type { AuditEvent } from "./AuditEntry.ts"
+import type { AuditEvent } from "#src/trail/Entry.ts"
 import type { Action } from "./Policy.ts"
 import * as Policy from "./Policy.ts"
 import type { EnvironmentTarget, Target, TeamTarget } from "./Target.ts"

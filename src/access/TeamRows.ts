@@ -4,10 +4,10 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { TeamId, UserId } from "#schema/Ids.ts"
 import { type Plan, Role } from "#schema/Scopes.ts"
-import * as Rows from "#src/Rows.ts"
-import type { RowMac, StoredMac } from "./RowMac.ts"
-import type { RowSeal } from "./RowSeal.ts"
-import type { SealedRow } from "./SealedRows.ts"
+import * as Rows from "#src/database/Rows.ts"
+import type { RowMac, StoredMac } from "#src/rows/RowMac.ts"
+import type { RowSeal } from "#src/rows/RowSeal.ts"
+import type { SealedRow } from "#src/rows/SealedRows.ts"
 
 /** Of a membership: what its seal covers beside its team and person, with the seal. */
 export const membershipFields = {

@@ -1,5 +1,5 @@
 /**
- * Who was handed what, and what was written, out of the bodies of a trail alone: what `src/access/ExposureIndex.ts` reads
+ * Who was handed what, and what was written, out of the bodies of a trail alone: what `src/trail/ExposureIndex.ts` reads
  * in the database, told a second time for a verification that has no database. Entries may come in any order.
  */
 import * as Option from "effect/Option"

@@ -6,7 +6,7 @@ import * as fs from "node:fs"
 import { createRequire } from "node:module"
 import { dirname, join } from "node:path"
 import * as vm from "node:vm"
-import { cacheBase } from "./Home.ts"
+import { cacheBase } from "./terminal/Home.ts"
 
 /** In a folder of this user's: the one for all users would let another one say what is run here. */
 export const folder = (): string => join(cacheBase(), "ampoule", "compiled")

@@ -5,11 +5,11 @@
  */
 import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
-import { find, optionOf, type Page, type Row } from "./HelpPage.ts"
-import { pages } from "./Manual.ts"
-import type { RunOptions } from "./RunOptions.ts"
-import type { ListOptions } from "./SecretList.ts"
-import type { GetOptions } from "./SecretValue.ts"
+import { find, optionOf, type Page, type Row } from "./help/HelpPage.ts"
+import { pages } from "./help/Manual.ts"
+import type { RunOptions } from "./values/RunOptions.ts"
+import type { ListOptions } from "./secrets/SecretList.ts"
+import type { GetOptions } from "./secrets/SecretValue.ts"
 
 interface Given {
   readonly texts: ReadonlyMap<string, ReadonlyArray<string>>

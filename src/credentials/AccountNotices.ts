@@ -12,14 +12,14 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { Caller } from "#schema/Caller.ts"
 import type { UserId } from "#schema/Ids.ts"
-import { RequestInfo } from "#src/access/RequestInfo.ts"
+import { RequestInfo } from "#src/database/RequestInfo.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import { days } from "#src/Days.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import { methods } from "#src/Methods.ts"
 import { Mail, type MailRefused, type Message } from "#src/outbound/Mail.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 
 const NoticeKind = Schema.Literal("new_device", "password_reset", "factor_removed", "sign_in_linked", "email_changed")
 export type NoticeKind = typeof NoticeKind.Type

@@ -9,8 +9,8 @@ import * as Effect from "effect/Effect"
 import type { Caller } from "#schema/Caller.ts"
 import { CredentialExpired, CredentialInvalid, CredentialRevoked } from "#schema/Errors.ts"
 import type { TeamId } from "#schema/Ids.ts"
-import { RequestInfo } from "#src/access/RequestInfo.ts"
-import { RowSeal } from "#src/access/RowSeal.ts"
+import { RequestInfo } from "#src/database/RequestInfo.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as AddressRanges from "#src/net/AddressRanges.ts"
 import {
   type AccessRow,

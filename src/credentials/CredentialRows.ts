@@ -6,7 +6,7 @@
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
 import type { AccessLevel, Changes, LeakRule, Plan, Readers, Role, Scope, Visibility } from "#schema/Scopes.ts"
-import type { StoredMac } from "#src/access/RowMac.ts"
+import type { StoredMac } from "#src/rows/RowMac.ts"
 import * as HeldGrants from "./HeldGrants.ts"
 
 /** The environment a request's query names, when both members are well formed. */

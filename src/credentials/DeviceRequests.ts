@@ -31,11 +31,11 @@ import {
   UserIdOut
 } from "#schema/Ids.ts"
 import { Scope } from "#schema/Scopes.ts"
-import { RequestInfo } from "#src/access/RequestInfo.ts"
-import type { RowSeal } from "#src/access/RowSeal.ts"
+import { RequestInfo } from "#src/database/RequestInfo.ts"
+import type { RowSeal } from "#src/rows/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import type { EventBus } from "#src/events/EventBus.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 import * as TokenText from "./TokenText.ts"
 import * as UserCode from "./UserCode.ts"
 

@@ -7,9 +7,9 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import { Forbidden, NameTaken } from "#schema/Errors.ts"
 import type { UserId } from "#schema/Ids.ts"
-import type { RowSeal } from "#src/access/RowSeal.ts"
+import type { RowSeal } from "#src/rows/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 import * as AccountNotices from "./AccountNotices.ts"
 
 const taken = () => new NameTaken({ field: "email", message: "This address belongs to an account." })

@@ -4,7 +4,7 @@
  */
 import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
 import type { GrantLevel } from "#schema/Scopes.ts"
-import type { RowMac } from "#src/access/RowMac.ts"
+import type { RowMac } from "#src/rows/RowMac.ts"
 
 /** A grant of a line: none of these holds a space. */
 const cells = [

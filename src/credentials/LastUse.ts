@@ -3,7 +3,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Housekeeping from "#src/Housekeeping.ts"
-import { RequestInfo } from "#src/access/RequestInfo.ts"
+import { RequestInfo } from "#src/database/RequestInfo.ts"
 
 interface Use {
   readonly at: number

@@ -4,8 +4,8 @@
  */
 import type { SqlError } from "@effect/sql/SqlError"
 import * as Effect from "effect/Effect"
-import * as GroupCommit from "#src/access/GroupCommit.ts"
-import type { RowMac } from "#src/access/RowMac.ts"
+import * as GroupCommit from "#src/database/GroupCommit.ts"
+import type { RowMac } from "#src/rows/RowMac.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 import type { CredentialRow, Lookup } from "./CredentialRows.ts"
 

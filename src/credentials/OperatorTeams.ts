@@ -8,10 +8,10 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { type TeamId, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import { Plan } from "#schema/Scopes.ts"
-import type { AuditEvent } from "#src/access/AuditEntry.ts"
-import * as RowJournal from "#src/access/RowJournal.ts"
+import type { AuditEvent } from "#src/trail/Entry.ts"
+import * as RowJournal from "#src/rows/RowJournal.ts"
 import { insertTeam } from "#src/access/TeamRows.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 import { AccountNotFound, type Needs } from "./Operator.ts"
 
 export class TeamNotFound extends Data.TaggedError("OperatorTeamNotFound") {}

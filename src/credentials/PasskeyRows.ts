@@ -5,9 +5,9 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { PasskeyCopied, SecondFactorFailed } from "#schema/Errors.ts"
 import { type UserId, UserIdOut } from "#schema/Ids.ts"
-import type { RowSeal } from "#src/access/RowSeal.ts"
+import type { RowSeal } from "#src/rows/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 import type { NewPasskey } from "./PasskeyProof.ts"
 
 interface Needs {

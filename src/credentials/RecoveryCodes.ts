@@ -4,10 +4,10 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { UserId } from "#schema/Ids.ts"
-import * as RowJournal from "#src/access/RowJournal.ts"
-import type { RowSeal } from "#src/access/RowSeal.ts"
+import * as RowJournal from "#src/rows/RowJournal.ts"
+import type { RowSeal } from "#src/rows/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 import * as TokenText from "./TokenText.ts"
 
 interface Needs {

@@ -21,9 +21,9 @@ import {
 } from "#schema/Ids.ts"
 import { AccessLevel, Readers, Scope, Visibility } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
-import type { RowSeal } from "#src/access/RowSeal.ts"
+import type { RowSeal } from "#src/rows/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 import * as Liveness from "./Liveness.ts"
 import * as TokenText from "./TokenText.ts"
 

@@ -7,8 +7,8 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { createHash, timingSafeEqual } from "node:crypto"
 import { crc32 } from "node:zlib"
-import type { RowMac } from "#src/access/RowMac.ts"
-import type { RowSeal } from "#src/access/RowSeal.ts"
+import type { RowMac } from "#src/rows/RowMac.ts"
+import type { RowSeal } from "#src/rows/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 
 /**

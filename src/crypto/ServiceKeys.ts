@@ -9,7 +9,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { IntegrityFailure } from "#schema/Errors.ts"
 import type { KeyContext } from "#schema/Vault.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 import { Crypto } from "./Crypto.ts"
 import { inTime, Vault } from "./Vault.ts"
 

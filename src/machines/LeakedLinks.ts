@@ -4,11 +4,11 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { TeamIdOut } from "#schema/Ids.ts"
-import type { AuditEvent } from "#src/access/AuditEntry.ts"
-import * as RowJournal from "#src/access/RowJournal.ts"
-import type { RowSeal } from "#src/access/RowSeal.ts"
+import type { AuditEvent } from "#src/trail/Entry.ts"
+import * as RowJournal from "#src/rows/RowJournal.ts"
+import type { RowSeal } from "#src/rows/RowSeal.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 
 interface Needs {
   readonly sql: SqlClient.SqlClient

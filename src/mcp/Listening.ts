@@ -13,7 +13,7 @@ import {
 } from "@modelcontextprotocol/server"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
-import { EventStream, hold, Voice } from "#src/http/EventStream.ts"
+import { EventStream, hold, Voice } from "#src/http/engine/EventStream.ts"
 import type { Change, Changes } from "./Changes.ts"
 import type { AuthenticatedClient } from "./Credentials.ts"
 import { eventStream, type JsonObject, memberOf } from "./Message.ts"

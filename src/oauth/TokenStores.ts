@@ -5,7 +5,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { createHmac } from "node:crypto"
 import * as TokenText from "#src/credentials/TokenText.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 import { empty, events, expiryOf, Payload, type Store, type StoreNeeds, textOf, withoutId } from "./Store.ts"
 
 /** A client that lost the answer to a refresh may repeat it within this time (RFC 9700 4.14.2). */

@@ -12,7 +12,7 @@ import * as Policy from "#src/access/Policy.ts"
 import * as Liveness from "#src/credentials/Liveness.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 import * as AccessGrants from "./AccessGrants.ts"
 import { AccessRequests } from "./AccessRequests.ts"
 

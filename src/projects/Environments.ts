@@ -19,15 +19,15 @@ import type { CreateEnvironment, UpdateEnvironment } from "#schema/ManageProject
 import type { ProjectEnvironment, ProjectEnvironmentList } from "#schema/ProjectsApi.ts"
 import { Approvals, Changes, Readers, Visibility } from "#schema/Scopes.ts"
 import { Access } from "#src/access/Access.ts"
-import { Audit } from "#src/access/Audit.ts"
+import { Audit } from "#src/trail/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import * as Policy from "#src/access/Policy.ts"
-import * as RowJournal from "#src/access/RowJournal.ts"
-import { RowSeal } from "#src/access/RowSeal.ts"
+import * as RowJournal from "#src/rows/RowJournal.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 
 const services = Effect.all({
   access: Access,

@@ -6,9 +6,9 @@ import * as Schema from "effect/Schema"
 import type { AuditAction } from "#schema/Audit.ts"
 import type { ProjectId } from "#schema/Ids.ts"
 import { Access } from "#src/access/Access.ts"
-import * as TrailIndex from "#src/access/TrailIndex.ts"
+import * as TrailIndex from "#src/trail/TrailIndex.ts"
 import { methods } from "#src/Methods.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 
 const services = Effect.all({ access: Access, sql: SqlClient.SqlClient })
 type Needs = Effect.Effect.Success<typeof services>

@@ -12,7 +12,7 @@ import { Access } from "#src/access/Access.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { methods } from "#src/Methods.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 import * as AccessGrants from "./AccessGrants.ts"
 import { Members } from "./Members.ts"
 

@@ -5,7 +5,7 @@ import * as Schema from "effect/Schema"
 import { EnvironmentIdOut, type ProjectId, type TeamId } from "#schema/Ids.ts"
 import { Access } from "#src/access/Access.ts"
 import { methods } from "#src/Methods.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 
 const services = Effect.all({ access: Access, sql: SqlClient.SqlClient })
 type Needs = Effect.Effect.Success<typeof services>

@@ -8,13 +8,13 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { IdempotencyKeyReused } from "#schema/Errors.ts"
-import { dieWhenVaultIsDown } from "#src/access/Dependency.ts"
+import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import { safeEqual } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
 import { days } from "#src/Days.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 
 const kept = days(1)
 /** Rows of one statement: a purge must not make requests wait. */

@@ -5,9 +5,9 @@ import * as Schema from "effect/Schema"
 import { GrantNotFound, MemberNotFound, TokenNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { IncidentIdOut, ProjectIdOut, SecretIdOut, type TeamId, uuidPattern } from "#schema/Ids.ts"
 import type { ExposedValue, IncidentQuery } from "#schema/IncidentApi.ts"
-import type { Subject } from "#src/access/IncidentExposure.ts"
+import type { Subject } from "#src/trail/IncidentExposure.ts"
 import type { Exposed } from "#src/audit/Incident.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 
 const NamedRow = Schema.Struct({ id: Schema.String, name: Schema.String })
 

@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { type EnvironmentId, EnvironmentIdOut, type ProjectId, type SecretId, SecretIdOut } from "#schema/Ids.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 import type { SealedRow } from "./SecretRows.ts"
 
 /** A secret as it was then, and as it is now. `version`: null when the plan kept no version of then. */

@@ -24,7 +24,7 @@ import { methods } from "#src/Methods.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Members } from "#src/projects/Members.ts"
 import { Projects } from "#src/projects/Projects.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 
 const services = Effect.all({
   access: Access,

@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 import { type SecretId, SecretIdOut } from "#schema/Ids.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import { days } from "#src/Days.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 import type { SecretMetadata } from "./SecretMetadata.ts"
 
 /** Live secrets per environment. */

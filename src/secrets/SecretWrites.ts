@@ -13,7 +13,7 @@ import type {
 } from "#schema/SecretRequests.ts"
 import type { Disposition } from "#schema/Values.ts"
 import { Access, type Location } from "#src/access/Access.ts"
-import { Audit } from "#src/access/Audit.ts"
+import { Audit } from "#src/trail/Audit.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"

@@ -5,10 +5,10 @@ import type { ProjectId } from "#schema/Ids.ts"
 import { maxTags, type TagSecrets } from "#schema/SecretRequests.ts"
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { Access } from "#src/access/Access.ts"
-import type { Audit } from "#src/access/Audit.ts"
+import type { Audit } from "#src/trail/Audit.ts"
 import { recordingDenials } from "#src/access/Change.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 import { tagsTarget, waitsForNoApproval, writeTag } from "./SecretAbout.ts"
 
 interface Needs {

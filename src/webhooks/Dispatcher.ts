@@ -1,5 +1,5 @@
 /**
- * Sends the deliveries of the outbox (src/access/Outbox.ts): at least once, in no order. A delivery is leased before it
+ * Sends the deliveries of the outbox (src/trail/Outbox.ts): at least once, in no order. A delivery is leased before it
  * is sent and settled afterwards; when a process dies in between, the lease ends and another process sends it again. A
  * process that is stopped waits a moment for its requests to be answered, and releases the other leases at once.
  */
@@ -16,7 +16,7 @@ import { days } from "#src/Days.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import { Outbound } from "#src/outbound/Outbound.ts"
-import * as Rows from "#src/Rows.ts"
+import * as Rows from "#src/database/Rows.ts"
 import { slackBody } from "./SlackText.ts"
 import { AttemptLog } from "./Webhooks.ts"
 import { sign, WebhookSecrets } from "./WebhookSecrets.ts"

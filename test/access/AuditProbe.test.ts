@@ -9,7 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
-import { AuditProbe } from "#src/access/AuditProbe.ts"
+import { AuditProbe } from "#src/trail/Probe.ts"
 
 /** A database that answers each statement after so many milliseconds; `tries` counts them. */
 const database = { millis: 1, tries: 0 }

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Streams from "#src/access/AuditStreams.ts"
+import * as Streams from "#src/trail/Streams.ts"
 import * as Chain from "#src/audit/Chain.ts"
 
 const position = (seq: number, text: string): Streams.Position => ({ seq, hash: Chain.chain(Buffer.alloc(32), text) })

@@ -2,7 +2,7 @@ import { SqlError } from "@effect/sql/SqlError"
 import { assert, describe, it } from "@effect/vitest"
 import * as Cause from "effect/Cause"
 import * as FiberId from "effect/FiberId"
-import { DependencyDown, isDatabaseUnavailable } from "#src/access/Dependency.ts"
+import { DependencyDown, isDatabaseUnavailable } from "#src/database/Dependency.ts"
 
 const coded = (code: string, message = "") => Object.assign(new Error(message), { code })
 const wrapped = (cause: unknown) => new SqlError({ cause, message: "Failed to execute statement" })

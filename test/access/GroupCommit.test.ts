@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as GroupCommit from "#src/access/GroupCommit.ts"
+import * as GroupCommit from "#src/database/GroupCommit.ts"
 
 const turn = Effect.async<void>((resume) => {
   setImmediate(() => resume(Effect.void))

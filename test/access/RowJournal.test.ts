@@ -2,9 +2,9 @@ import { assert, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { randomUUID } from "node:crypto"
-import * as RowJournal from "#src/access/RowJournal.ts"
-import { keyOf, sealed, type SealedRow } from "#src/access/SealedRows.ts"
-import * as Rows from "#src/Rows.ts"
+import * as RowJournal from "#src/rows/RowJournal.ts"
+import { keyOf, sealed, type SealedRow } from "#src/rows/SealedRows.ts"
+import * as Rows from "#src/database/Rows.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
 const member = (): SealedRow<"memberships"> => ({

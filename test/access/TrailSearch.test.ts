@@ -10,9 +10,9 @@ import { randomUUID } from "node:crypto"
 import { AuditQuery } from "#schema/AuditApi.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { TeamId } from "#schema/Ids.ts"
-import { AuditTrail } from "#src/access/AuditTrail.ts"
-import * as TrailIndex from "#src/access/TrailIndex.ts"
-import * as TrailSearch from "#src/access/TrailSearch.ts"
+import { AuditTrail } from "#src/trail-use/AuditTrail.ts"
+import * as TrailIndex from "#src/trail/TrailIndex.ts"
+import * as TrailSearch from "#src/trail/TrailSearch.ts"
 import * as Fixtures from "#test/support/Fixtures.ts"
 
 const app = AuditTrail.Default.pipe(Layer.provideMerge(Fixtures.secretsLayer))

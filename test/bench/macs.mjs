@@ -1,5 +1,5 @@
 // npm run bench:macs: what part of a request's CPU it takes to hold the rows that decide to their MAC, and to hash the
-// credential under the pepper (src/access/RowMac.ts). V8's profiler says so, of a server that is asked by 16 connections:
+// credential under the pepper (src/rows/RowMac.ts). V8's profiler says so, of a server that is asked by 16 connections:
 // the part of the samples in which the process worked that are within these functions, or in what they call. It judges
 // nothing; the budget for the MACs is 3 %. The record goes to test/records/macs.json, or where
 // BENCH_RECORD says. On Postgres with .ci/with-postgres.
@@ -19,7 +19,7 @@ const sampleMicros = 200
 const record = process.env.BENCH_RECORD ?? fileURLToPath(new URL("../records/macs.json", import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), "ampoule-bench-"))
 
-/** As `src/access/RowMac.ts` calls them: names of members survive the build. */
+/** As `src/rows/RowMac.ts` calls them: names of members survive the build. */
 const functions = { MACs: "holds", pepper: "pepper" }
 
 const query = ({ projectId }) => `projectId=${projectId}&environment=fifty`

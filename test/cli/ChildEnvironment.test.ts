@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import * as Config from "#layers/Config.ts"
-import * as ChildEnvironment from "#src/cli/ChildEnvironment.ts"
-import { secretSettings } from "#src/cli/Environment.ts"
+import * as ChildEnvironment from "#src/cli/terminal/ChildEnvironment.ts"
+import { secretSettings } from "#src/cli/terminal/Environment.ts"
 
 const all = { only: [], except: [], prefix: undefined }
 const key = FastCheck.stringMatching(/^[A-Z][A-Z0-9_]{0,8}$/)

@@ -3,7 +3,7 @@ import * as FastCheck from "effect/FastCheck"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { randomBytes } from "node:crypto"
-import * as OfflineCache from "#src/cli/OfflineCache.ts"
+import * as OfflineCache from "#src/cli/values/OfflineCache.ts"
 
 const location: OfflineCache.Location = {
   url: "https://ampoule.example.com",

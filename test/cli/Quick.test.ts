@@ -4,9 +4,9 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as fc from "effect/FastCheck"
 import { manual } from "#src/cli/Commands.ts"
-import * as Shared from "#src/cli/Options.ts"
+import * as Shared from "#src/cli/terminal/Options.ts"
 import { getOf, listOf, runOf } from "#src/cli/Quick.ts"
-import { options as runOptions } from "#src/cli/RunOptions.ts"
+import { options as runOptions } from "#src/cli/values/RunOptions.ts"
 
 const root = manual()
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
-import { masks, shortestMasked } from "#src/cli/Redactor.ts"
+import { masks, shortestMasked } from "#src/cli/run/Redactor.ts"
 
 /** The output with every value replaced, over the text as a whole. */
 const through = (values: Readonly<Record<string, string>>, chunks: ReadonlyArray<Uint8Array>): string => {

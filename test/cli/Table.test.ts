@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "effect/FastCheck"
-import { layout, relative } from "#src/cli/Table.ts"
+import { layout, relative } from "#src/cli/terminal/Table.ts"
 
 const titles = ["KEY", "KIND", "UPDATED", "BY"]
 const rows = [

@@ -1,7 +1,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { typist } from "#src/cli/Ask.ts"
+import { typist } from "#src/cli/terminal/Ask.ts"
 import { parsed } from "#test/support/Json.ts"
 import { Ampoule } from "./Ampoule.ts"
 import * as FakeServer from "./FakeServer.ts"

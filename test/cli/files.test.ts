@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
-import { inOrderOfReference, inRequests, literally } from "#src/cli/Files.ts"
+import { inOrderOfReference, inRequests, literally } from "#src/cli/secrets/Files.ts"
 import * as Template from "#src/secrets/Template.ts"
 
 const entry = (key: string, value: string, line = 1) => ({ key, value, line })

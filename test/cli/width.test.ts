@@ -2,7 +2,7 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import * as http from "node:http"
-import { beside, prose, relativeIn } from "#src/cli/Table.ts"
+import { beside, prose, relativeIn } from "#src/cli/terminal/Table.ts"
 import { Ampoule } from "./Ampoule.ts"
 import * as FakeServer from "./FakeServer.ts"
 

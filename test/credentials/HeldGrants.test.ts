@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { createSecretKey, randomBytes, randomUUID } from "node:crypto"
 import { EnvironmentIdOut, ProjectIdOut, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
-import * as RowMac from "#src/access/RowMac.ts"
+import * as RowMac from "#src/rows/RowMac.ts"
 import * as HeldGrants from "#src/credentials/HeldGrants.ts"
 
 const row = (until: number | null, environmentId: string | null = randomUUID()) => ({

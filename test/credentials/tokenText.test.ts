@@ -5,7 +5,7 @@ import * as FastCheck from "effect/FastCheck"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { createHash, createHmac, createSecretKey } from "node:crypto"
-import * as RowMac from "#src/access/RowMac.ts"
+import * as RowMac from "#src/rows/RowMac.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 
 const base62 = FastCheck.constantFrom(..."0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")

@@ -5,10 +5,10 @@ import * as FastCheck from "effect/FastCheck"
 import * as Stream from "effect/Stream"
 import type { AuditEntry } from "#schema/Audit.ts"
 import * as Export from "#src/audit/Export.ts"
-import * as AuditExport from "#src/dashboard/AuditExport.ts"
-import { around, collapsed, layout } from "#src/dashboard/GraphLayout.ts"
-import { noticeOf } from "#src/dashboard/Notices.ts"
-import * as Paths from "#src/dashboard/Paths.ts"
+import * as AuditExport from "#src/dashboard/audit/AuditExport.ts"
+import { around, collapsed, layout } from "#src/dashboard/secrets/GraphLayout.ts"
+import { noticeOf } from "#src/dashboard/frame/Notices.ts"
+import * as Paths from "#src/dashboard/frame/Paths.ts"
 
 const parseCell = (text: string) => text.slice(1, -1).replaceAll('""', '"')
 

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { modulesOf } from "#src/dashboard/QrModules.ts"
+import { modulesOf } from "#src/dashboard/account/QrModules.ts"
 import { createHash } from "node:crypto"
 
 const picture = (text: string) => modulesOf(text)?.map((row) => row.map((dark) => (dark ? "#" : ".")).join(""))

@@ -2,7 +2,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
-import { browserOf } from "#src/dashboard/SessionPages.tsx"
+import { browserOf } from "#src/dashboard/account/SessionPages.tsx"
 import { auditEntry } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"

@@ -56,16 +56,17 @@ const literals = () => {
 const bounded: Readonly<Record<string, string>> = {
   "src/build.mjs /[\\\\/]oidc-provider[\\\\/]lib[\\\\/].*\\.js$/": "paths of files of the build",
   "src/cli/Cli.ts /\\s*\\n\\s*/g": "our own sentences",
-  "src/cli/HelpPage.ts /^((?:--?[A-Za-z][\\w-]*(?:, )?)+)(?: (.*))?$/": "names of our own options",
-  "src/cli/Help.ts /^(A user-defined piece of text\\.|A true or false value\\.|An integer\\.|This setting is optional\\.|This (option|argument) (may|must) be repeated .*|One of the following: .*)$/":
+  "src/cli/help/HelpPage.ts /^((?:--?[A-Za-z][\\w-]*(?:, )?)+)(?: (.*))?$/": "names of our own options",
+  "src/cli/help/Help.ts /^(A user-defined piece of text\\.|A true or false value\\.|An integer\\.|This setting is optional\\.|This (option|argument) (may|must) be repeated .*|One of the following: .*)$/":
     "sentences of our own help",
-  "src/cli/Link.ts /\\/+$/": "an address that the person running the command gives",
+  "src/cli/connection/Link.ts /\\/+$/": "an address that the person running the command gives",
   "src/client/Client.ts /\\/+$/": "an address that the program gives",
   "layers/Telemetry.ts /\\/+$/": "a setting of the operator",
-  "src/cli/Files.ts /^_+|_+$/g": "the name of a file",
+  "src/cli/secrets/Files.ts /^_+|_+$/g": "the name of a file",
   "src/credentials/CommonPasswords.ts /^(.{1,4})\\1+(.{0,3})$/su": "a new password: 256 characters",
   "src/credentials/CommonPasswords.ts /[\\d\\W_]+$/u": "a new password: 256 characters",
-  "src/http/Authentication.ts /^bearer(?: +(.*))?$/i": "its end is the header's, which holds no line break",
+  "src/http/authentication/Authentication.ts /^bearer(?: +(.*))?$/i":
+    "its end is the header's, which holds no line break",
   "src/projects/Projects.ts /-+$/": "a name: 100 characters, cut to 50 before",
   "src/vault/KeyFile.ts /#.*$/": "a line of the operator's key file"
 }

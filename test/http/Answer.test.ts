@@ -3,8 +3,8 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { type ServerResponse } from "node:http"
-import { Exchange } from "#src/http/RequestContext.ts"
-import * as Answer from "#src/http/Answer.ts"
+import { Exchange } from "#src/http/engine/RequestContext.ts"
+import * as Answer from "#src/http/engine/Answer.ts"
 import { serve } from "#test/machines/LocalIssuer.ts"
 
 const sent = { head: false, overTls: false }

@@ -1,8 +1,8 @@
 /** A bad day, as tests of incidents make one. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { AuditSeal } from "#src/access/AuditSeal.ts"
-import { exportTrail } from "#src/access/TrailExport.ts"
+import { AuditSeal } from "#src/trail/Seal.ts"
+import { exportTrail } from "#src/trail/TrailExport.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import { setUp } from "../cli/ProjectFolder.ts"

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import * as Deadline from "#src/http/Deadline.ts"
+import * as Deadline from "#src/http/engine/Deadline.ts"
 
 const pause = Effect.sleep("300 millis")
 

@@ -1,5 +1,5 @@
 /**
- * Endpoints run from their declaration (`src/http/Endpoints.ts`) as the platform would run them: the same requests go to
+ * Endpoints run from their declaration (`src/http/engine/Endpoints.ts`) as the platform would run them: the same requests go to
  * two servers over one database, one of which has the platform's own runtime, and every answer is the same to the byte.
  * What changed something is not asked twice.
  */
@@ -16,9 +16,9 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
 import { Crypto } from "#src/crypto/Crypto.ts"
-import { RouteMaker } from "#src/http/Endpoints.ts"
-import { validationFailed } from "#src/http/ErrorEnvelope.ts"
-import { Listening } from "#src/http/Server.ts"
+import { RouteMaker } from "#src/http/engine/Endpoints.ts"
+import { validationFailed } from "#src/http/engine/ErrorEnvelope.ts"
+import { Listening } from "#src/http/engine/Server.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as Exchange from "#test/fuzz/Exchange.ts"
 import * as Fuzzer from "#test/fuzz/Fuzzer.ts"

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import * as OpenApi from "#schema/OpenApi.ts"
-import * as DocumentText from "#src/http/DocumentText.ts"
+import * as DocumentText from "#src/http/engine/DocumentText.ts"
 import * as Release from "#test/support/Release.ts"
 
 const folder = Effect.acquireRelease(

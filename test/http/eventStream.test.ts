@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import { once } from "node:events"
 import * as Http from "node:http"
 import type { AddressInfo } from "node:net"
-import { EventStream, type Out, send } from "#src/http/EventStream.ts"
+import { EventStream, type Out, send } from "#src/http/engine/EventStream.ts"
 
 /** A server whose answer is this stream, and a client's view of it that begins to read when it likes. */
 const opened = (open: EventStream["open"]) =>

@@ -1,7 +1,7 @@
 /** Names that every JavaScript object has, where a request names something: each is one more unknown name. */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import type { Listening } from "#src/http/Server.ts"
+import type { Listening } from "#src/http/engine/Server.ts"
 import { AnyFailure } from "#test/support/Bodies.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"

@@ -5,7 +5,7 @@ import * as Layer from "effect/Layer"
 import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import * as Net from "node:net"
 import * as Server from "#layers/Server.ts"
-import { Listening } from "#src/http/Server.ts"
+import { Listening } from "#src/http/engine/Server.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 
 const app = Server.layer({ host: "127.0.0.1", port: 0, traced: false, stalledMillis: 1_000 }).pipe(

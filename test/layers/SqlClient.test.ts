@@ -9,7 +9,7 @@ import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
 import { BigintOutOfRange } from "#layers/PgStatement.ts"
-import { isDatabaseUnavailable } from "#src/access/Dependency.ts"
+import { isDatabaseUnavailable } from "#src/database/Dependency.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
 class Undo extends Data.TaggedError("Undo")<{}> {}

@@ -2,7 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { spawn, spawnSync } from "node:child_process"
-import { Listening } from "#src/http/Server.ts"
+import { Listening } from "#src/http/engine/Server.ts"
 import { parsed } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"

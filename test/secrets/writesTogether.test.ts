@@ -8,7 +8,7 @@ import * as Fiber from "effect/Fiber"
 import * as Redacted from "effect/Redacted"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { SecretKey } from "#schema/Values.ts"
-import { RequestInfo, type RequestOrigin } from "#src/access/RequestInfo.ts"
+import { RequestInfo, type RequestOrigin } from "#src/database/RequestInfo.ts"
 import { secrets as services, secretsLayer, world } from "#test/support/Fixtures.ts"
 import { auditEntry } from "#test/support/Json.ts"
 

@@ -2,10 +2,10 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as OldRows from "#src/access/OldRows.ts"
-import type { RowMac } from "#src/access/RowMac.ts"
-import { RowSeal } from "#src/access/RowSeal.ts"
-import { columnsOf, type SealedRow, type SealedTable } from "#src/access/SealedRows.ts"
+import * as OldRows from "#src/rows/OldRows.ts"
+import type { RowMac } from "#src/rows/RowMac.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
+import { columnsOf, type SealedRow, type SealedTable } from "#src/rows/SealedRows.ts"
 
 /** Of rows that have none. Where a test has no service that looks at them, they need none. */
 export const give = Effect.fnUntraced(function* (...tables: ReadonlyArray<SealedTable>) {

@@ -19,7 +19,7 @@ import {
   UserIdOut
 } from "#schema/Ids.ts"
 import type { AccessLevel, Plan, Role, Scope } from "#schema/Scopes.ts"
-import { RowSeal } from "#src/access/RowSeal.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Seals from "./Seals.ts"

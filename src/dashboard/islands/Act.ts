@@ -1,5 +1,5 @@
 /** What keys and buttons of the matrix do. */
-import { cellsOf } from "../Matrix.ts"
+import { cellsOf } from "#src/dashboard/secrets/Matrix.ts"
 import * as Server from "./Server.ts"
 import {
   cellAt,

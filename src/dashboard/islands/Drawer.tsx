@@ -1,6 +1,6 @@
 /** The page of a secret as a sheet over the matrix, under its own address. Its forms answer inside of it. */
 import { useLayoutEffect, useRef, useState } from "preact/hooks"
-import * as Icons from "../Icons.tsx"
+import * as Icons from "#src/dashboard/frame/Icons.tsx"
 import { Dialog } from "./Dialog.tsx"
 import * as Server from "./Server.ts"
 import type { Store } from "./State.ts"

@@ -1,7 +1,7 @@
 /** The rows of the matrix: as many as are in sight, whatever their number. */
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks"
-import { type Cell, cellsOf, type Line, markOf, type Row, type Tags, tagsOf } from "../Matrix.ts"
-import * as Icons from "../Icons.tsx"
+import { type Cell, cellsOf, type Line, markOf, type Row, type Tags, tagsOf } from "#src/dashboard/secrets/Matrix.ts"
+import * as Icons from "#src/dashboard/frame/Icons.tsx"
 import * as Act from "./Act.ts"
 import { Editor } from "./Editor.tsx"
 import { idOf, isAt, type Pending, type State, type Store, visibleLines } from "./State.ts"

@@ -1,7 +1,7 @@
 /** The matrix of a project, drawn by script in place of the server's table: the same jobs, faster. */
 import { useLayoutEffect, useMemo, useState } from "preact/hooks"
-import * as Icons from "../Icons.tsx"
-import { differs, isMissing, type MatrixData } from "../Matrix.ts"
+import * as Icons from "#src/dashboard/frame/Icons.tsx"
+import { differs, isMissing, type MatrixData } from "#src/dashboard/secrets/Matrix.ts"
 import * as Act from "./Act.ts"
 import { Add } from "./Add.tsx"
 import { Drawer } from "./Drawer.tsx"

@@ -1,7 +1,7 @@
 /** Search or jump to: the search page's answers as one types. It opens over every page, and leads to a page. */
 import { useEffect, useRef, useState } from "preact/hooks"
-import * as Icons from "../Icons.tsx"
-import type { Answer, Item } from "../SearchItems.ts"
+import * as Icons from "#src/dashboard/frame/Icons.tsx"
+import type { Answer, Item } from "#src/dashboard/home/SearchItems.ts"
 import { Dialog } from "./Dialog.tsx"
 
 const kinds: Readonly<Record<Item["kind"], string>> = {

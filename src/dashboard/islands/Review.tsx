@@ -1,7 +1,7 @@
 /** All that is to be saved, before it is: by environment, with what one would not see in a text. */
 import { useState } from "preact/hooks"
 import { danger, isDangerous } from "#src/formats/DangerousNames.ts"
-import * as Icons from "../Icons.tsx"
+import * as Icons from "#src/dashboard/frame/Icons.tsx"
 import { Dialog } from "./Dialog.tsx"
 import * as Server from "./Server.ts"
 import { drop, hiddenIn, idOf, keepMine, missingFor, type Pending, place, type State, type Store } from "./State.ts"

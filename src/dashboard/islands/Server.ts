@@ -1,5 +1,5 @@
 /** What the page asks of the server, and how it says what went wrong. */
-import type { FirstSteps, MatrixData } from "../Matrix.ts"
+import type { FirstSteps, MatrixData } from "#src/dashboard/secrets/Matrix.ts"
 import { drop, idOf, type Pending, type Place, type State, type Store, untried, visibleLines } from "./State.ts"
 
 /** A refusal, as the API tells it. */

@@ -12,7 +12,7 @@ import {
   type Show,
   shows,
   tagsOf
-} from "../Matrix.ts"
+} from "#src/dashboard/secrets/Matrix.ts"
 
 /** A change that waits for Save. `version`: the one that the page showed, 0 for a key that was not there. */
 export interface Pending {

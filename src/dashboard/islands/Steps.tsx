@@ -1,6 +1,6 @@
 /** The first steps of a project, ticked while they happen: somebody logs in by a terminal beside this page. */
 import { useEffect } from "preact/hooks"
-import { FirstSteps, isDone } from "../FirstSteps.tsx"
+import { FirstSteps, isDone } from "#src/dashboard/secrets/FirstSteps.tsx"
 import { fetched, stepsNow } from "./Server.ts"
 import type { State, Store } from "./State.ts"
 

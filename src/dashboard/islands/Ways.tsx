@@ -1,7 +1,7 @@
 /** The ways of secrets into a project: a file, or one by one. */
 import type { ComponentChildren } from "preact"
-import * as Icons from "../Icons.tsx"
-import { Mark } from "../Mark.tsx"
+import * as Icons from "#src/dashboard/frame/Icons.tsx"
+import { Mark } from "#src/dashboard/frame/Mark.tsx"
 import * as Act from "./Act.ts"
 import { type State, type Store, targetColumn } from "./State.ts"
 

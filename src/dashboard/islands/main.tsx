@@ -1,6 +1,6 @@
 /** Finds the places of a page that script draws anew. A page works without this file. */
 import { render } from "preact"
-import type { MatrixData } from "../Matrix.ts"
+import type { MatrixData } from "#src/dashboard/secrets/Matrix.ts"
 import { MatrixIsland } from "./MatrixIsland.tsx"
 import * as Overlays from "./Overlays.tsx"
 

@@ -1,0 +1,191 @@
+/** `ampoule doctor`: each part that has to work for the others, one line each. */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Capabilities from "#src/cli/connection/Capabilities.ts"
+import { call, connect } from "#src/cli/connection/Client.ts"
+import * as Choice from "#src/cli/connection/Choice.ts"
+import * as Credential from "#src/cli/connection/Credential.ts"
+import { CredentialStores } from "#src/cli/connection/CredentialStore.ts"
+import { type CliError, describe } from "#src/cli/terminal/Failure.ts"
+import { isInTheClear, link, type Link } from "#src/cli/connection/Link.ts"
+import * as Logins from "#src/cli/connection/Logins.ts"
+import * as Help from "#src/cli/help/Help.ts"
+import * as Shared from "#src/cli/terminal/Options.ts"
+import { exitWith, facts, json, plain } from "#src/cli/terminal/Output.ts"
+import * as ProjectFile from "#src/cli/connection/ProjectFile.ts"
+import * as Proxy from "#src/cli/connection/Proxy.ts"
+import { identity } from "#src/cli/connection/Routes.ts"
+import { version } from "#src/cli/terminal/Version.ts"
+
+interface Finding {
+  readonly check: string
+  readonly state: "ok" | "warning" | "failed"
+  readonly text: string
+}
+
+const ok = (check: string, text: string): Finding => ({ check, state: "ok", text })
+const warning = (check: string, text: string): Finding => ({ check, state: "warning", text })
+const failed = (check: string, text: string): Finding => ({ check, state: "failed", text })
+
+const sentence = (error: CliError): string => {
+  const { hint, message } = describe(error)
+  return hint === undefined ? message : `${message} ${hint.replaceAll(/\n\s*/g, " ")}`
+}
+
+const Readiness = Schema.parseJson(
+  Schema.Struct({ checks: Schema.Record({ key: Schema.String, value: Schema.Struct({ status: Schema.String }) }) })
+)
+const decodeReadiness = Schema.decodeUnknownOption(Readiness)
+
+const proxy = (url: string): Finding => {
+  const route = Proxy.routeOf(new URL(url))
+  switch (route._tag) {
+    case "Proxied":
+      return ok("proxy", `${Proxy.nameOf(route.proxy)} (${route.proxy.variable})`)
+    case "Direct":
+      return ok("proxy", route.why === undefined ? "none" : `none for this address (${route.why})`)
+    case "Unusable":
+      return failed("proxy", `${route.variable} cannot be used: ${route.reason}`)
+  }
+}
+
+/** Difference beyond which expiry times and the age of offline copies mislead. */
+const mostSkew = 60_000
+
+const serverFindings = Effect.fnUntraced(function* (server: Link) {
+  const sent = yield* Clock.currentTimeMillis
+  const live = yield* Effect.either(server.ask({ path: "/health/live" }))
+  if (live._tag === "Left") return [failed("server", sentence(live.left))]
+  const received = yield* Clock.currentTimeMillis
+  const findings = [ok("server", `answers in ${received - sent} ms`)]
+  const date = Date.parse(live.right.headers["date"] ?? "")
+  if (Number.isFinite(date)) {
+    // The header has whole seconds: half of one either way, and the way there and back.
+    const skew = Math.round((sent + received) / 2 - (date + 500))
+    const text = `this clock is ${Math.abs(Math.round(skew / 1_000))} s ${skew > 0 ? "ahead of" : "behind"} the server's`
+    findings.push(Math.abs(skew) > mostSkew ? warning("clock", text) : ok("clock", text))
+  }
+  return findings
+})
+
+/** Readiness answers 503 without the envelope of errors: read as it is. */
+const readiness = Effect.fnUntraced(function* (url: string) {
+  const server = yield* link({ url })
+  const ready = yield* Effect.either(server.ask({ path: "/health/ready" }))
+  if (ready._tag === "Left") {
+    return ready.left._tag === "UnexpectedAnswer" && ready.left.status === 503
+      ? failed("readiness", "the server lacks something that it needs; its log and /health/ready say what")
+      : failed("readiness", sentence(ready.left))
+  }
+  const checks = decodeReadiness(ready.right.text)
+  return ok(
+    "readiness",
+    Option.match(checks, {
+      onNone: () => "ready",
+      onSome: ({ checks }) =>
+        Object.entries(checks)
+          .map(([name, { status }]) => `${plain(name)} ${plain(status)}`)
+          .join(", ")
+    })
+  )
+})
+
+const keychain = (url: string, login: Option.Option<Logins.Login>) =>
+  Effect.gen(function* () {
+    const stores = yield* CredentialStores
+    const used = Option.getOrUndefined(login)?.protection
+    const answer = yield* Effect.either(stores.os_keychain.read(url))
+    if (answer._tag === "Right") return ok("keychain", "answers")
+    return used === "os_keychain"
+      ? failed("keychain", sentence(answer.left))
+      : warning("keychain", "none answers here: `ampoule login` needs --plaintext-local")
+  })
+
+const credentialFindings = Effect.fnUntraced(function* (options: Credential.ConnectionOptions) {
+  const chosen = yield* Effect.either(Choice.choose(options))
+  if (chosen._tag === "Left") return [failed("credential", sentence(chosen.left))]
+  if (Option.isNone(chosen.right)) {
+    return [failed("credential", "none: run `ampoule login`, or set AMPOULE_API_TOKEN")]
+  }
+  const { credential, url, why } = chosen.right.value
+  const connection = yield* connect({ url, credential })
+  const findings = [ok("credential", why)]
+  const client = yield* identity(connection)
+  const who = yield* Effect.either(call(connection, client.verify()))
+  findings.push(
+    who._tag === "Left"
+      ? failed("permission", sentence(who.left))
+      : ok(
+          "permission",
+          `${who.right.accessLevel ?? who.right.scopes?.flatMap(({ scopes }) => scopes).join(" ") ?? "session"}, until ${who.right.credential.expiresAt ?? "revoked"}`
+        )
+  )
+  const capabilities = yield* Effect.either(Capabilities.read(connection))
+  if (capabilities._tag === "Right" && Option.isSome(capabilities.right)) {
+    const there = capabilities.right.value.version ?? "unknown"
+    const text = `server ${plain(there)}, this command ${version}`
+    findings.push(there.split(".")[0] === version.split(".")[0] ? ok("version", text) : warning("version", text))
+  }
+  return findings
+})
+
+const targetFinding = Effect.gen(function* () {
+  const file = yield* Effect.either(ProjectFile.find({ foreign: false }))
+  if (file._tag === "Left") return failed("folder", sentence(file.left))
+  if (Option.isNone(file.right)) return ok("folder", "no .ampoule.json here or above: say --project and --env")
+  const { digest, path } = file.right.value
+  const text = `${plain(path)}: ${ProjectFile.description(file.right.value)}`
+  return (yield* ProjectFile.isTrusted(digest))
+    ? ok("folder", text)
+    : warning("folder", `${text}, not trusted yet: \`ampoule trust\``)
+})
+
+const states = {
+  ok: ["ok     ", "green"],
+  warning: ["warning", "yellow"],
+  failed: ["FAILED ", "red"]
+} as const
+
+export const doctor = Help.command(
+  "doctor",
+  {
+    says: "Look at each part: address, proxy, server, clock, credential, keychain, versions.",
+    more: ["Ends with 1 when a part has failed."],
+    examples: ["ampoule doctor", "ampoule doctor --json"]
+  },
+  { ...Shared.connection, json: Shared.json },
+  Effect.fnUntraced(function* (options) {
+    const logins = yield* Logins.read
+    const address = yield* Effect.either(
+      Choice.address(options.url, Option.contains(options.credential, "env") ? Option.none() : logins)
+    )
+    const findings: Array<Finding> = []
+    if (address._tag === "Left") findings.push(failed("address", sentence(address.left)))
+    else {
+      const { url, urlFrom } = address.right
+      findings.push(
+        isInTheClear(url)
+          ? warning("address", `${url} (${urlFrom}): not https, others on the network can read along`)
+          : ok("address", `${url} (${urlFrom})`)
+      )
+      findings.push(proxy(url))
+      const server = yield* serverFindings(yield* link({ url }))
+      findings.push(...server)
+      if (server.every(({ state }) => state !== "failed")) {
+        findings.push(yield* readiness(url), ...(yield* credentialFindings(options)))
+      }
+      findings.push(yield* keychain(url, Logins.find(logins, url)))
+    }
+    findings.push(yield* targetFinding)
+    if (findings.some(({ state }) => state === "failed")) yield* exitWith(1)
+    if (options.json) return yield* json(findings)
+    yield* facts(
+      findings.map(({ check, state, text }) => {
+        const [word, colour] = states[state]
+        return { name: `${word}  ${check.padEnd(11)} `, text, colour }
+      })
+    )
+  })
+)

@@ -1,0 +1,65 @@
+/** `ampoule use` and `open`: the project and environment of a folder. */
+import * as Args from "@effect/cli/Args"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Browser from "#src/cli/terminal/Browser.ts"
+import * as Credential from "#src/cli/connection/Credential.ts"
+import * as Help from "#src/cli/help/Help.ts"
+import * as Shared from "#src/cli/terminal/Options.ts"
+import { json, note, out, plain } from "#src/cli/terminal/Output.ts"
+import * as ProjectFile from "#src/cli/connection/ProjectFile.ts"
+import { noEnvironment } from "./Init.ts"
+import * as SealingKeys from "#src/cli/sealed/SealingKeys.ts"
+import * as Target from "#src/cli/connection/Target.ts"
+
+// --- use ---
+
+export const use = Help.command(
+  "use",
+  {
+    says: "Choose the environment of this folder, or show it: it is written to .ampoule.json, and trusted.",
+    more: ["Into the nearest .ampoule.json from here upwards, or a new one here."],
+    examples: ["ampoule use staging", "ampoule use production --project shop", "ampoule use"]
+  },
+  {
+    ...Shared.connection,
+    project: Shared.project,
+    json: Shared.json,
+    environment: Args.text({ name: "ENVIRONMENT" }).pipe(
+      Args.withDescription("Its slug; without it, the choice is shown"),
+      Args.optional
+    )
+  },
+  Effect.fnUntraced(function* (options) {
+    if (Option.isNone(options.environment)) {
+      const target = yield* Target.target({ project: options.project, environment: Option.none() })
+      return yield* options.json ? json(target) : out(`${plain(target.project)} ${target.environment}\n`)
+    }
+    const environment = yield* Target.slug(options.environment.value)
+    const project = yield* Target.project(options.project)
+    const session = yield* Credential.open(options)
+    const slugs = (yield* SealingKeys.environments(session, project)).map(({ slug }) => slug)
+    if (!slugs.includes(environment)) return yield* noEnvironment(environment, project, slugs)
+    const file = yield* ProjectFile.save({ project, environment })
+    if (options.json) return yield* json({ file, project, environment })
+    yield* note(`${plain(file)}: ${plain(project)}, ${environment}`)
+  })
+)
+
+// --- open ---
+
+export const open = Help.command(
+  "open",
+  {
+    says: "Open the environment in the dashboard, and print its address; with --json print it alone.",
+    examples: ["ampoule open", "ampoule open --env production --no-browser"]
+  },
+  { ...Shared.inEnvironment, json: Shared.json, noBrowser: Shared.noBrowser },
+  Effect.fnUntraced(function* (options) {
+    const target = yield* Target.target(options)
+    const session = yield* Credential.open(options)
+    const projectId = yield* Target.withProject(session, target.project, Effect.succeed)
+    const url = `${session.url}/app/projects/${projectId}/env/${target.environment}`
+    yield* options.json ? json({ url }) : Browser.offer(url, options)
+  })
+)

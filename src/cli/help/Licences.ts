@@ -1,0 +1,29 @@
+/** `ampoule licences`: what those ask whose work is passed on with the program. */
+import * as Effect from "effect/Effect"
+import { fs } from "#src/cli/terminal/BuiltIn.ts"
+import { CliFailure } from "#src/cli/terminal/Failure.ts"
+import * as Help from "./Help.ts"
+import { out } from "#src/cli/terminal/Output.ts"
+
+/** Written beside the program when it is packed (`deploy/licences.mjs`). */
+const file = new URL("licences.txt", import.meta.url)
+
+export const licences = Help.command(
+  "licences",
+  {
+    says: "Show the licences of Ampoule and of all that is in it.",
+    examples: ["ampoule licences | less"]
+  },
+  {},
+  Effect.fnUntraced(function* () {
+    const text = yield* Effect.try({
+      try: () => fs().readFileSync(file, "utf8"),
+      catch: () =>
+        new CliFailure({
+          message: "This build has no list of licences.",
+          hint: "`node deploy/licences.mjs` makes it from the packages that are installed."
+        })
+    })
+    yield* out(text)
+  })
+)

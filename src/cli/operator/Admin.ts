@@ -1,0 +1,233 @@
+/** `ampoule admin`: what only the operator can do for people and their accounts. Runs where the server runs. */
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { Email } from "#schema/Values.ts"
+import type { UserAccount } from "./ServerSide.ts"
+import { teamCommands, where } from "./AdminTeams.ts"
+import * as Ask from "#src/cli/terminal/Ask.ts"
+import { usage } from "#src/cli/terminal/Failure.ts"
+import * as Help from "#src/cli/help/Help.ts"
+import * as Shared from "#src/cli/terminal/Options.ts"
+import { json, note, out, plain, table } from "#src/cli/terminal/Output.ts"
+import { adminPrograms } from "./ServerSide.ts"
+
+const maxListed = 1_000
+
+const email = Shared.argument("EMAIL", "E-mail address of the account")
+const decodeEmail = Schema.decodeUnknownOption(Email)
+/** As the server stores it. */
+const stored = (address: string) => Effect.mapError(decodeEmail(address), () => usage("EMAIL takes an e-mail address."))
+
+const evenLastOwner = Shared.flag("even-last-owner", "Also when a team is left without an active owner")
+
+const recordOf = ({ createdAt, email, id, memberships, name }: UserAccount) => ({
+  id,
+  email,
+  name,
+  createdAt: createdAt.toISOString(),
+  teams: memberships.map(({ active, role, teamId, teamName }) => ({ id: teamId, name: teamName, role, active }))
+})
+
+const teamsOf = ({ memberships }: UserAccount): string =>
+  memberships.map(({ active, role, teamName }) => `${teamName} (${role}${active ? "" : ", inactive"})`).join(", ")
+
+const users = Help.command(
+  "users",
+  {
+    says: "List the accounts of this server and the teams that they belong to.",
+    more: [where],
+    examples: ["ampoule admin users", "ampoule admin users --search @example.com --json"]
+  },
+  {
+    search: Options.optional(Shared.text("search", "text", "Only accounts whose e-mail address contains this text")),
+    limit: Options.integer("limit").pipe(
+      Options.withDescription("Maximum number of accounts to list (1 to 1000, default 100)"),
+      Options.withDefault(100)
+    ),
+    json: Shared.json
+  },
+  Effect.fnUntraced(function* (options) {
+    const { limit } = options
+    if (limit < 1 || limit > maxListed) return yield* usage(`--limit takes a number from 1 to ${maxListed}.`)
+    const programs = yield* adminPrograms
+    // One more than asked for shows whether there are more.
+    const accounts = yield* programs.users({
+      search: Option.getOrElse(options.search, () => ""),
+      limit: limit + 1
+    })
+    const listed = accounts.slice(0, limit)
+    if (options.json) return yield* json({ items: listed.map(recordOf), hasMore: accounts.length > limit })
+    yield* table(listed, [
+      ["E-MAIL", (account) => account.email],
+      ["NAME", (account) => account.name],
+      ["SINCE", (account) => account.createdAt.toISOString().slice(0, 10)],
+      ["TEAMS", (account) => teamsOf(account)]
+    ])
+    if (accounts.length > limit) yield* note("There are more accounts: use --search, or a larger --limit.")
+  })
+)
+
+const resetLink = Help.command(
+  "reset-link",
+  {
+    says: "Print a link with which a person sets a new password: for an owner who lost theirs.",
+    more: [
+      "Using the link ends the person's sessions, CLI logins and connected agents, and revokes the API tokens that they created.",
+      where
+    ],
+    examples: ["ampoule admin reset-link ada@example.com"]
+  },
+  { json: Shared.json, email },
+  Effect.fnUntraced(function* (options) {
+    const programs = yield* adminPrograms
+    const link = yield* programs.resetLink(yield* stored(options.email))
+    const url = Redacted.value(link.url)
+    if (options.json) return yield* json({ resetUrl: url, expiresAt: link.expiresAt.toISOString() })
+    yield* out(`${url}\n`)
+    yield* note(
+      `The link sets a new password, once, until ${link.expiresAt.toISOString()}. It opens the account: hand it to the person only.`
+    )
+  })
+)
+
+const changeEmail = Help.command(
+  "change-email",
+  {
+    says: "Give an account another e-mail address: for a person who cannot change it themselves.",
+    more: [
+      "The person signs in with it from then on, and their sessions end. The address before gets a notice. Make sure that it is this person who asks.",
+      where
+    ],
+    examples: [
+      "ampoule admin change-email ada@example.com ada.lovelace@example.com",
+      "ampoule admin change-email ada@example.com ada.lovelace@example.com --yes"
+    ]
+  },
+  {
+    yes: Shared.yes,
+    json: Shared.json,
+    email,
+    to: Shared.argument("NEW", "E-mail address that it has from then on")
+  },
+  Effect.fnUntraced(function* (options) {
+    const programs = yield* adminPrograms
+    const address = yield* stored(options.email)
+    const to = yield* Effect.mapError(decodeEmail(options.to), () => usage("NEW takes an e-mail address."))
+    const question = `Give the account of ${plain(address)} the address ${plain(to)}?`
+    if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was changed.")
+    const account = yield* programs.changeEmail(address, to)
+    if (options.json) return yield* json({ account: recordOf(account) })
+    yield* note(`${plain(account.email)} signs in to the account from now on, no longer ${plain(address)}.`)
+  })
+)
+
+const removeFactor = Help.command(
+  "remove-factor",
+  {
+    says: "Remove a person's second factor: for one who lost the phone and the recovery codes.",
+    more: [
+      "The password alone signs the person in from then on, and their sessions end. Make sure that it is this person who asks.",
+      where
+    ],
+    examples: ["ampoule admin remove-factor ada@example.com", "ampoule admin remove-factor ada@example.com --yes"]
+  },
+  { yes: Shared.yes, json: Shared.json, email },
+  Effect.fnUntraced(function* (options) {
+    const programs = yield* adminPrograms
+    const address = yield* stored(options.email)
+    const question = `Remove the second factor of ${plain(address)}? Their password alone signs them in then.`
+    if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was removed.")
+    const account = yield* programs.removeFactor(address)
+    if (options.json) return yield* json({ account: recordOf(account) })
+    yield* note(`${plain(account.email)} has no second factor any more.`)
+  })
+)
+
+const removeUser = Help.command(
+  "remove-user",
+  {
+    says: "Remove an account: for an e-mail address that another person took.",
+    more: [
+      "The person leaves all teams; sessions, CLI logins and connected agents end, and the API tokens that they created are revoked. Secrets and the audit trail stay. The address is free: who owns it can be invited.",
+      where
+    ],
+    examples: ["ampoule admin remove-user mallory@example.com", "ampoule admin remove-user cfo@example.com --yes"]
+  },
+  {
+    evenLastOwner,
+    yes: Shared.yes,
+    json: Shared.json,
+    email
+  },
+  Effect.fnUntraced(function* (options) {
+    const programs = yield* adminPrograms
+    const address = yield* stored(options.email)
+    const question = `Remove the account of ${plain(address)} from this server, for good?`
+    if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was removed.")
+    const removed = yield* programs.removeUser(address, { evenLastOwner: options.evenLastOwner })
+    if (options.json) return yield* json({ removed: recordOf(removed) })
+    const teams = removed.memberships.length === 0 ? "" : ` It belonged to ${plain(teamsOf(removed))}.`
+    yield* note(`The account of ${plain(removed.email)} is removed.${teams} The address can be invited anew.`)
+  })
+)
+
+const deactivateUser = Help.command(
+  "deactivate-user",
+  {
+    says: "Keep a person out of all teams of this server, until they are activated again.",
+    more: [
+      "Sessions, CLI logins and connected agents end. API tokens that the person created work for 7 more days, as with every deactivation.",
+      where
+    ],
+    examples: ["ampoule admin deactivate-user grace@example.com --yes"]
+  },
+  { evenLastOwner, yes: Shared.yes, json: Shared.json, email },
+  Effect.fnUntraced(function* (options) {
+    const programs = yield* adminPrograms
+    const address = yield* stored(options.email)
+    const question = `Deactivate ${plain(address)} in all teams?`
+    if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was changed.")
+    const account = yield* programs.setUserActive(address, false, { evenLastOwner: options.evenLastOwner })
+    if (options.json) return yield* json({ account: recordOf(account) })
+    yield* note(`${plain(account.email)} is deactivated.`)
+  })
+)
+
+const activateUser = Help.command(
+  "activate-user",
+  {
+    says: "Let a person who was deactivated back into all of their teams.",
+    more: [where],
+    examples: ["ampoule admin activate-user grace@example.com"]
+  },
+  { json: Shared.json, email },
+  Effect.fnUntraced(function* (options) {
+    const programs = yield* adminPrograms
+    const account = yield* programs.setUserActive(yield* stored(options.email), true, { evenLastOwner: false })
+    if (options.json) return yield* json({ account: recordOf(account) })
+    yield* note(`${plain(account.email)} is active in ${plain(teamsOf(account)) || "no team"}.`)
+  })
+)
+
+const below = [
+  users,
+  deactivateUser,
+  activateUser,
+  resetLink,
+  changeEmail,
+  removeFactor,
+  removeUser,
+  ...teamCommands
+] as const
+export const admin = Help.described(
+  Command.make("admin").pipe(Command.withSubcommands(below)),
+  {
+    says: "Manage accounts and teams on the server: list, create, deactivate and remove them, make reset links, remove second factors."
+  },
+  below,
+  true
+)

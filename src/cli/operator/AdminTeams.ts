@@ -1,0 +1,144 @@
+/** `ampoule admin`: the teams of a server, and people who are kept out of all of them. Runs where the server runs. */
+import * as Options from "@effect/cli/Options"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { uuidPattern } from "#schema/Ids.ts"
+import { Email, Name } from "#schema/Values.ts"
+import * as Ask from "#src/cli/terminal/Ask.ts"
+import { usage } from "#src/cli/terminal/Failure.ts"
+import * as Help from "#src/cli/help/Help.ts"
+import * as Shared from "#src/cli/terminal/Options.ts"
+import { json, note, plain, table } from "#src/cli/terminal/Output.ts"
+import { adminPrograms, type TeamAccount } from "./ServerSide.ts"
+
+const maxListed = 1_000
+
+export const where =
+  "It runs on the server's machine, with the server's settings; with the embedded database the server is stopped first. The audit trail records it as done by the system."
+
+const recordOf = ({ createdAt, ...team }: TeamAccount) => ({ ...team, createdAt: createdAt.toISOString() })
+
+const teams = Help.command(
+  "teams",
+  {
+    says: "List the teams of this server, with their owners.",
+    more: [where],
+    examples: ["ampoule admin teams", "ampoule admin teams --search shop --json"]
+  },
+  {
+    search: Options.optional(Shared.text("search", "text", "Only teams whose name contains this text")),
+    limit: Options.integer("limit").pipe(
+      Options.withDescription("Maximum number of teams to list (1 to 1000, default 100)"),
+      Options.withDefault(100)
+    ),
+    json: Shared.json
+  },
+  Effect.fnUntraced(function* (options) {
+    const { limit } = options
+    if (limit < 1 || limit > maxListed) return yield* usage(`--limit takes a number from 1 to ${maxListed}.`)
+    const programs = yield* adminPrograms
+    const found = yield* programs.teams({ search: Option.getOrElse(options.search, () => ""), limit: limit + 1 })
+    const listed = found.slice(0, limit)
+    if (options.json) return yield* json({ items: listed.map(recordOf), hasMore: found.length > limit })
+    yield* table(listed, [
+      ["ID", (team) => team.id],
+      ["NAME", (team) => `${team.name}${team.suspended ? " (suspended)" : ""}`],
+      ["MEMBERS", (team) => String(team.members)],
+      ["PROJECTS", (team) => String(team.projects)],
+      ["OWNERS", (team) => team.owners.join(", ")]
+    ])
+    if (found.length > limit) yield* note("There are more teams: use --search, or a larger --limit.")
+  })
+)
+
+const decodeName = Schema.decodeUnknown(Name)
+const decodeEmail = Schema.decodeUnknown(Email)
+
+const createTeam = Help.command(
+  "create-team",
+  {
+    says: "Create a team, owned by an account of this server.",
+    more: ["Where AMPOULE_TEAM_CREATION is operators, teams are made in no other way.", where],
+    examples: ["ampoule admin create-team Platform --owner ada@example.com"]
+  },
+  {
+    owner: Shared.text("owner", "email", "E-mail address of the account that owns it"),
+    json: Shared.json,
+    name: Shared.argument("NAME", "What the team is called")
+  },
+  Effect.fnUntraced(function* (options) {
+    const name = yield* Effect.mapError(decodeName(options.name), () => usage("NAME takes 1 to 100 characters."))
+    const owner = yield* Effect.mapError(decodeEmail(options.owner), () => usage("--owner takes an e-mail address."))
+    const programs = yield* adminPrograms
+    const team = yield* programs.createTeam(name, owner)
+    if (options.json) return yield* json({ team: recordOf(team) })
+    yield* note(`The team ${plain(team.name)} is created: ${plain(team.id)}.`)
+  })
+)
+
+const id = Shared.argument("TEAM", "Id of the team, as `ampoule admin teams` lists it")
+const idOf = (text: string) =>
+  uuidPattern.test(text) ? Effect.succeed(text.toLowerCase()) : usage("TEAM takes the id of a team.")
+
+const suspendTeam = Help.command(
+  "suspend-team",
+  {
+    says: "Suspend a team: nothing of it is reached, by anybody.",
+    more: [
+      "Sessions, logins, agents and tokens have nothing of the team. All of it is there again when it goes on.",
+      where
+    ],
+    examples: ["ampoule admin suspend-team 01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30 --yes"]
+  },
+  { yes: Shared.yes, json: Shared.json, id },
+  Effect.fnUntraced(function* (options) {
+    const programs = yield* adminPrograms
+    const team = yield* idOf(options.id)
+    const question = `Suspend the team ${team}? Its programs get no secrets then.`
+    if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was changed.")
+    const suspended = yield* programs.suspendTeam(team, true)
+    if (options.json) return yield* json({ team: recordOf(suspended) })
+    yield* note(`${plain(suspended.name)} is suspended.`)
+  })
+)
+
+const resumeTeam = Help.command(
+  "resume-team",
+  {
+    says: "Let a suspended team go on.",
+    more: [where],
+    examples: ["ampoule admin resume-team 01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30"]
+  },
+  { json: Shared.json, id },
+  Effect.fnUntraced(function* (options) {
+    const programs = yield* adminPrograms
+    const team = yield* programs.suspendTeam(yield* idOf(options.id), false)
+    if (options.json) return yield* json({ team: recordOf(team) })
+    yield* note(`${plain(team.name)} goes on.`)
+  })
+)
+
+const removeTeam = Help.command(
+  "remove-team",
+  {
+    says: "Remove a team, with its projects and secrets.",
+    more: [
+      "Everybody leaves it, and all of its credentials end. Its secrets are deleted, and purged after 30 days. Its audit trail stays.",
+      where
+    ],
+    examples: ["ampoule admin remove-team 01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30"]
+  },
+  { yes: Shared.yes, json: Shared.json, id },
+  Effect.fnUntraced(function* (options) {
+    const programs = yield* adminPrograms
+    const team = yield* idOf(options.id)
+    const question = `Remove the team ${team} with all of its secrets, for good?`
+    if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was removed.")
+    const removed = yield* programs.removeTeam(team)
+    if (options.json) return yield* json({ removed: recordOf(removed) })
+    yield* note(`The team ${plain(removed.name)} is removed.`)
+  })
+)
+
+export const teamCommands = [teams, createTeam, suspendTeam, resumeTeam, removeTeam] as const

@@ -1,0 +1,31 @@
+/** `ampoule server` and `ampoule migrate`: settings come from the environment alone (docs/contract/names.md). */
+import * as Effect from "effect/Effect"
+import * as Help from "#src/cli/help/Help.ts"
+import * as Shared from "#src/cli/terminal/Options.ts"
+import { json, note } from "#src/cli/terminal/Output.ts"
+import { serverPrograms } from "./ServerSide.ts"
+
+export const server = Help.command(
+  "server",
+  {
+    says: "Serve, until SIGTERM or ^C: then requests under way are answered first.",
+    more: ["Without AMPOULE_DATABASE_URL it uses an embedded database in AMPOULE_DATA_DIR (./.ampoule)."],
+    examples: ["ampoule server", "AMPOULE_PORT=8080 AMPOULE_DATABASE_URL_FILE=/run/secrets/db ampoule server"]
+  },
+  {},
+  () => Effect.flatMap(serverPrograms, (programs) => programs.server)
+)
+
+export const migrate = Help.command(
+  "migrate",
+  {
+    says: "Bring the database to the schema of this release; the server does so itself when it starts.",
+    examples: ["AMPOULE_DATABASE_URL=postgres://… ampoule migrate"]
+  },
+  { json: Shared.json },
+  Effect.fnUntraced(function* (options) {
+    yield* (yield* serverPrograms).migrate
+    if (options.json) return yield* json({ upToDate: true })
+    yield* note("The database is up to date.")
+  })
+)

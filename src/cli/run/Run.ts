@@ -1,0 +1,100 @@
+/** `ampoule run`: a process with the environment, and nothing written to disk. */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Choice from "#src/cli/connection/Choice.ts"
+import { fetchEnvironment, noSecrets, type Resolved } from "#src/cli/values/EnvironmentSource.ts"
+import { type CliError, CliFailure, usage } from "#src/cli/terminal/Failure.ts"
+import type { RunOptions } from "#src/cli/values/RunOptions.ts"
+import { makeTail, send } from "./RunReport.ts"
+import * as Signals from "#src/cli/terminal/Signals.ts"
+import { supervise } from "./Supervisor.ts"
+import { exitWith } from "#src/cli/terminal/Output.ts"
+import * as Target from "#src/cli/connection/Target.ts"
+import { intervalOf } from "./Watching.ts"
+import * as Windows from "#src/cli/terminal/Windows.ts"
+
+/** What follows the first `--` of the command line, untouched. None: there is no `--`. */
+export class ChildCommand extends Context.Tag("cli/ChildCommand")<
+  ChildCommand,
+  Option.Option<ReadonlyArray<string>>
+>() {}
+
+/**
+ * Exit code of our own failures, which differ from those of the child: `env`, `timeout` and `docker run` use it too.
+ */
+const ownFailure = 125
+
+const noCommand = usage("No command to run.", "Put -- before it: ampoule run [options] -- node app.js")
+
+/** What `--command` is for the shell of the system, as `system(3)` and `npm run` have it. */
+const inShell = (line: string) => (Windows.isWindows ? Windows.shell(line) : (["/bin/sh", "-c", line] as const))
+
+const commandOf = Effect.fnUntraced(function* (
+  { shellCommand }: RunOptions,
+  given: Option.Option<ReadonlyArray<string>>
+) {
+  const [program, ...args] = Option.getOrElse(given, (): ReadonlyArray<string> => [])
+  if (Option.isSome(shellCommand)) {
+    if (program !== undefined) return yield* usage("--command stands for the command after --: give one of them.")
+    return inShell(shellCommand.value)
+  }
+  return program === undefined ? yield* noCommand : ([program, ...args] as const)
+})
+
+/** Opens the file of `--sealed`. Handed in, since it needs more of the contract than all the rest here. */
+type OpenSealed<R> = (
+  session: Choice.Linked,
+  file: string,
+  options: Target.TargetOptions
+) => Effect.Effect<Resolved, CliError, R>
+
+export const runCommand = Effect.fnUntraced(
+  function* <R>(options: RunOptions, openSealed: OpenSealed<R>) {
+    const command = yield* commandOf(options, yield* ChildCommand)
+    const [program] = command
+    if (options.watch) yield* intervalOf(options.interval)
+    if (Option.isSome(options.sealed) && (options.watch || options.offline)) {
+      return yield* usage("--sealed cannot be combined with --watch or --offline.")
+    }
+    if (Option.isSome(options.plan) && (options.watch || options.offline || Option.isSome(options.sealed))) {
+      return yield* usage("--plan cannot be combined with --watch, --offline or --sealed.")
+    }
+    const target = Option.isSome(options.sealed) ? undefined : yield* Target.target(options)
+    const session = yield* Choice.open({ ...options, impatient: options.offline, silent: options.watch })
+    const sealed = Option.getOrElse(options.sealed, () => "")
+    const first =
+      target === undefined
+        ? yield* openSealed(session, sealed, options)
+        : Option.getOrElse(yield* fetchEnvironment(session, target, options, { _tag: "first" }), () => noSecrets)
+    const tail = options.redact ? makeTail() : undefined
+    const started = yield* Clock.currentTimeMillis
+    const ended = yield* supervise(
+      {
+        command,
+        options,
+        update: (etag) =>
+          target === undefined
+            ? Effect.succeedNone
+            : fetchEnvironment(session, target, options, { _tag: "update", etag }),
+        onOutput: (bytes) => tail?.push(bytes)
+      },
+      first
+    )
+    if (target !== undefined && Option.isSome(options.plan)) {
+      const durationMillis = (yield* Clock.currentTimeMillis) - started
+      yield* send(session, target, { plan: options.plan.value, exitCode: ended.code, durationMillis, tail })
+    }
+    if (ended._tag === "NotStarted") {
+      return yield* new CliFailure({ message: `${program}: ${ended.reason}.`, exitCode: ended.code })
+    }
+    if (ended.signal !== undefined) Signals.endLike(ended.signal)
+    yield* exitWith(ended.code)
+  },
+  Effect.tapError((error) =>
+    Effect.sync(() => {
+      if (error._tag !== "CliFailure" || error.exitCode === undefined) process.exitCode = ownFailure
+    })
+  )
+)

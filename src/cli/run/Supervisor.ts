@@ -1,0 +1,163 @@
+/** One command that runs with the environment, restarted under `--watch` when the environment changes. */
+import * as Data from "effect/Data"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
+import * as Option from "effect/Option"
+import type { Variables } from "#src/cli/terminal/ChildEnvironment.ts"
+import * as ChildProcess from "./ChildProcess.ts"
+import { become } from "./Become.ts"
+import { type CliError, CliFailure } from "#src/cli/terminal/Failure.ts"
+import type { Resolved } from "#src/cli/values/EnvironmentSource.ts"
+import { serve } from "./Mount.ts"
+import { warn } from "#src/cli/terminal/Output.ts"
+import { prepare, type Prepared } from "#src/cli/values/Prepare.ts"
+import { type Masks, masks, shortestMasked } from "./Redactor.ts"
+import type { RunOptions } from "#src/cli/values/RunOptions.ts"
+import * as Signals from "#src/cli/terminal/Signals.ts"
+import { witness } from "./TerminalSignals.ts"
+import { watching } from "./Watching.ts"
+
+interface Job<R> {
+  readonly command: readonly [program: string, ...ReadonlyArray<string>]
+  readonly options: RunOptions
+  /** None: what the ETag names still holds. */
+  readonly update: (etag: string | undefined) => Effect.Effect<Option.Option<Resolved>, CliError, R>
+  /** Sees the masked output, with `--redact`. */
+  readonly onOutput?: (bytes: Uint8Array) => void
+}
+
+interface Change {
+  readonly _tag: "Changed"
+  readonly prepared: Prepared
+  readonly etag: string | undefined
+}
+
+/** Ends when there is another environment that a child can have. */
+const nextChange = Effect.fnUntraced(function* <R>(job: Job<R>, current: Prepared, lastEtag: string | undefined) {
+  let etag = lastEtag
+  const watch = watching(job.options.interval, "The command runs on with what it has.")
+  for (;;) {
+    yield* watch.pause
+    const answer = yield* Effect.either(job.update(etag))
+    if (answer._tag === "Left") {
+      yield* watch.failed(answer.left)
+      continue
+    }
+    watch.answered()
+    if (Option.isNone(answer.right)) continue
+    etag = Option.getOrUndefined(answer.right.value.etag)
+    const next = yield* Effect.either(prepare(answer.right.value.values, job.command, job.options))
+    if (next._tag === "Left") {
+      yield* watch.failed(next.left)
+      continue
+    }
+    watch.worked()
+    // A new revision need not mean other values: one may have been written and taken back.
+    if (!Equal.equals(Data.struct(next.right.values), Data.struct(current.values))) {
+      return { _tag: "Changed", prepared: next.right, etag } satisfies Change
+    }
+  }
+})
+
+/** Undefined without `--redact`. */
+const masksFor = Effect.fnUntraced(function* (values: Variables, redact: boolean) {
+  if (!redact) return undefined
+  const found = masks(values)
+  if (found === "too much") {
+    return yield* new CliFailure({
+      message: "Too many bytes of values to look for in the output.",
+      hint: "Select fewer with --only or --except."
+    })
+  }
+  if (found.unmasked.length > 0) {
+    yield* warn(`not masked, being shorter than ${shortestMasked} characters: ${found.unmasked.join(", ")}`)
+  }
+  return found
+})
+
+/** How long a command may take to end before it is killed for a restart. */
+const grace = Duration.seconds(10)
+
+const stop = Effect.fnUntraced(function* (child: ChildProcess.Child) {
+  child.kill("SIGTERM")
+  const ended = yield* Effect.timeoutOption(child.ended, grace)
+  if (Option.isSome(ended)) return
+  child.kill("SIGKILL")
+  yield* child.ended
+})
+
+/** Signals go to the child. One that would end it is remembered, for a child that is not started yet. */
+const forwardSignals = Effect.gen(function* () {
+  let child: ChildProcess.Child | undefined
+  let ending: NodeJS.Signals | undefined
+  const { unlessTerminal } = Signals.hasTerminal() ? yield* witness : { unlessTerminal: () => {} }
+  yield* Signals.handledBy((signal) => {
+    if (signal !== "SIGWINCH" && signal !== "SIGUSR1" && signal !== "SIGUSR2") ending = signal
+    const receiver = child
+    if (receiver === undefined) return
+    if (!Signals.terminalSends(signal)) receiver.kill(signal)
+    else if (signal !== "SIGWINCH") unlessTerminal(signal, () => receiver.kill(signal))
+  })
+  yield* Signals.stoppedWith((signal) => child?.kill(signal))
+  return {
+    ending: () => ending,
+    to: (next: ChildProcess.Child | undefined) => {
+      child = next
+      if (ending !== undefined) next?.kill(ending)
+    }
+  }
+})
+
+/** One child, until it ends by itself or for a restart. */
+const runOnce = Effect.fnUntraced(function* <R>(
+  job: Job<R>,
+  prepared: Prepared,
+  mask: Masks | undefined,
+  forward: (child: ChildProcess.Child) => void,
+  change: Effect.Effect<Change, never, R>
+) {
+  const [command, ...args] = job.command
+  const { environment, mounted } = prepared
+  const { mount } = job.options
+  if (mounted !== undefined && Option.isSome(mount)) yield* serve(mount.value, mounted)
+  const child = yield* ChildProcess.start({
+    command,
+    args,
+    environment,
+    redactor: mask?.redactor,
+    onOutput: job.onOutput
+  })
+  forward(child)
+  if (!job.options.watch) return yield* child.ended
+  const winner = yield* Effect.raceFirst(child.ended, change)
+  if (winner._tag === "Changed") {
+    yield* warn("the environment changed: restarting the command")
+    yield* stop(child)
+  }
+  return winner
+}, Effect.scoped)
+
+/** Restarts, masks, a file for the command, or a report of how it ended. */
+const needsParent = ({ mount, plan, redact, watch }: RunOptions): boolean =>
+  watch || redact || Option.isSome(mount) || Option.isSome(plan)
+
+export const supervise = Effect.fnUntraced(function* <R>(job: Job<R>, first: Resolved) {
+  let current = yield* prepare(first.values, job.command, job.options)
+  let etag = Option.getOrUndefined(first.etag)
+  if (!needsParent(job.options)) yield* become(job.command, current.environment)
+  // Before the child is started: a signal in between is passed on, not lost.
+  const signals = yield* forwardSignals
+  for (;;) {
+    const mask = yield* masksFor(current.values, job.options.redact)
+    const outcome = yield* runOnce(job, current, mask, signals.to, nextChange(job, current, etag))
+    signals.to(undefined)
+    if (outcome._tag !== "Changed") return outcome
+    const ending = signals.ending()
+    if (ending !== undefined) {
+      return { _tag: "Ended", code: Signals.exitCodeOf(ending), signal: ending } satisfies ChildProcess.Ended
+    }
+    current = outcome.prepared
+    etag = outcome.etag
+  }
+}, Effect.scoped)

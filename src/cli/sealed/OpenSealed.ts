@@ -1,0 +1,84 @@
+/** Sealed files: read, and opened on the server. */
+import * as Args from "@effect/cli/Args"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { EnvironmentId } from "#schema/Ids.ts"
+import { SealingKeyId } from "#schema/Values.ts"
+import * as Ask from "#src/cli/terminal/Ask.ts"
+import * as Capabilities from "#src/cli/connection/Capabilities.ts"
+import { call, type Connection } from "#src/cli/connection/Client.ts"
+import { CliFailure } from "#src/cli/terminal/Failure.ts"
+import { plain } from "#src/cli/terminal/Output.ts"
+import * as SealedFile from "./SealedFile.ts"
+import * as SealingKeys from "./SealingKeys.ts"
+import * as Target from "#src/cli/connection/Target.ts"
+
+export const defaultFile = ".env.sealed"
+
+export const fileArgument = Args.text({ name: "FILE" }).pipe(
+  Args.withDescription(`The sealed file; else ${defaultFile}`),
+  Args.withDefault(defaultFile)
+)
+
+export const faultLines = (file: string, faults: ReadonlyArray<SealedFile.Fault>): ReadonlyArray<string> =>
+  faults.map(({ line, reason }) => `${file}${line === 0 ? "" : `:${line}`}: ${plain(reason)}`)
+
+export const readSealed = Effect.fnUntraced(function* (file: string) {
+  const text = yield* Ask.fileText(file)
+  const read = SealedFile.read(text)
+  if (Either.isRight(read)) return { text, ...read.right }
+  return yield* new CliFailure({
+    message: `${file} is not a sealed file.`,
+    hint: faultLines(file, read.left).slice(0, 10).join("\n  ")
+  })
+})
+
+export const decodeEnvironmentId = Schema.decodeUnknownOption(EnvironmentId)
+const decodeKeyId = Schema.decodeUnknownOption(SealingKeyId)
+
+export const foreignFile = ({ environment }: Target.TargetOptions) => {
+  const other = Option.match(environment, {
+    onNone: () => "in another project",
+    onSome: (slug) => `for another environment than ${plain(slug)}`
+  })
+  return new CliFailure({
+    message: `The file is sealed ${other}.`,
+    hint: "Without --project and --env, its own environment counts."
+  })
+}
+
+/** Of the header, else of the options; an option that contradicts the header is an error. */
+const environmentOf = Effect.fnUntraced(function* (
+  session: Connection,
+  file: SealedFile.SealedFile,
+  options: Target.TargetOptions
+) {
+  const named = Option.flatMap(Option.fromNullable(file.environmentId), decodeEnvironmentId)
+  if (Option.isNone(named)) return yield* SealingKeys.environmentId(session, yield* Target.target(options))
+  if (Option.isNone(options.environment) && Option.isNone(options.project)) return named.value
+  const wanted = Option.isSome(options.environment)
+    ? [yield* SealingKeys.environmentId(session, yield* Target.target(options))]
+    : (yield* SealingKeys.environments(session, yield* Target.project(options.project))).map(({ id }) => id)
+  if (wanted.includes(named.value)) return named.value
+  return yield* foreignFile(options)
+})
+
+/** Opens a file on the server: all of it or nothing. */
+export const openOnServer = Effect.fnUntraced(function* (
+  session: Connection,
+  file: SealedFile.SealedFile,
+  options: Target.TargetOptions
+) {
+  yield* Capabilities.need(session, "sealedValues")
+  const envId = yield* environmentOf(session, file, options)
+  const keyId = decodeKeyId(file.keyId)
+  if (Option.isNone(keyId)) return yield* new CliFailure({ message: "The file names no sealing key." })
+  const client = yield* SealingKeys.sealed(session)
+  const opened = yield* call(
+    session,
+    client.open({ path: { envId }, payload: { keyId: keyId.value, entries: Object.fromEntries(file.entries) } })
+  )
+  return { envId, ...opened }
+})

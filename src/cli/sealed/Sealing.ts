@@ -1,0 +1,225 @@
+/** `ampoule seal`: a `.env` file that can be committed. Sealing needs the public key alone. */
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as SealedEnv from "#src/sealed/SealedEnv.ts"
+import * as Ask from "#src/cli/terminal/Ask.ts"
+import * as Credential from "#src/cli/connection/Credential.ts"
+import { CliFailure } from "#src/cli/terminal/Failure.ts"
+import { writeWhole } from "#src/cli/terminal/Folders.ts"
+import { codecs, readFormats } from "#src/cli/values/Formats.ts"
+import * as Help from "#src/cli/help/Help.ts"
+import { decodeEnvironmentId, defaultFile, faultLines, fileArgument, foreignFile, readSealed } from "./OpenSealed.ts"
+import * as Shared from "#src/cli/terminal/Options.ts"
+import { exitWith, json, note, out, plain } from "#src/cli/terminal/Output.ts"
+import { parseKey } from "#src/cli/terminal/Keys.ts"
+import { type EnvironmentOptions } from "#src/cli/connection/Reach.ts"
+import { install, merge, resolve } from "./SealGit.ts"
+import * as SealedFile from "./SealedFile.ts"
+import * as SealingKeys from "./SealingKeys.ts"
+import * as ValueInput from "#src/cli/values/ValueInput.ts"
+import * as WriteRisks from "#src/cli/values/WriteRisks.ts"
+
+const mostEntries = 500
+
+const offline = Shared.flag("offline", "Use the public key that was fetched last, without asking the server")
+const fileOption = Options.text("file").pipe(
+  Options.withPseudoName("file"),
+  Options.withDefault(defaultFile),
+  Options.withDescription("The sealed file")
+)
+const tooMany = new CliFailure({ message: `A sealed file holds at most ${mostEntries} values.` })
+
+/**
+ * The active key of the file's environment, which has to be the key of the file. Without a file: of the options'
+ * environment. An --env of another environment than the file's is an error.
+ */
+const keyFor = Effect.fnUntraced(function* (
+  current: SealedFile.SealedFile | undefined,
+  options: EnvironmentOptions & { readonly file: string; readonly offline: boolean }
+) {
+  const environment = Option.flatMap(Option.fromNullable(current?.environmentId), decodeEnvironmentId)
+  const key =
+    Option.isNone(environment) || Option.isSome(options.environment)
+      ? yield* SealingKeys.active(options)
+      : yield* SealingKeys.ofFile(options, environment.value)
+  if (Option.isSome(environment) && key.environmentId !== environment.value) {
+    return yield* foreignFile(options)
+  }
+  if (current === undefined || current.keyId === key.keyId) return key
+  return yield* new CliFailure({
+    message: `${options.file} is sealed with ${current.keyId}; the active key is ${key.keyId}.`,
+    hint: `\`ampoule reseal ${options.file}\` brings it to the active key.`
+  })
+})
+
+// --- seal ---
+
+const set = Help.command(
+  "set",
+  {
+    says: "Seal one value into the file; nothing else in it changes. Works offline once the key was fetched.",
+    examples: ["ampoule seal set STRIPE_KEY", "pbpaste | ampoule seal set STRIPE_KEY --file config/.env.sealed"]
+  },
+  {
+    ...Shared.inEnvironment,
+    offline,
+    json: Shared.json,
+    file: fileOption,
+    valueFile: ValueInput.valueFile,
+    allowEmpty: ValueInput.allowEmpty,
+    key: Shared.argument("KEY", "Name of the variable"),
+    more: ValueInput.more
+  },
+  Effect.fnUntraced(function* (options) {
+    yield* ValueInput.refuseArgument(options)
+    const name = yield* parseKey(options.key)
+    const fs = yield* FileSystem.FileSystem
+    const exists = yield* Effect.orElseSucceed(fs.exists(options.file), () => false)
+    const current = exists ? yield* readSealed(options.file) : undefined
+    const key = yield* keyFor(current, options)
+    const text = yield* ValueInput.read(name, { ...options, keepNewline: false })
+    yield* WriteRisks.tell([{ key: name, value: text }], [])
+    const one = yield* SealingKeys.sealAll(key, [[name, Redacted.make(text)]], false)
+    const entry = one.get(name) ?? ""
+    const start = current?.text ?? SealedFile.print(key.environmentId, key.keyId, new Map())
+    let sealed = SealedFile.put(start, name, entry)
+    const entries = new Map([...(current?.entries ?? []), [name, entry]])
+    if (entries.size > mostEntries + 1) return yield* tooMany
+    if (entries.has(SealedEnv.manifestName)) {
+      sealed = SealedFile.put(sealed, SealedEnv.manifestName, yield* SealingKeys.sealManifest(key, entries))
+    }
+    yield* writeWhole(options.file, sealed, "the sealed file", { keepMode: true })
+    if (options.json) return yield* json({ file: options.file, keyId: key.keyId, key: name })
+    yield* note(`${name}: sealed with ${key.keyId} in ${options.file}`)
+  })
+)
+
+const manifest = Help.command(
+  "manifest",
+  {
+    says: "Seal the list of a file's entries, or seal it again: after a merge, or a line taken out by hand.",
+    more: ["Look at what changed first: from then on the entries that are there are the ones that are meant."],
+    examples: ["ampoule seal manifest", "ampoule seal manifest --offline config/.env.sealed"]
+  },
+  {
+    ...Shared.inEnvironment,
+    offline,
+    json: Shared.json,
+    file: fileArgument
+  },
+  Effect.fnUntraced(function* (options) {
+    const current = yield* readSealed(options.file)
+    const key = yield* keyFor(current, options)
+    const entries = new Map([...current.entries].filter(([name]) => name !== SealedEnv.manifestName))
+    const sealed = yield* SealingKeys.sealManifest(key, entries)
+    yield* writeWhole(options.file, SealedFile.put(current.text, SealedEnv.manifestName, sealed), "the sealed file", {
+      keepMode: true
+    })
+    if (options.json) return yield* json({ file: options.file, keyId: key.keyId, entries: entries.size })
+    yield* note(`${options.file}: the list of its ${entries.size} entries is sealed with ${key.keyId}`)
+  })
+)
+
+const check = Help.command(
+  "check",
+  {
+    says: "For CI and pre-commit hooks: ends with 1 when a value is not sealed, or sealed with an old key.",
+    examples: ["ampoule seal check", "ampoule seal check --offline config/*.env.sealed"]
+  },
+  {
+    ...Shared.connection,
+    json: Shared.json,
+    offline: Shared.flag("offline", "Look at the files alone; do not ask whether their key is still the active one"),
+    files: Args.text({ name: "FILE" }).pipe(Args.withDescription(`Files to check; else ${defaultFile}`), Args.repeated)
+  },
+  Effect.fnUntraced(function* (options) {
+    const files = options.files.length === 0 ? [defaultFile] : options.files
+    const problems: Array<{ readonly file: string; readonly line: number; readonly reason: string }> = []
+    const session = options.offline ? Option.none() : Option.some(yield* Credential.open(options))
+    for (const file of files) {
+      const read = SealedFile.read(yield* Ask.fileText(file))
+      if (Either.isLeft(read)) {
+        for (const fault of read.left) problems.push({ file, ...fault })
+        continue
+      }
+      const environment = Option.flatMap(Option.fromNullable(read.right.environmentId), decodeEnvironmentId)
+      if (Option.isNone(environment)) {
+        problems.push({ file, line: 0, reason: "the header names no environment" })
+      } else if (Option.isSome(session)) {
+        const key = yield* SealingKeys.fetch(session.value, environment.value)
+        if (key.keyId !== read.right.keyId) {
+          problems.push({ file, line: 0, reason: `sealed with ${read.right.keyId}; the active key is ${key.keyId}` })
+        }
+      }
+    }
+    if (problems.length > 0) yield* exitWith(1)
+    if (options.json) return yield* json(problems)
+    for (const { file, ...fault } of problems) for (const line of faultLines(file, [fault])) yield* out(`${line}\n`)
+    if (problems.length === 0) yield* note(`${files.length === 1 ? files[0] : `${files.length} files`}: sealed`)
+  })
+)
+
+const sealFile = Help.command(
+  "file",
+  {
+    says: "Seal a plain .env file: the sealed one goes to standard output. Needs the public key alone.",
+    more: [
+      "Not protected against: anyone who has the public key can seal a new value. Review changes of the file as you review code."
+    ],
+    examples: [
+      "ampoule seal .env > .env.sealed",
+      "ampoule seal --manifest --project shop --env production .env > .env.sealed"
+    ]
+  },
+  {
+    ...Shared.inEnvironment,
+    offline,
+    format: Options.choice("format", readFormats).pipe(
+      Options.withDescription("Format of the plain file; else recognised by its name and content"),
+      Options.optional
+    ),
+    manifest: Shared.flag(
+      "manifest",
+      "Also seal the list of entries: a dropped or an older one is noticed when the file is opened"
+    ),
+    file: Shared.argument("FILE", "Plain file to seal; - is standard input")
+  },
+  Effect.fnUntraced(function* (options) {
+    const { detect, parse } = yield* codecs
+    const text = yield* Ask.input(options.file)
+    const format = Option.getOrElse(options.format, () => detect(options.file, text))
+    const parsed = parse(format, text)
+    const named = options.file === Ask.standardInputName ? "Standard input" : plain(options.file)
+    if (Either.isLeft(parsed)) {
+      return yield* new CliFailure({ message: `${named} as ${format}: ${parsed.left.message}.` })
+    }
+    if (parsed.right.length === 0) return yield* new CliFailure({ message: `${named} holds no entries.` })
+    if (parsed.right.length > mostEntries) return yield* tooMany
+    for (const { key } of parsed.right) yield* parseKey(key)
+    yield* WriteRisks.tell(parsed.right, [])
+    const key = yield* SealingKeys.active(options)
+    const entries = yield* SealingKeys.sealAll(
+      key,
+      parsed.right.map((entry) => [entry.key, Redacted.make(entry.value)] as const),
+      options.manifest
+    )
+    yield* out(SealedFile.print(key.environmentId, key.keyId, entries))
+  })
+)
+
+const below = [sealFile, set, manifest, check, merge, resolve, install] as const
+export const seal = Help.described(
+  Command.make("seal").pipe(Command.withSubcommands(below)),
+  {
+    says: "Seal values into a .env file that can be committed: `seal FILE`, `seal set KEY`, `seal check`.",
+    examples: ["ampoule seal .env > .env.sealed", "ampoule seal set STRIPE_KEY", "ampoule seal check"]
+  },
+  below,
+  true
+)

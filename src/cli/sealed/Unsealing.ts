@@ -1,0 +1,90 @@
+/** `ampoule unseal` and `reseal`: what needs the server, because it needs the private key. */
+import * as Options from "@effect/cli/Options"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Redacted from "effect/Redacted"
+import * as SealedEnv from "#src/sealed/SealedEnv.ts"
+import * as Credential from "#src/cli/connection/Credential.ts"
+import { CliFailure } from "#src/cli/terminal/Failure.ts"
+import { writeWhole } from "#src/cli/terminal/Folders.ts"
+import { codecs, formats } from "#src/cli/values/Formats.ts"
+import { fileArgument, openOnServer, readSealed } from "./OpenSealed.ts"
+import * as Help from "#src/cli/help/Help.ts"
+import * as Shared from "#src/cli/terminal/Options.ts"
+import { json, note, plain, stdoutIsTerminal, value, warn } from "#src/cli/terminal/Output.ts"
+import * as SealedFile from "./SealedFile.ts"
+import * as SealingKeys from "./SealingKeys.ts"
+
+export const unseal = Help.command(
+  "unseal",
+  {
+    says: "Open a sealed file on the server and print its values. Refused as a whole if any entry was altered.",
+    examples: ["ampoule unseal", "ampoule unseal --format json config/.env.sealed"]
+  },
+  {
+    ...Shared.inEnvironment,
+    format: Options.choice("format", formats).pipe(
+      Options.withDefault("dotenv" as const),
+      Options.withDescription("Format of the output")
+    ),
+    file: fileArgument
+  },
+  Effect.fnUntraced(function* (options) {
+    const file = yield* readSealed(options.file)
+    const session = yield* Credential.open(options)
+    const { activeKey, values } = yield* openOnServer(session, file, options)
+    const ordered = [...file.entries.keys()].filter((name) => Object.hasOwn(values, name))
+    const printed = (yield* codecs).print(
+      options.format,
+      ordered.map((key) => ({ key, value: values[key] ?? "" }))
+    )
+    if (Either.isLeft(printed)) {
+      return yield* new CliFailure({
+        message: `${printed.left.key} cannot be written as ${options.format}: ${printed.left.reason}.`,
+        hint: "Choose another --format."
+      })
+    }
+    if (activeKey !== undefined)
+      yield* warn(`sealed with an old key: \`ampoule reseal ${options.file}\` brings it to ${plain(activeKey.keyId)}.`)
+    if (stdoutIsTerminal())
+      yield* warn("the values are on this terminal now; `ampoule run --sealed` passes them on unseen.")
+    yield* value(printed.right, { raw: false })
+  })
+)
+
+export const reseal = Help.command(
+  "reseal",
+  {
+    says: "Seal a file again with the active key of its environment, after the key was rotated.",
+    examples: ["ampoule reseal", "ampoule reseal config/.env.sealed"]
+  },
+  {
+    ...Shared.inEnvironment,
+    json: Shared.json,
+    force: Shared.flag("force", "Also when the file has the active key already"),
+    file: fileArgument
+  },
+  Effect.fnUntraced(function* (options) {
+    const file = yield* readSealed(options.file)
+    const session = yield* Credential.open(options)
+    const { activeKey, envId, values } = yield* openOnServer(session, file, options)
+    const told = { file: options.file, before: file.keyId }
+    if (activeKey === undefined && !options.force) {
+      if (options.json) return yield* json({ ...told, keyId: file.keyId, resealed: 0 })
+      return yield* note(`${options.file} has the active key, ${file.keyId}.`)
+    }
+    const key = yield* SealingKeys.fetch(session, envId)
+    const entries = yield* SealingKeys.sealAll(
+      key,
+      [...file.entries.keys()]
+        .filter((name) => Object.hasOwn(values, name))
+        .map((name) => [name, Redacted.make(values[name] ?? "")] as const),
+      file.entries.has(SealedEnv.manifestName)
+    )
+    yield* writeWhole(options.file, SealedFile.print(envId, key.keyId, entries), "the sealed file", {
+      keepMode: true
+    })
+    if (options.json) return yield* json({ ...told, keyId: key.keyId, resealed: entries.size })
+    yield* note(`${options.file}: ${entries.size} entries sealed with ${key.keyId} (before: ${file.keyId})`)
+  })
+)

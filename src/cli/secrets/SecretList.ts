@@ -1,0 +1,68 @@
+/** `ampoule secrets list` in its plain form: scripts and prompts call it often, so it loads no typed group. */
+import * as Effect from "effect/Effect"
+import * as Choice from "#src/cli/connection/Choice.ts"
+import { bodyOf } from "#src/cli/connection/Link.ts"
+import { list } from "#src/cli/terminal/Output.ts"
+import * as Shape from "#src/cli/terminal/Shape.ts"
+import * as Target from "#src/cli/connection/Target.ts"
+
+export interface ListOptions extends Choice.ConnectionOptions, Target.TargetOptions {
+  readonly json: boolean
+}
+
+/** `SecretListItem`, without what is asked for by `--last-read`. What a server before metadata does not send is left out. */
+const Item = Shape.struct({
+  id: Shape.string,
+  projectId: Shape.string,
+  environment: Shape.string,
+  key: Shape.string,
+  kind: Shape.string,
+  version: Shape.number,
+  createdAt: Shape.string,
+  updatedAt: Shape.string,
+  owner: Shape.optional(Shape.nullable(Shape.string)),
+  note: Shape.optional(Shape.nullable(Shape.string)),
+  rotateBy: Shape.optional(Shape.nullable(Shape.string)),
+  tags: Shape.optional(Shape.array(Shape.string)),
+  references: Shape.array(Shape.string),
+  updatedBy: Shape.struct({ type: Shape.string, id: Shape.string, name: Shape.nullable(Shape.string) })
+})
+const Page = Shape.struct({ items: Shape.array(Item), hasMore: Shape.boolean })
+type Listed = Shape.Of<typeof Item>
+
+const largestPage = "500"
+
+export const readList = Effect.fnUntraced(function* (options: ListOptions) {
+  const target = yield* Target.target(options)
+  const server = yield* Choice.open(options)
+  const { environment } = target
+  const items = yield* Target.withProject(server, target.project, (projectId) =>
+    Effect.gen(function* () {
+      const found: Array<Listed> = []
+      for (let page = 1; ; page++) {
+        const query = { projectId, environment, page: String(page), pageSize: largestPage }
+        const { hasMore, items } = yield* bodyOf(server, yield* server.ask({ path: "/secrets", query }), Page)
+        found.push(...items)
+        if (!hasMore) return found
+      }
+    })
+  ).pipe(Target.sayingHowToAsk(target))
+  yield* list(options, items, "No secrets.", columns)
+})
+
+interface Shown {
+  readonly key: string
+  readonly kind: string
+  readonly version: number
+  readonly updatedAt: string
+  readonly references: ReadonlyArray<string>
+  readonly updatedBy: { readonly type: string; readonly name: string | null }
+}
+
+export const columns: ReadonlyArray<readonly [title: string, cell: (item: Shown) => string]> = [
+  ["KEY", (item) => item.key],
+  ["KIND", (item) => (item.references.length === 0 ? item.kind : `${item.kind} (${item.references.join(", ")})`)],
+  ["VERSION", (item) => String(item.version)],
+  ["UPDATED", (item) => item.updatedAt],
+  ["BY", (item) => item.updatedBy.name ?? item.updatedBy.type]
+]

@@ -1,0 +1,117 @@
+/** `ampoule secrets note` and `notes`: who looks after a secret, what it is for, by which day its value is replaced. */
+import * as Options from "@effect/cli/Options"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { DescribeSecret } from "#schema/SecretRequests.ts"
+import { call } from "#src/cli/connection/Client.ts"
+import { usage } from "#src/cli/terminal/Failure.ts"
+import * as Help from "#src/cli/help/Help.ts"
+import * as Shared from "#src/cli/terminal/Options.ts"
+import { exitWith, json, list, note as say, out, plain } from "#src/cli/terminal/Output.ts"
+import { parseKey } from "#src/cli/terminal/Keys.ts"
+import { findLive, idOf, listAll, onEnvironment } from "#src/cli/connection/Reach.ts"
+import { secrets as secretsClient } from "#src/cli/connection/Routes.ts"
+
+const decodeAbout = Schema.decodeUnknownOption(DescribeSecret)
+
+/** Days begin in UTC, as for the server's reminder. */
+const today = Effect.map(Clock.currentTimeMillis, (now) => new Date(now).toISOString().slice(0, 10))
+
+/** Of an option: an empty text takes away what was there. */
+const member = (name: string, option: Option.Option<string>) =>
+  Option.match(option, { onNone: () => ({}), onSome: (text) => ({ [name]: text === "" ? null : text }) })
+
+export const note = Help.command(
+  "note",
+  {
+    says: "Show or write what is said of a secret: its owner, a note, the day by which its value is replaced, tags.",
+    more: [
+      "Without an option it shows what is said. An empty text (--owner '') takes it away.",
+      "Whoever may read the key reads this; it is not sealed. Never write a value here."
+    ],
+    examples: [
+      "ampoule secrets note DATABASE_URL",
+      "ampoule secrets note STRIPE_KEY --owner 'payments team' --rotate-by 2027-01-31",
+      "ampoule secrets note STRIPE_KEY --text 'Dashboard of Stripe, restricted key of the shop'"
+    ]
+  },
+  {
+    ...Shared.inEnvironment,
+    json: Shared.json,
+    owner: Options.optional(Shared.text("owner", "text", "Person or team that looks after it")),
+    text: Options.optional(Shared.text("text", "text", "What it is for")),
+    rotateBy: Options.optional(Shared.text("rotate-by", "day", "Day by which its value is replaced, like 2027-01-31")),
+    tags: Options.optional(Shared.text("tags", "list", "Words that group secrets, with commas between them")),
+    key: Shared.keyArgument
+  },
+  onEnvironment(
+    Effect.fnUntraced(function* ({ session, ...location }, options) {
+      const key = yield* parseKey(options.key)
+      const about = {
+        ...member("owner", options.owner),
+        ...member("note", options.text),
+        ...member("rotateBy", options.rotateBy),
+        ...Option.match(options.tags, {
+          onNone: () => ({}),
+          onSome: (text) => ({ tags: text.split(/[\s,]+/).filter((tag) => tag !== "") })
+        })
+      }
+      const payload = decodeAbout(about)
+      const isWrite = Object.keys(about).length > 0
+      if (isWrite && Option.isNone(payload)) {
+        return yield* usage(
+          "An owner has at most 200 characters and a note 1000, on one line; --rotate-by is a day like 2027-01-31; a tag has 1 to 40 of a-z, 0-9 and . _ : / -, and a secret at most 10 of them."
+        )
+      }
+      const client = yield* secretsClient(session)
+      const live = yield* findLive(session, location, key)
+      const path = { secretId: yield* idOf(session, live.id) }
+      const described = Option.isSome(payload)
+        ? yield* call(session, client.describe({ path, payload: payload.value }))
+        : yield* call(session, client.described({ path }))
+      if (options.json) return yield* json(described)
+      if (isWrite) yield* say(`${key}: saved`)
+      yield* out(
+        `owner       ${plain(described.owner ?? "-")}\nreplace by  ${plain(described.rotateBy ?? "-")}\ntags        ${plain(described.tags.join(", ") || "-")}\nnote        ${plain(described.note ?? "-")}\n`
+      )
+    })
+  )
+)
+
+export const notes = Help.command(
+  "notes",
+  {
+    says: "List the secrets with their owner, the day by which their value is replaced, their tags and their note.",
+    examples: ["ampoule secrets notes", "ampoule secrets notes --due --env production --exit-code"]
+  },
+  {
+    ...Shared.inEnvironment,
+    json: Shared.json,
+    due: Shared.flag("due", "Only those whose day has come"),
+    exitCode: Shared.flag("exit-code", "End with 1 when the day of one has come")
+  },
+  onEnvironment(
+    Effect.fnUntraced(function* ({ session, ...location }, options) {
+      const day = yield* today
+      const items = yield* listAll(session, location)
+      const isDue = ({ rotateBy }: (typeof items)[number]) => rotateBy !== null && rotateBy <= day
+      if (options.exitCode && items.some(isDue)) yield* exitWith(1)
+      yield* list(
+        options,
+        options.due
+          ? items.filter(isDue)
+          : items.filter((item) => (item.owner ?? item.note ?? item.rotateBy) !== null || item.tags.length > 0),
+        options.due ? "No value is due for replacement." : "Nothing is said of these secrets.",
+        [
+          ["KEY", (item) => item.key],
+          ["OWNER", (item) => item.owner ?? "-"],
+          ["REPLACE BY", (item) => (item.rotateBy === null ? "-" : `${item.rotateBy}${isDue(item) ? " (due)" : ""}`)],
+          ["TAGS", (item) => item.tags.join(", ") || "-"],
+          ["NOTE", (item) => item.note ?? "-"]
+        ]
+      )
+    })
+  )
+)

@@ -1,0 +1,43 @@
+/** `ampoule secrets get`: programs call it often, so it loads no typed group of the contract. */
+import * as Effect from "effect/Effect"
+import * as Choice from "#src/cli/connection/Choice.ts"
+import { namingKey, parseKey } from "#src/cli/terminal/Keys.ts"
+import { bodyOf } from "#src/cli/connection/Link.ts"
+import { json, value } from "#src/cli/terminal/Output.ts"
+import * as Shape from "#src/cli/terminal/Shape.ts"
+import * as Target from "#src/cli/connection/Target.ts"
+
+export interface GetOptions extends Choice.ConnectionOptions, Target.TargetOptions {
+  readonly key: string
+  readonly source: boolean
+  readonly raw: boolean
+  readonly json: boolean
+}
+
+const Body = Shape.struct({ value: Shape.string })
+/** `SecretWithValue`: nothing else that a server may send is printed. */
+const Printed = Shape.struct({
+  id: Shape.string,
+  projectId: Shape.string,
+  environment: Shape.string,
+  key: Shape.string,
+  kind: Shape.string,
+  version: Shape.number,
+  createdAt: Shape.string,
+  updatedAt: Shape.string,
+  value: Shape.string,
+  representation: Shape.string
+})
+
+export const readValue = Effect.fnUntraced(function* (options: GetOptions) {
+  const target = yield* Target.target(options)
+  const { environment } = target
+  const server = yield* Choice.open(options)
+  const key = yield* parseKey(options.key)
+  const representation = options.source ? "source" : undefined
+  const answer = yield* Target.withProject(server, target.project, (projectId) =>
+    server.ask({ path: "/secrets/value", query: { projectId, environment, key, representation } })
+  ).pipe(namingKey(key, environment), Target.sayingHowToAsk(target))
+  if (options.json) return yield* json(yield* bodyOf(server, answer, Printed))
+  yield* value((yield* bodyOf(server, answer, Body)).value, options)
+})

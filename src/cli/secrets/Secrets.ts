@@ -1,0 +1,94 @@
+/** `ampoule secrets …`: one command per route, values only where they are asked for. */
+import * as Command from "@effect/cli/Command"
+import * as Effect from "effect/Effect"
+import type { SecretListItem } from "#schema/SecretResponses.ts"
+import { exportCommand, importCommand } from "./Files.ts"
+import * as Help from "#src/cli/help/Help.ts"
+import * as Shared from "#src/cli/terminal/Options.ts"
+import { list as printList } from "#src/cli/terminal/Output.ts"
+import { type EnvironmentOptions, listAll, onEnvironment } from "#src/cli/connection/Reach.ts"
+import { copy } from "./SecretCopies.ts"
+import { edit } from "./SecretEdit.ts"
+import { columns, readList } from "./SecretList.ts"
+import { readValue } from "./SecretValue.ts"
+import { restoreAt } from "./RestoreAt.ts"
+import { rename } from "./SecretRename.ts"
+import { note, notes } from "./SecretNotes.ts"
+import { deleted, diff, history, restore, rollback } from "./SecretVersions.ts"
+import { set, unset } from "./SecretWrites.ts"
+
+const lastRead = ({ lastRead: read, notReadFor90Days }: SecretListItem): string => {
+  const last = read === null || read === undefined ? "never" : `${read.at} by ${read.holder.name}`
+  return notReadFor90Days === true ? `${last} (not for 90 days)` : last
+}
+
+const listWithReads = onEnvironment(
+  Effect.fnUntraced(function* ({ session, ...place }, options: EnvironmentOptions & { readonly json: boolean }) {
+    const items = yield* listAll(session, place, { lastRead: "true" })
+    yield* printList(options, items, "No secrets.", [...columns, ["LAST READ", lastRead]])
+  })
+)
+
+const list = Help.command(
+  "list",
+  {
+    says: "List keys and metadata; never a value.",
+    examples: [
+      "ampoule secrets list --project shop --env development",
+      "ampoule secrets list --last-read",
+      "ampoule secrets list --json"
+    ]
+  },
+  {
+    ...Shared.inEnvironment,
+    json: Shared.json,
+    lastRead: Shared.flag("last-read", "Also when each was handed out last, and to whom; for owners and admins")
+  },
+  (options) => (options.lastRead ? listWithReads(options) : readList(options))
+)
+
+const get = Help.command(
+  "get",
+  {
+    says: "Print one value; without a line end when standard output is not a terminal.",
+    more: [
+      "Prefer `ampoule run`: a value that is printed is easily kept by a shell, a log or a clipboard.",
+      "On a terminal, control characters are made visible. A file or a pipe gets the value as it is."
+    ],
+    examples: ["ampoule secrets get DATABASE_URL", 'psql "$(ampoule secrets get DATABASE_URL)"']
+  },
+  {
+    ...Shared.inEnvironment,
+    json: Shared.json,
+    source: Shared.flag("source", "The text as written, references not expanded"),
+    raw: Shared.flag("raw", "On a terminal too, print control characters as they are"),
+    key: Shared.keyArgument
+  },
+  readValue
+)
+
+const below = [
+  list,
+  get,
+  set,
+  edit,
+  copy,
+  unset,
+  rename,
+  note,
+  notes,
+  importCommand,
+  exportCommand,
+  diff,
+  history,
+  rollback,
+  deleted,
+  restore,
+  restoreAt
+] as const
+export const secrets = Help.described(
+  Command.make("secrets").pipe(Command.withSubcommands(below)),
+  { says: "Read and write the secrets of an environment." },
+  below,
+  true
+)

@@ -1,0 +1,133 @@
+/** `ampoule activity`: what happened in a project, in sentences. Names and times; no value is in the trail. */
+import * as HttpApi from "@effect/platform/HttpApi"
+import * as HttpApiClient from "@effect/platform/HttpApiClient"
+import * as Options from "@effect/cli/Options"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { ActivityApi, type ActivityQuery } from "#schema/ActivityApi.ts"
+import type { AuditEntry } from "#schema/Audit.ts"
+import { wordsOf } from "#src/formats/AuditWords.ts"
+import { call, type Connection } from "#src/cli/connection/Client.ts"
+import * as Credential from "#src/cli/connection/Credential.ts"
+import { hinted, ServerRefused, usage } from "#src/cli/terminal/Failure.ts"
+import * as Help from "#src/cli/help/Help.ts"
+import { parseKey } from "#src/cli/terminal/Keys.ts"
+import * as Shared from "#src/cli/terminal/Options.ts"
+import { json, note, table } from "#src/cli/terminal/Output.ts"
+import * as Target from "#src/cli/connection/Target.ts"
+
+const api = HttpApi.make("ampoule").add(ActivityApi)
+const clientOf = ({ http }: Connection) => HttpApiClient.group(api, { group: "activity", httpClient: http })
+
+const largestPage = 200
+/** Entries of one answer; older ones are read with --until. */
+const most = 2_000
+
+const actors = new Map([
+  ["api_token", "token "],
+  ["oauth_client", "agent "]
+])
+const ways = new Map([
+  ["cli", "by the command line"],
+  ["mcp", "as an agent"],
+  ["dashboard", "on the dashboard"],
+  ["rest", "by the API"]
+])
+
+const shownKeys = 5
+const keysOf = (keys: ReadonlyArray<string>): string =>
+  keys.length === 0
+    ? ""
+    : ` ${keys.slice(0, shownKeys).join(", ")}${keys.length > shownKeys ? ` and ${keys.length - shownKeys} more` : ""}`
+
+/** `ada@example.com changed a secret DATABASE_URL in staging, by the command line`. */
+const sentenceOf = ({ action, actor, environment, keys, outcome, reason, target, via }: AuditEntry): string => {
+  const who = actor.type === "system" ? "the server" : `${actors.get(actor.type) ?? ""}${actor.name}`
+  const what = keys.length === 0 && target !== undefined && target.name !== "" ? ` ${target.name}` : keysOf(keys)
+  const where = environment === undefined ? "" : ` in ${environment}`
+  const did = `${who} ${wordsOf(action)}${what}${where}, ${ways.get(via) ?? via}`
+  return outcome === "denied" ? `refused${reason === undefined ? "" : ` (${reason})`}: ${did}` : did
+}
+
+/** The newest `wanted` entries, and whether there are more. */
+const entries = Effect.fnUntraced(function* (
+  session: Connection,
+  path: { readonly projectId: Effect.Effect.Success<ReturnType<typeof projectIdOf>> },
+  query: ActivityQuery,
+  wanted: number
+) {
+  const client = yield* clientOf(session)
+  const found: Array<AuditEntry> = []
+  let cursor: string | null = null
+  do {
+    const limit = Math.min(largestPage, wanted - found.length)
+    const urlParams: ActivityQuery = { ...query, limit, ...(cursor === null ? {} : { cursor }) }
+    const { items, nextCursor } = yield* call(session, client.list({ path, urlParams }))
+    found.push(...items)
+    cursor = nextCursor
+  } while (cursor !== null && found.length < wanted)
+  return { items: found, hasMore: cursor !== null }
+})
+
+const projectIdOf = (session: Connection, name: string) => Target.withProject(session, name, Effect.succeed)
+
+/** A role that may not read the trail is told so, and who may. */
+const sayingWhoMay = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.mapError(self, (error) =>
+    error instanceof ServerRefused && error.code === "FORBIDDEN"
+      ? hinted(error, "Owners and admins of the team read what happened, and API tokens with audit:read.")
+      : error
+  )
+
+const at = (name: "since" | "until", option: Option.Option<string>) =>
+  Effect.map(Effect.transposeOption(Option.map(option, (text) => Shared.instant(name, text))), (found) =>
+    Option.match(found, { onNone: () => ({}), onSome: (date) => ({ [name]: date.toISOString() }) })
+  )
+
+export const activity = Help.command(
+  "activity",
+  {
+    says: "Show what happened in a project, the newest first: who changed, read or ran what.",
+    more: ["For owners and admins, and API tokens with audit:read. With --env of one environment."],
+    examples: [
+      "ampoule activity",
+      "ampoule activity --env production --since 7d",
+      "ampoule activity --key DATABASE_URL --limit 10 --json"
+    ]
+  },
+  {
+    ...Shared.connection,
+    project: Shared.project,
+    json: Shared.json,
+    environment: Options.optional(Shared.text("env", "slug", "Only this environment of the project")),
+    key: Options.optional(Shared.text("key", "key", "Only what is about this key")),
+    since: Options.optional(Shared.text("since", "time", "Only from this day or time on: 2026-11-21, 2h, 7d")),
+    until: Options.optional(Shared.text("until", "time", "Only before this day or time")),
+    limit: Options.integer("limit").pipe(
+      Options.withDescription("How many entries, at most 2000 (50)"),
+      Options.withDefault(50)
+    )
+  },
+  Effect.fnUntraced(function* (options) {
+    if (options.limit < 1 || options.limit > most) return yield* usage("--limit takes a whole number from 1 to 2000.")
+    const environment = yield* Effect.transposeOption(Option.map(options.environment, Target.slug))
+    const key = yield* Effect.transposeOption(Option.map(options.key, parseKey))
+    const query: ActivityQuery = {
+      ...Option.match(environment, { onNone: () => ({}), onSome: (environment) => ({ environment }) }),
+      ...Option.match(key, { onNone: () => ({}), onSome: (key) => ({ key }) }),
+      ...(yield* at("since", options.since)),
+      ...(yield* at("until", options.until))
+    }
+    const name = yield* Target.project(options.project)
+    const session = yield* Credential.open(options)
+    const projectId = yield* projectIdOf(session, name)
+    const found = yield* sayingWhoMay(entries(session, { projectId }, query, options.limit))
+    if (options.json) return yield* json(found)
+    if (found.items.length === 0) return yield* note("Nothing happened that the trail tells of.")
+    yield* table(found.items, [
+      ["WHEN", ({ at }) => at],
+      ["WHAT", sentenceOf]
+    ])
+    if (found.hasMore) yield* note(`There is more: --limit, or --until ${found.items.at(-1)?.at ?? ""}.`)
+  })
+)

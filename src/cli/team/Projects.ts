@@ -1,0 +1,78 @@
+/** `ampoule projects`: what the credential sees. */
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { call } from "#src/cli/connection/Client.ts"
+import * as Credential from "#src/cli/connection/Credential.ts"
+import * as Help from "#src/cli/help/Help.ts"
+import { createProject, deleteProject, updateProject } from "./ManageProjects.ts"
+import * as Shared from "#src/cli/terminal/Options.ts"
+import { list as printList } from "#src/cli/terminal/Output.ts"
+import { identity, projects as projectsClient } from "#src/cli/connection/Routes.ts"
+import * as Target from "#src/cli/connection/Target.ts"
+
+/** Of the teams that the credential is granted; where it may not ask, ids are shown. */
+const teamNames = Effect.fnUntraced(function* (session: Credential.Session) {
+  const client = yield* identity(session)
+  const who = yield* Effect.option(call(session, client.verify()))
+  return new Map(Option.toArray(who).flatMap(({ teams }) => teams.map(({ id, name }) => [String(id), name] as const)))
+})
+
+const list = Effect.fnUntraced(function* (options: Credential.ConnectionOptions & { readonly json: boolean }) {
+  const session = yield* Credential.open(options)
+  const client = yield* projectsClient(session)
+  const { items } = yield* call(session, client.list())
+  const names = options.json ? new Map<string, string>() : yield* teamNames(session)
+  yield* printList(options, items, "This credential sees no projects.", [
+    ["SLUG", (item) => item.slug],
+    ["NAME", (item) => item.name],
+    ["ID", (item) => item.id],
+    ["TEAM", (item) => names.get(item.teamId) ?? item.teamId]
+  ])
+})
+
+const listCommand = Help.command(
+  "list",
+  { says: "List projects.", examples: ["ampoule projects list --json"] },
+  { ...Shared.connection, json: Shared.json },
+  list
+)
+
+const environments = Help.command(
+  "environments",
+  { says: "List the environments of a project.", examples: ["ampoule projects environments shop"] },
+  {
+    ...Shared.connection,
+    json: Shared.json,
+    project: Shared.project,
+    name: Args.text({ name: "PROJECT" }).pipe(
+      Args.withDescription("Id or slug; else --project, else .ampoule.json"),
+      Args.optional
+    )
+  },
+  Effect.fnUntraced(function* (options) {
+    const name = yield* Target.project(Option.orElse(options.name, () => options.project))
+    const session = yield* Credential.open(options)
+    const client = yield* projectsClient(session)
+    const { items } = yield* Target.withProject(session, name, (projectId) =>
+      call(session, client.listEnvironments({ path: { projectId } }))
+    )
+    yield* printList(options, items, "This credential reaches no environment of the project.", [
+      ["SLUG", (item) => item.slug],
+      ["NAME", (item) => item.name],
+      ["PROTECTED", (item) => (item.protected ? "yes" : "no")],
+      ["ID", (item) => item.id]
+    ])
+  })
+)
+
+const below = [listCommand, environments, createProject, updateProject, deleteProject] as const
+export const projects = Help.described(
+  Command.make("projects", { ...Shared.connection, json: Shared.json }, list).pipe(Command.withSubcommands(below)),
+  {
+    says: "List the projects that the credential sees, and make, change and delete them.",
+    examples: ["ampoule projects", "ampoule projects environments shop", "ampoule projects create Shop"]
+  },
+  below
+)

@@ -1,0 +1,124 @@
+/**
+ * The last resolved environment, kept for a time without the server. Encrypted under a key derived from the credential:
+ * without it the file says nothing, and a revoked credential loses it (docs/security.md, "Lessons from others").
+ */
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto"
+import { dirname, join } from "node:path"
+import {
+  decodeUtf8,
+  folders,
+  makeFolder,
+  readIfThere,
+  remove,
+  removeFolder,
+  writeWhole
+} from "#src/cli/terminal/Folders.ts"
+import * as Shape from "#src/cli/terminal/Shape.ts"
+
+const format = "ampoule offline v1"
+const magic = Buffer.from(`${format}\n`)
+const saltLength = 16
+const nonceLength = 12
+const tagLength = 16
+const what = "the offline cache"
+
+/** What an entry is for: it opens for nothing else. */
+export interface Location {
+  readonly url: string
+  readonly credential: Redacted.Redacted
+  readonly projectId: string
+  readonly environment: string
+}
+
+export interface OfflineCopy {
+  readonly savedAt: number
+  readonly values: Readonly<Record<string, string>>
+}
+const decodeCopy = Shape.json(Shape.struct({ savedAt: Shape.number, values: Shape.record(Shape.string) }))
+
+const fields = (...texts: ReadonlyArray<string>): Buffer =>
+  Buffer.concat(
+    texts.flatMap((text) => {
+      const bytes = Buffer.from(text)
+      const length = Buffer.alloc(4)
+      length.writeUInt32BE(bytes.length)
+      return [length, bytes]
+    })
+  )
+
+const derive = (credential: Redacted.Redacted, salt: Uint8Array, info: Uint8Array, length: number): Buffer =>
+  Buffer.from(hkdfSync("sha256", Redacted.value(credential), salt, info, length))
+
+const associated = ({ environment, projectId, url }: Location) => fields(format, url, projectId, environment)
+
+/** One-way: the name tells neither project nor environment nor credential. */
+const fileOf = (location: Location): string => {
+  const name = derive(location.credential, Buffer.alloc(0), Buffer.concat([fields("name"), associated(location)]), 18)
+  return join(folders().cache, "offline", name.toString("base64url"))
+}
+
+export const seal = (location: Location, kept: OfflineCopy, salt: Buffer, nonce: Buffer): Buffer => {
+  const cipher = createCipheriv("aes-256-gcm", derive(location.credential, salt, fields("key", format), 32), nonce)
+  cipher.setAAD(associated(location))
+  const text = Buffer.from(JSON.stringify(kept))
+  return Buffer.concat([magic, salt, nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()])
+}
+
+const decipher = Option.liftThrowable((location: Location, bytes: Buffer): Buffer => {
+  const salt = bytes.subarray(magic.length, magic.length + saltLength)
+  const nonce = bytes.subarray(magic.length + saltLength, magic.length + saltLength + nonceLength)
+  const opened = createDecipheriv("aes-256-gcm", derive(location.credential, salt, fields("key", format), 32), nonce, {
+    authTagLength: tagLength
+  })
+  opened.setAAD(associated(location))
+  opened.setAuthTag(bytes.subarray(bytes.length - tagLength))
+  const text = bytes.subarray(magic.length + saltLength + nonceLength, bytes.length - tagLength)
+  return Buffer.concat([opened.update(text), opened.final()])
+})
+
+/** None for everything but an untouched entry of this location. */
+export const unseal = (location: Location, bytes: Buffer): Option.Option<OfflineCopy> =>
+  bytes.length < magic.length + saltLength + nonceLength + tagLength || !bytes.subarray(0, magic.length).equals(magic)
+    ? Option.none()
+    : decipher(location, bytes).pipe(Option.flatMap(decodeUtf8), Option.flatMap(decodeCopy))
+
+export const keep = Effect.fnUntraced(function* (location: Location, values: Readonly<Record<string, string>>) {
+  const savedAt = yield* Clock.currentTimeMillis
+  const file = fileOf(location)
+  yield* makeFolder(dirname(file), what)
+  const sealed = seal(location, { savedAt, values }, randomBytes(saltLength), randomBytes(nonceLength))
+  yield* writeWhole(file, sealed, what)
+})
+
+export const drop = (location: Location) => Effect.suspend(() => remove(fileOf(location)))
+
+/** Clocks differ a little; an entry from further ahead was not written by this clock, and its age is not known. */
+const tolerance = Duration.toMillis("5 minutes")
+
+interface DatedCopy extends OfflineCopy {
+  readonly ageMillis: number
+}
+
+/** None, and the entry gone, when it is too old, from the future or not whole. */
+export const find = Effect.fnUntraced(function* (location: Location, longest: Duration.Duration) {
+  const file = fileOf(location)
+  const bytes = yield* readIfThere(file, what)
+  if (Option.isNone(bytes)) return Option.none<DatedCopy>()
+  const now = yield* Clock.currentTimeMillis
+  const found = Option.filterMap(unseal(location, bytes.value), (kept): Option.Option<DatedCopy> => {
+    const ageMillis = now - kept.savedAt
+    return ageMillis > Duration.toMillis(longest) || ageMillis < -tolerance
+      ? Option.none()
+      : Option.some({ ...kept, ageMillis: Math.max(0, ageMillis) })
+  })
+  if (Option.isNone(found)) yield* remove(file)
+  return found
+})
+
+/** Every entry, of every server: at logout nothing is left behind. */
+export const dropAll = Effect.suspend(() => removeFolder(join(folders().cache, "offline")))

@@ -1,0 +1,158 @@
+/** A person's own name, e-mail address and password. */
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as Effect from "effect/Effect"
+import { ChangeEmail, ChangeMe, ChangePassword } from "#schema/SessionApi.ts"
+import { Beside } from "#src/dashboard/frame/Beside.tsx"
+import * as Ui from "#src/dashboard/frame/Components.tsx"
+import { cookie } from "#src/dashboard/frame/Cookies.ts"
+import * as Form from "#src/dashboard/frame/Form.ts"
+import { Layout } from "#src/dashboard/frame/Layout.tsx"
+import { General, passwordHintAfter } from "./PasswordFields.tsx"
+import * as Paths from "#src/dashboard/frame/Paths.ts"
+import { action, type Attempt, page, person, plain, to } from "#src/dashboard/frame/Routes.ts"
+import * as UseCases from "#src/dashboard/frame/UseCases.ts"
+import type { Visit } from "#src/dashboard/frame/Visit.ts"
+
+const NameForm = ({ form, problem, visit }: Partial<Attempt> & { readonly visit: Visit }) => (
+  <form method="post" action={Paths.accountName} class="panel">
+    <h2>Name</h2>
+    <General problem={problem} fields={["name"]} />
+    <Ui.TextField
+      name="name"
+      label="Your name"
+      autocomplete="name"
+      value={form?.text("name") ?? visit.user.name}
+      problem={problem}
+    />
+    <Ui.Submit>Save the name</Ui.Submit>
+  </form>
+)
+
+const EmailForm = ({ form, problem, visit }: Partial<Attempt> & { readonly visit: Visit }) => (
+  <form method="post" action={Paths.accountEmail} class="panel">
+    <h2>E-mail address</h2>
+    <General problem={problem} fields={["email", "currentPassword"]} />
+    <Ui.TextField
+      name="email"
+      label="Your e-mail address"
+      type="email"
+      autocomplete="email"
+      value={form?.text("email") ?? visit.user.email}
+      problem={problem}
+    />
+    <Ui.TextField
+      id="email-password"
+      name="currentPassword"
+      label="Current password"
+      type="password"
+      autocomplete="current-password"
+      problem={problem}
+    />
+    <p class="hint">This ends your other sessions. A notice goes to the address that you have now.</p>
+    <Ui.Submit>Change the address</Ui.Submit>
+  </form>
+)
+
+const PasswordForm = ({ problem, visit }: Partial<Attempt> & { readonly visit: Visit }) => (
+  <form method="post" action={Paths.account} class="panel">
+    <h2>Password</h2>
+    <General problem={problem} fields={["currentPassword", "newPassword"]} />
+    {/* Password managers need the name that goes with the password. */}
+    <input hidden type="email" name="email" value={visit.user.email} autocomplete="username" readonly />
+    <Ui.TextField
+      name="currentPassword"
+      label="Current password"
+      type="password"
+      autocomplete="current-password"
+      problem={problem}
+    />
+    <Ui.TextField
+      name="newPassword"
+      label="New password"
+      type="password"
+      autocomplete="new-password"
+      hint={passwordHintAfter(problem)}
+      problem={problem}
+    />
+    <p class="hint">
+      This ends your other sessions, CLI logins and connected agents, and revokes the API tokens that you created.
+    </p>
+    <Ui.Submit>Change the password</Ui.Submit>
+  </form>
+)
+
+const address =
+  "It signs you in, and your teams know you by it. Each team sees in its trail that you changed it. If an issuer signs you in and you have no password, only the operator of the server changes it."
+
+/** Which of the forms was sent, by the field that only it has. */
+const sentOf = (form: Form.Form) => (["name", "email", "newPassword"] as const).find((field) => form.has(field))
+
+const AccountPage = ({ form, problem, visit }: Attempt & { readonly visit: Visit }) => {
+  const sent = sentOf(form)
+  return (
+    <Layout
+      visit={visit}
+      section="account"
+      title="Name, address and password"
+      lead={`You are signed in as ${visit.user.name}, ${visit.user.email}.`}
+    >
+      <Beside
+        words={[
+          ["Your name", "Members of your teams see it beside your address."],
+          ["Your e-mail address", address],
+          [
+            "More than a password",
+            <>
+              <a href={Paths.factors}>Passkeys and codes</a> sign you in more safely.{" "}
+              <a href={Paths.sessions}>Where you are signed in</a> lists your browsers.
+            </>
+          ]
+        ]}
+      >
+        <NameForm visit={visit} {...(sent === "name" ? { form, problem } : {})} />
+        <EmailForm visit={visit} {...(sent === "email" ? { form, problem } : {})} />
+        <PasswordForm visit={visit} {...(sent === "newPassword" ? { problem } : {})} />
+      </Beside>
+    </Layout>
+  )
+}
+
+const account = plain(AccountPage)
+const changeName = action(person, {
+  decode: (form) => Form.decode(ChangeMe)({ name: form.text("name") }),
+  run: (input) => UseCases.profile.change(input),
+  done: () => to(Paths.account, "name-changed"),
+  again: account
+})
+const changeEmail = action(person, {
+  decode: (form) =>
+    Form.decode(ChangeEmail)({ email: form.text("email"), currentPassword: form.text("currentPassword") }),
+  run: (input) =>
+    Effect.gen(function* () {
+      const { presented, set } = yield* cookie
+      yield* set((yield* UseCases.emailAddress.change(input, yield* presented)).session)
+    }),
+  done: () => to(Paths.account, "email-changed"),
+  again: account
+})
+const changePassword = action(person, {
+  decode: (form) =>
+    Form.decode(ChangePassword)({
+      currentPassword: form.text("currentPassword"),
+      newPassword: form.text("newPassword")
+    }),
+  run: (input, { visit }) =>
+    Effect.gen(function* () {
+      const session = yield* UseCases.sessions.changePassword(visit.caller, input)
+      yield* (yield* cookie).set(session)
+    }),
+  done: () => to(Paths.account, "password-changed"),
+  again: account
+})
+
+export const routes = HttpRouter.empty.pipe(
+  HttpRouter.get(Paths.account, page(person, account)),
+  HttpRouter.post(Paths.account, changePassword),
+  HttpRouter.post(Paths.accountName, changeName),
+  HttpRouter.post(Paths.accountEmail, changeEmail)
+)

@@ -1,0 +1,333 @@
+/** Set-up, sign-in and sign-out, an invitation, a new password: pages and forms. */
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import { ResetPassword, Setup as SetupRequest, SignIn } from "#schema/SessionApi.ts"
+import { AcceptInvitation } from "#schema/TeamsApi.ts"
+import { Setup } from "#src/credentials/Setup.ts"
+import * as Ui from "#src/dashboard/frame/Components.tsx"
+import { cookie, sameSite } from "#src/dashboard/frame/Cookies.ts"
+import * as Form from "#src/dashboard/frame/Form.ts"
+import * as Html from "#src/dashboard/frame/Html.ts"
+import { Card } from "#src/dashboard/frame/Layout.tsx"
+import { query } from "#src/dashboard/frame/Pages.ts"
+import { General, passwordHintAfter } from "./PasswordFields.tsx"
+import { offeredIssuers } from "./IssuerButtons.tsx"
+import * as Paths from "#src/dashboard/frame/Paths.ts"
+import { action, anyone, type Attempt, button, page, person, screen, show, to } from "#src/dashboard/frame/Routes.ts"
+import { SignInPage } from "./SignInView.tsx"
+import * as UseCases from "#src/dashboard/frame/UseCases.ts"
+import type { Visitor } from "#src/dashboard/frame/Visit.ts"
+
+interface Shown extends Attempt {
+  readonly who: Visitor
+}
+
+/** `code`: from the link; after a refused code, the form has a field for another one. */
+const SetupPage = ({ code, form, problem, who }: Shown & { readonly code: string }) => (
+  <Card
+    who={who}
+    title="Set up this server"
+    lead="You create the first account and the first team, and become the owner of that team."
+  >
+    <form method="post" action="/app/setup">
+      <General problem={problem} fields={["name", "email", "password", "teamName"]} />
+      {code === "" ? (
+        <Ui.TextField
+          name="setupCode"
+          label="Setup code"
+          mono
+          focus
+          hint="The server printed it when it started. It is also in the file setup-url in the data folder."
+          problem={problem}
+        />
+      ) : (
+        <input type="hidden" name="setupCode" value={code} />
+      )}
+      <Ui.TextField
+        name="name"
+        label="Your name"
+        autocomplete="name"
+        value={form.text("name")}
+        focus={code !== ""}
+        problem={problem}
+      />
+      <Ui.TextField
+        name="email"
+        label="E-mail address"
+        type="email"
+        autocomplete="username"
+        value={form.text("email")}
+        problem={problem}
+      />
+      <Ui.TextField
+        name="password"
+        label="Password"
+        type="password"
+        autocomplete="new-password"
+        hint={passwordHintAfter(problem)}
+        problem={problem}
+      />
+      <Ui.TextField
+        name="teamName"
+        label="Name of your team"
+        autocomplete="organization"
+        value={form.text("teamName")}
+        hint="Projects, tokens and members belong to a team. You can rename it later."
+        problem={problem}
+      />
+      <Ui.Submit>Set up</Ui.Submit>
+    </form>
+  </Card>
+)
+
+interface Invitation {
+  readonly email: string
+  readonly role: string
+  readonly teamName: string
+}
+
+const SignInToJoin = ({ code }: { readonly code: string }) => (
+  <Ui.LinkButton href={`${Paths.signIn}?next=${encodeURIComponent(`/invite?code=${code}`)}`}>Sign in</Ui.LinkButton>
+)
+
+const NewAccountFields = ({ form, problem }: Attempt) => (
+  <>
+    <p>If this address has an account here, sign in with it. If not, create one:</p>
+    <Ui.TextField name="name" label="Your name" autocomplete="name" value={form.text("name")} focus problem={problem} />
+    <Ui.TextField
+      name="password"
+      label="Password"
+      type="password"
+      autocomplete="new-password"
+      hint={passwordHintAfter(problem)}
+      problem={problem}
+    />
+  </>
+)
+
+const InvitePage = ({
+  code,
+  form,
+  invitation,
+  problem,
+  signedInAs,
+  who
+}: Shown & {
+  readonly code: string
+  readonly invitation: Invitation
+  readonly signedInAs: string | null
+}) => (
+  <Card
+    who={who}
+    title={`Join ${invitation.teamName}`}
+    lead={
+      <>
+        You are invited as <strong>{invitation.role}</strong>, with the address <strong>{invitation.email}</strong>.
+      </>
+    }
+  >
+    {signedInAs !== null && signedInAs !== invitation.email ? (
+      <>
+        <p>
+          You are signed in as {signedInAs}, and the invitation is for another address. Sign in with that address, or
+          sign out and open the link again.
+        </p>
+        <form method="post" action={Paths.signOut}>
+          <div class="buttons">
+            <SignInToJoin code={code} />
+            <button class="button button-plain">Sign out</button>
+          </div>
+        </form>
+      </>
+    ) : (
+      <form method="post" action="/app/invite">
+        <General problem={problem} fields={["name", "password"]} />
+        <input type="hidden" name="code" value={code} />
+        {signedInAs === null ? <NewAccountFields form={form} problem={problem} /> : null}
+        <div class="buttons">
+          <button class="button button-primary">
+            {signedInAs === null ? "Create the account and join" : "Join the team"}
+          </button>
+          {signedInAs === null ? <SignInToJoin code={code} /> : null}
+        </div>
+      </form>
+    )}
+  </Card>
+)
+
+const ResetPage = ({ code, problem, who }: Shown & { readonly code: string }) => (
+  <Card
+    who={who}
+    title="Set a new password"
+    lead="This ends your sessions, CLI logins and connected agents, and revokes the API tokens that you created."
+  >
+    <form method="post" action="/app/reset">
+      <General problem={problem} fields={["newPassword"]} />
+      <input type="hidden" name="code" value={code} />
+      <Ui.TextField
+        name="newPassword"
+        label="New password"
+        type="password"
+        autocomplete="new-password"
+        focus
+        hint={passwordHintAfter(problem)}
+        problem={problem}
+      />
+      <Ui.Submit>Set the password</Ui.Submit>
+    </form>
+  </Card>
+)
+
+const isSetUp = Effect.flatMap(Setup, (setup) => setup.isDone)
+const codeOf = Effect.map(query, (query) => query.text("code"))
+
+interface AtVisitor {
+  readonly who: Visitor
+}
+
+/** A new session counts from the next request: the answer that sets the cookie leads on to a page. */
+export const continueAt = (next: string) => Html.seeOther(Paths.isOwnPage(next) ? next : Paths.home)
+
+const root = anyone(() => Effect.map(isSetUp, (done) => Html.seeOther(done ? Paths.home : "/setup")))
+
+// --- setting up ---
+
+const setupForm = screen(
+  ({ who }: AtVisitor) => Effect.map(codeOf, (code) => ({ who, code })),
+  ({ code, ...shown }) => (
+    <SetupPage
+      {...shown}
+      code={shown.problem?._tag === "CREDENTIAL_INVALID" ? "" : (shown.form.filled("setupCode") ?? code)}
+    />
+  )
+)
+const setupPage = anyone((at) =>
+  Effect.if(isSetUp, {
+    onTrue: () => Effect.succeed(Html.seeOther(Paths.home)),
+    onFalse: () => show(setupForm)(at)
+  })
+)
+const completeSetup = action(sameSite, {
+  decode: (form) =>
+    Form.decode(SetupRequest)({
+      setupCode: form.text("setupCode"),
+      email: form.text("email"),
+      name: form.text("name"),
+      teamName: form.text("teamName"),
+      password: form.text("password")
+    }),
+  run: (input) =>
+    Effect.gen(function* () {
+      const { session } = yield* UseCases.setup.complete(input)
+      yield* (yield* cookie).set(session)
+    }),
+  done: () => Html.seeOther(Paths.start),
+  again: setupForm
+})
+
+// --- signing in and out ---
+
+export const signInForm = screen(
+  ({ who }: AtVisitor) =>
+    Effect.gen(function* () {
+      const asked = yield* query
+      const takesPasskeys = yield* UseCases.passkeys.isAvailable()
+      return { who, next: asked.text("next"), takesPasskeys, ...(yield* offeredIssuers(asked.text("team"))) }
+    }),
+  ({ next: inQuery, ...shown }) => {
+    const next = shown.form.filled("next") ?? inQuery
+    return <SignInPage {...shown} next={Paths.isOwnPage(next) ? next : ""} />
+  }
+)
+const signInPage = anyone((at) =>
+  Effect.gen(function* () {
+    if (!(yield* isSetUp)) return Html.seeOther("/setup")
+    const next = (yield* query).text("next")
+    if ((yield* (yield* cookie).signedIn) !== null && !next.startsWith("/invite")) return continueAt(next)
+    return yield* show(signInForm)(at)
+  })
+)
+const signIn = action(sameSite, {
+  decode: (form) =>
+    Effect.map(Form.decode(SignIn)({ email: form.text("email"), password: form.text("password") }), (input) => ({
+      input,
+      next: form.text("next")
+    })),
+  run: ({ input }) =>
+    Effect.gen(function* () {
+      const { presented, set, setStep } = yield* cookie
+      const begun = yield* UseCases.sessions.begin(input, yield* presented)
+      yield* "step" in begun ? setStep(begun.step) : set(begun.session)
+      return "step" in begun
+    }),
+  done: (needsFactor, _, { next }) =>
+    needsFactor ? Html.seeOther(Paths.withQuery(Paths.signInCode, next === "" ? {} : { next })) : continueAt(next),
+  again: signInForm
+})
+const signOut = button(person, {
+  run: ({ visit }) =>
+    Effect.gen(function* () {
+      yield* UseCases.sessions.end(visit.caller)
+      yield* (yield* cookie).clear
+    }),
+  done: () => to(Paths.signIn, "signed-out")
+})
+
+// --- an invitation ---
+
+const inviteForm = (code: string) =>
+  screen(
+    ({ who }: AtVisitor) =>
+      Effect.gen(function* () {
+        const invitation = yield* UseCases.invitations.preview(Redacted.make(code))
+        const signedIn = yield* (yield* cookie).signedIn
+        return { who, code, invitation, signedInAs: signedIn?.user?.email ?? null }
+      }),
+    InvitePage
+  )
+const invitePage = anyone((at) => Effect.flatMap(codeOf, (code) => show(inviteForm(code))(at)))
+const acceptInvitation = action(sameSite, {
+  decode: (form) =>
+    Effect.gen(function* () {
+      const code = form.text("code")
+      const signedIn = yield* (yield* cookie).signedIn
+      const account = { name: form.text("name"), password: form.text("password") }
+      const input = yield* Form.decode(AcceptInvitation)({ code, ...(signedIn === null ? account : {}) })
+      return { input, signedIn }
+    }),
+  run: ({ input, signedIn }) =>
+    Effect.gen(function* () {
+      const { session } = yield* UseCases.invitations.accept(input, signedIn)
+      if (Option.isSome(session)) yield* (yield* cookie).set(session.value)
+    }),
+  done: () => to(Paths.home, "joined"),
+  again: (at, attempt) => inviteForm(attempt.form.text("code"))(at, attempt)
+})
+
+// --- a new password ---
+
+const resetForm = screen(
+  ({ who }: AtVisitor) => Effect.map(codeOf, (code) => ({ who, code })),
+  ({ code, ...shown }) => <ResetPage {...shown} code={shown.form.filled("code") ?? code} />
+)
+const reset = action(sameSite, {
+  decode: (form) => Form.decode(ResetPassword)({ code: form.text("code"), newPassword: form.text("newPassword") }),
+  run: (input) => UseCases.sessions.resetPassword(input),
+  done: () => to(Paths.signIn, "password-set"),
+  again: resetForm
+})
+
+export const routes = HttpRouter.empty.pipe(
+  HttpRouter.get("/", root),
+  HttpRouter.get("/setup", setupPage),
+  HttpRouter.post("/app/setup", completeSetup),
+  HttpRouter.get(Paths.signIn, signInPage),
+  HttpRouter.post(Paths.signIn, signIn),
+  HttpRouter.post(Paths.signOut, signOut),
+  HttpRouter.get("/invite", invitePage),
+  HttpRouter.post("/app/invite", acceptInvitation),
+  HttpRouter.get("/reset", page(anyone, resetForm)),
+  HttpRouter.post("/app/reset", reset)
+)

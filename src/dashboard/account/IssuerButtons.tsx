@@ -1,0 +1,58 @@
+/** A button per issuer that signs people in. */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { TeamId } from "#schema/Ids.ts"
+import * as Paths from "#src/dashboard/frame/Paths.ts"
+import * as UseCases from "#src/dashboard/frame/UseCases.ts"
+import type { Visit } from "#src/dashboard/frame/Visit.ts"
+
+export interface OfferedIssuer {
+  readonly key: string
+  readonly name: string
+}
+
+const decodeTeam = Schema.decodeOption(TeamId)
+
+/**
+ * Those of the installation; with the id of a team, which its people know, also that team's own. `alone`: the team takes these
+ * and nothing else.
+ */
+export const offeredIssuers = (team: string) =>
+  Effect.map(UseCases.signInIssuers.offered(Option.getOrNull(decodeTeam(team))), ({ issuers, only }) => ({
+    issuers: issuers.filter(({ key }) => only === null || only.includes(key)),
+    alone: only !== null
+  }))
+
+/** The one that signed the person in here, who shows by it that they are still there. */
+export const linkedIssuers = ({ caller }: Visit) =>
+  Effect.map(UseCases.signInIssuers.offered(caller.onlyTeam), ({ issuers }) =>
+    issuers.filter(({ key }) => key === caller.issuer)
+  )
+
+/** `at`: where the button leads, by the issuer. */
+export const IssuerButtons = ({
+  at = Paths.signInWith,
+  issuers,
+  next,
+  primary = false,
+  verb = "Sign in with"
+}: {
+  readonly primary?: boolean
+  readonly issuers: ReadonlyArray<OfferedIssuer>
+  readonly next: string
+  readonly at?: (issuer: string) => string
+  readonly verb?: string
+}) =>
+  issuers.length === 0 ? null : (
+    <div class="buttons issuers">
+      {issuers.map(({ key, name }) => (
+        <form method="post" action={at(key)} class="act">
+          <input type="hidden" name="next" value={next} />
+          <button class={primary ? "button button-primary" : "button button-plain"}>
+            {verb} {name}
+          </button>
+        </form>
+      ))}
+    </div>
+  )

@@ -1,0 +1,145 @@
+/** Passkeys: signing in, confirming, adding and removing. Challenges are asked for by script. */
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Effect from "effect/Effect"
+import type * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { uuidPattern } from "#schema/Ids.ts"
+import { Name } from "#schema/Values.ts"
+import { Assertion, Attestation } from "#src/credentials/PasskeyProof.ts"
+import { continueAt, signInForm } from "./AuthPages.tsx"
+import { cookie, sameSite } from "#src/dashboard/frame/Cookies.ts"
+import { confirmForm, factors, secondStep } from "./FactorPages.tsx"
+import * as FactorViews from "./FactorViews.tsx"
+import * as Form from "#src/dashboard/frame/Form.ts"
+import * as Html from "#src/dashboard/frame/Html.ts"
+import * as Paths from "#src/dashboard/frame/Paths.ts"
+import { action, button, person, to, withIds } from "#src/dashboard/frame/Routes.ts"
+import * as UseCases from "#src/dashboard/frame/UseCases.ts"
+
+const presented = Effect.flatMap(cookie, ({ presented }) => presented)
+
+/** What script gives to the browser, with the cookie that the answer has to come with. */
+const begun = ({ browser, options }: { readonly browser: Redacted.Redacted; readonly options: object }) =>
+  Effect.map(
+    Effect.flatMap(cookie, ({ setPasskey }) => setPasskey(browser)),
+    () => HttpServerResponse.unsafeJson(options, { headers: Html.headers })
+  )
+
+const Sent = <A, I>(answer: Schema.Schema<A, I>) => Schema.Struct({ passkey: Schema.parseJson(answer) })
+const Asserted = Sent(Assertion)
+const Attested = Schema.Struct({ ...Sent(Attestation).fields, name: Name })
+const answered = (form: Form.Form) =>
+  Effect.map(Form.decode(Asserted)({ passkey: form.text("passkey") }), ({ passkey }) => ({
+    passkey,
+    next: form.text("next")
+  }))
+
+// --- signing in ---
+
+const beginSignIn = sameSite(() => Effect.flatMap(Effect.flatMap(presented, UseCases.passkeys.beginSignIn), begun))
+const signIn = action(sameSite, {
+  decode: answered,
+  run: ({ passkey }) =>
+    Effect.gen(function* () {
+      const { clearStep, presented, set } = yield* cookie
+      yield* set((yield* UseCases.passkeys.signIn(passkey, yield* presented)).session)
+      yield* clearStep
+    }),
+  done: (_, __, { next }) => continueAt(next),
+  again: signInForm
+})
+
+const beginStep = sameSite(() => Effect.flatMap(Effect.flatMap(presented, UseCases.passkeys.beginStep), begun))
+const finishStep = action(sameSite, {
+  decode: answered,
+  run: ({ passkey }) =>
+    Effect.gen(function* () {
+      const { clearStep, presented, set } = yield* cookie
+      yield* set((yield* UseCases.passkeys.finishStep(passkey, yield* presented)).session)
+      yield* clearStep
+    }),
+  done: (_, __, { next }) => continueAt(next),
+  again: secondStep
+})
+
+// --- once more ---
+
+const beginConfirm = person(({ visit }) =>
+  Effect.flatMap(
+    Effect.flatMap(presented, (known) => UseCases.passkeys.beginConfirm(visit.caller, known)),
+    begun
+  )
+)
+const confirm = action(person, {
+  decode: answered,
+  run: ({ passkey }, { visit }) =>
+    Effect.gen(function* () {
+      const { presented, set } = yield* cookie
+      yield* set(yield* UseCases.passkeys.confirm(visit.caller, passkey, yield* presented))
+    }),
+  done: (_, __, { next }) => continueAt(next),
+  again: confirmForm
+})
+
+// --- adding and removing ---
+
+const beginAdd = person(({ visit }) =>
+  Effect.flatMap(
+    Effect.flatMap(presented, (known) => UseCases.passkeys.beginAdd(visit.caller, known)),
+    begun
+  )
+)
+const add = action(person, {
+  decode: (form) => Form.decode(Attested)({ passkey: form.text("passkey"), name: form.text("name") }),
+  run: ({ name, passkey }, { visit }) =>
+    Effect.gen(function* () {
+      const { presented, set } = yield* cookie
+      const known = yield* presented
+      const { codes, session } = yield* UseCases.passkeys.add(visit.caller, { answer: passkey, name }, known)
+      yield* set(session)
+      return codes
+    }),
+  // Shown in this answer, in no address and in no later page.
+  done: (codes, { visit }) =>
+    codes.length === 0
+      ? to(Paths.factors, "passkey-added")
+      : Html.page(FactorViews.RecoveryCodesPage({ visit, codes })),
+  again: factors
+})
+
+const PasskeyId = Schema.String.pipe(Schema.filter((id) => uuidPattern.test(id)))
+const passkey = withIds(person, Schema.Struct({ passkeyId: PasskeyId }))
+const rename = action(passkey, {
+  decode: (form) => Form.decode(Schema.Struct({ name: Name }))({ name: form.text("name") }),
+  run: ({ name }, { passkeyId, visit }) => UseCases.passkeys.rename(visit.caller, passkeyId, name),
+  done: () => to(Paths.factors, "passkey-renamed"),
+  again: factors
+})
+const remove = button(passkey, {
+  run: ({ passkeyId, visit }) =>
+    Effect.gen(function* () {
+      const { presented, set } = yield* cookie
+      yield* set(yield* UseCases.passkeys.remove(visit.caller, passkeyId, yield* presented))
+    }),
+  done: () => to(Paths.factors, "passkey-removed")
+})
+
+const decline = button(person, {
+  run: ({ visit }) => UseCases.passkeys.declineProposal(visit.caller),
+  done: () => Html.seeOther(Paths.home)
+})
+
+export const routes = HttpRouter.empty.pipe(
+  HttpRouter.post(`${Paths.signInPasskey}/begin`, beginSignIn),
+  HttpRouter.post(Paths.signInPasskey, signIn),
+  HttpRouter.post(`${Paths.signInCode}/passkey/begin`, beginStep),
+  HttpRouter.post(`${Paths.signInCode}/passkey`, finishStep),
+  HttpRouter.post(`${Paths.confirm}/passkey/begin`, beginConfirm),
+  HttpRouter.post(`${Paths.confirm}/passkey`, confirm),
+  HttpRouter.post(`${Paths.passkeys}/begin`, beginAdd),
+  HttpRouter.post(`${Paths.passkeys}/decline`, decline),
+  HttpRouter.post(Paths.passkeys, add),
+  HttpRouter.post(`${Paths.passkeys}/:passkeyId`, rename),
+  HttpRouter.post(`${Paths.passkeys}/:passkeyId/remove`, remove)
+)

@@ -1,0 +1,51 @@
+/** What a person sent with a form: read once, and decoded with the schemas of the API, so that both check the same. */
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as Effect from "effect/Effect"
+import * as ParseResult from "effect/ParseResult"
+import type * as Schema from "effect/Schema"
+import { ValidationFailed } from "#schema/Errors.ts"
+import { validationFailed } from "#src/http/engine/ErrorEnvelope.ts"
+
+export class Form {
+  constructor(readonly entries: ReadonlyArray<readonly [string, string]>) {}
+
+  /** Empty when the field is missing. Line breaks as they were typed: forms send CR LF (HTML, 4.10.22.7). */
+  text(name: string): string {
+    return (this.entries.find(([key]) => key === name)?.[1] ?? "").replaceAll("\r\n", "\n")
+  }
+  /** Undefined when empty: a field left out. */
+  filled(name: string): string | undefined {
+    const text = this.text(name)
+    return text.trim() === "" ? undefined : text
+  }
+  all(name: string): ReadonlyArray<string> {
+    return this.entries.filter(([key]) => key === name).map(([, value]) => value)
+  }
+  has(name: string): boolean {
+    return this.entries.some(([key]) => key === name)
+  }
+}
+
+export const read = Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
+  Effect.map(request.urlParamsBody, (params) => new Form(params))
+)
+
+/** What stands between commas, spaces or lines. */
+export const listed = (text: string): ReadonlyArray<string> => text.split(/[\s,]+/).filter((one) => one !== "")
+
+/** Name of the field in which a person repeats the name of what is to end for good. */
+export const confirm = "confirm"
+
+/** Refuses an act that cannot be undone until its form repeats `name`. */
+export const repeats = (form: Form, name: string) =>
+  form.text(confirm).trim() === name
+    ? Effect.void
+    : Effect.fail(new ValidationFailed({ field: confirm, message: `Type ${name} to confirm.` }))
+
+/** Fails with VALIDATION_FAILED, which names the field and repeats nothing. */
+export const decode =
+  <A, I>(schema: Schema.Schema<A, I>) =>
+  (input: unknown) =>
+    ParseResult.decodeUnknown(schema)(input).pipe(
+      Effect.mapError((issue) => validationFailed(ParseResult.ArrayFormatter.formatIssueSync(issue)))
+    )

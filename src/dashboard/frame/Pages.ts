@@ -1,0 +1,259 @@
+/**
+ * Who asks for a page, and how a page is answered: the check of the API's session routes finds the person, failures
+ * become pages, and a visitor without a session is sent to sign in. The dashboard has no authentication of its own.
+ */
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Layer from "effect/Layer"
+import * as ParseResult from "effect/ParseResult"
+import type * as Schema from "effect/Schema"
+import type { VNode } from "preact"
+import { type AnyApiError, isApiError, statusOf } from "#schema/ApiError.ts"
+import { OwnSessionCredential } from "#schema/Authentication.ts"
+import { type Caller, type CallerTeam, CurrentCaller } from "#schema/Caller.ts"
+import { RouteNotFound, SecondFactorMissing } from "#schema/Errors.ts"
+import { TeamId } from "#schema/Ids.ts"
+import * as Policy from "#src/access/Policy.ts"
+import { AppConfig } from "#src/AppConfig.ts"
+import { Sessions } from "#src/credentials/Sessions.ts"
+import { countAddress } from "#src/http/engine/AddressLimit.ts"
+import { judge, respond } from "#src/http/engine/ErrorEnvelope.ts"
+import { CurrentExchange } from "#src/http/engine/RequestContext.ts"
+import { RateLimiter } from "#src/limits/RateLimiter.ts"
+import { isLoopbackHost } from "#src/net/Loopback.ts"
+import { pathOf } from "#src/net/RequestPath.ts"
+import { AccessRequests } from "#src/projects/AccessRequests.ts"
+import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
+import { Proposed } from "#src/secrets/SecretWrites.ts"
+import * as Assets from "./Assets.ts"
+import * as Form from "./Form.ts"
+import * as Html from "./Html.ts"
+import { withNotice } from "./Notices.ts"
+import * as Paths from "./Paths.ts"
+import { ProblemPage } from "./Layout.tsx"
+import * as Theme from "./Theme.ts"
+import type { UiSettings, Visit, Visitor } from "./Visit.ts"
+
+export type Response = HttpServerResponse.HttpServerResponse
+
+/** The credential is not good, whatever the reason: signing in helps. */
+const needsSignIn: ReadonlySet<string> = new Set([
+  "UNAUTHENTICATED",
+  "CREDENTIAL_INVALID",
+  "CREDENTIAL_EXPIRED",
+  "CREDENTIAL_REVOKED"
+])
+
+const asksJson = (request: HttpServerRequest.HttpServerRequest) =>
+  request.headers["accept"]?.startsWith("application/json") === true
+/** The script of a page asks for the data alone; a form is answered with a page. */
+export const wantsJson = Effect.map(HttpServerRequest.HttpServerRequest, asksJson)
+
+/** A member of the path; a text that cannot be one is a page that does not exist. */
+export const param = <A, I>(name: string, schema: Schema.Schema<A, I>) =>
+  Effect.flatMap(HttpRouter.params, (params) =>
+    Effect.mapError(ParseResult.decodeUnknown(schema)(params[name]), () => new RouteNotFound())
+  )
+
+/** The query, one text per name. */
+export const query = Effect.map(
+  HttpServerRequest.ParsedSearchParams,
+  (params) =>
+    new Form.Form(
+      Object.entries(params).flatMap(([name, value]) =>
+        typeof value === "string" ? [[name, value] as const] : value.map((one) => [name, one] as const)
+      )
+    )
+)
+
+/** The page of a list that the query names, from 1. */
+export const pageNumber = (query: Form.Form): number =>
+  Math.min(Math.max(1, Number.parseInt(query.text("page"), 10) || 1), 1_000)
+
+/** Work that fails by a rule ends as a `Left` with the error; any other failure stays one. */
+export const attempt = <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<Either.Either<A, AnyApiError>, E, R> =>
+  Effect.catchAll(Effect.map(work, Either.right<A>), (error) =>
+    isApiError(error) ? Effect.succeed(Either.left(error)) : Effect.fail(error)
+  )
+
+/** A page that shows a problem has the status of the problem, and its `Retry-After`. */
+export const pageWith = (node: VNode, problem: AnyApiError | undefined): Response => {
+  if (problem === undefined) return Html.page(node)
+  const page = Html.page(node, { status: statusOf(problem) })
+  const retryAfter = respond(problem).headers["retry-after"]
+  return retryAfter === undefined ? page : HttpServerResponse.setHeader(page, "retry-after", retryAfter)
+}
+
+interface Needs {
+  readonly ui: UiSettings
+  readonly ownHost: string
+  readonly session: OwnSessionCredential["Type"]
+  readonly sessions: Sessions
+  readonly limiter: RateLimiter
+  readonly requests: AccessRequests
+  readonly changes: ChangeRequests
+}
+
+const hostname = (host: string) => host.replace(/:\d+$/, "").toLowerCase()
+
+/**
+ * A person who types `localhost` for a server that calls itself `127.0.0.1` would see pages whose forms are refused as
+ * another origin's: such a visit is redirected to the server's own name.
+ */
+const hasOtherLoopbackName = ({ ownHost }: Needs, request: HttpServerRequest.HttpServerRequest): boolean => {
+  const host = hostname(request.headers["host"] ?? ownHost)
+  return request.method === "GET" && host !== ownHost && isLoopbackHost(host) && isLoopbackHost(ownHost)
+}
+
+const visitorOf = Effect.fnUntraced(function* ({ ui }: Needs) {
+  const request = yield* HttpServerRequest.HttpServerRequest
+  const params = yield* query
+  const visitor: Visitor = {
+    ui: { ...ui, theme: Theme.themeIn(request.cookies) },
+    caller: null,
+    path: pathOf(request.url),
+    now: yield* Clock.currentTimeMillis,
+    notice: params.text("done"),
+    about: params.text("about")
+  }
+  return visitor
+})
+
+/** The page that a form was on; its browser says it to its own origin alone. */
+const pageOf = ({ headers, method, url }: HttpServerRequest.HttpServerRequest): string => {
+  const from = method === "GET" ? url : (headers["referer"] ?? "").replace(/^https?:\/\/[^/]*/, "")
+  return Paths.isOwnPage(from) ? from : Paths.home
+}
+
+/** Who has to confirm first does it on a page of its own, and comes back. */
+const failed = (who: Visitor | Visit, request: HttpServerRequest.HttpServerRequest, error: AnyApiError): Response =>
+  asksJson(request)
+    ? respond(error)
+    : error._tag === "STEP_UP_REQUIRED"
+      ? Html.seeOther(Paths.withQuery(Paths.confirm, { next: pageOf(request) }))
+      : pageWith(ProblemPage({ visit: who, problem: error }), error)
+
+const isProposed = <E>(error: E): error is Extract<E, Proposed> => error instanceof Proposed
+/** A change that waits for an approval leads to where it does. */
+const toWaiting = ({ request: { environment, projectId } }: Proposed) =>
+  Effect.succeed(
+    Html.seeOther(withNotice(`${Paths.environment({ projectId, slug: environment })}/access`, "change-waits"))
+  )
+
+/** Any failure becomes a page, and is logged where the API would log it. */
+const guarded = <E, R>(who: Visitor | Visit, work: Effect.Effect<Response, E, R>) =>
+  Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
+    Effect.catchAllCause(Effect.catchIf(work, isProposed<E>, toWaiting), (cause) =>
+      Effect.flatMap(CurrentExchange, (exchange) =>
+        Effect.map(judge(cause, exchange, request.method, who.path), (verdict) =>
+          isApiError(verdict) ? failed(who, request, verdict) : verdict
+        )
+      )
+    )
+  )
+
+/** Where a page continues after signing in; a form that was sent starts again on its page. */
+const toSignIn = (request: HttpServerRequest.HttpServerRequest): Response => {
+  const next = request.method === "GET" && Paths.isOwnPage(request.url) ? request.url : Paths.home
+  return Html.seeOther(next === Paths.home ? Paths.signIn : `${Paths.signIn}?next=${encodeURIComponent(next)}`)
+}
+
+/** For everybody: signing in, links with a code. */
+const anyone = Effect.fnUntraced(function* <E, R>(
+  needs: Needs,
+  handler: (who: Visitor) => Effect.Effect<Response, E, R>
+) {
+  const exchange = yield* CurrentExchange
+  exchange.via = "dashboard"
+  const request = yield* HttpServerRequest.HttpServerRequest
+  if (hasOtherLoopbackName(needs, request)) return Html.seeOther(`${needs.ui.origin}${request.url}`)
+  const who = yield* visitorOf(needs)
+  return yield* guarded(who, Effect.zipRight(countAddress(needs.limiter), handler(who)))
+})
+
+const teamOr = (caller: Caller, id: TeamId | null): CallerTeam | null =>
+  (id === null ? undefined : Policy.teamOf(caller, id)) ?? caller.teams[0] ?? null
+
+/** What waits for the person: the badge of each page. The script of a page asks for data alone. */
+const waitingOf = ({ changes, requests }: Needs, request: HttpServerRequest.HttpServerRequest) =>
+  asksJson(request)
+    ? Effect.succeed(0)
+    : Effect.zipWith(
+        requests.list(),
+        changes.list(),
+        (asked, proposed) => [...asked.items, ...proposed.items].filter(({ mayDecide }) => mayDecide).length,
+        { concurrent: true }
+      )
+
+/** For a person with a session: 401 leads to the sign-in page; the order of checks is the API's. */
+const person = Effect.fnUntraced(function* <E, R>(
+  needs: Needs,
+  handler: (visit: Visit) => Effect.Effect<Response, E, R>
+) {
+  const request = yield* HttpServerRequest.HttpServerRequest
+  const exchange = yield* CurrentExchange
+  exchange.via = "dashboard"
+  if (hasOtherLoopbackName(needs, request)) return Html.seeOther(`${needs.ui.origin}${request.url}`)
+  const who = yield* visitorOf(needs)
+  const known = yield* Effect.either(needs.session)
+  if (Either.isLeft(known)) {
+    if (!isApiError(known.left)) return yield* guarded(who, Effect.fail(known.left))
+    return needsSignIn.has(known.left._tag) && !asksJson(request) ? toSignIn(request) : failed(who, request, known.left)
+  }
+  const caller = known.right
+  const { user } = caller
+  // Asked for before anything else.
+  if (caller.withheld.length > 0 && !Paths.isOfAccount(who.path)) {
+    return asksJson(request) ? respond(new SecondFactorMissing()) : Html.seeOther(Paths.factors)
+  }
+  if (user === null) return failed(who, request, new RouteNotFound())
+  const answer = guarded(
+    { ...who, caller },
+    Effect.gen(function* () {
+      const team = teamOr(caller, yield* needs.sessions.activeTeam(caller))
+      return yield* handler({ ...who, caller, user, team, waiting: yield* waitingOf(needs, request) })
+    }).pipe(Effect.provideService(CurrentCaller, caller))
+  )
+  return yield* Effect.flatMap(answer, Html.compressed)
+})
+
+/** A page of one team, which its path names. */
+export const inTeam = (visit: Visit, id: TeamId): Visit => ({ ...visit, team: teamOr(visit.caller, id) })
+
+const make = Effect.gen(function* () {
+  const { baseUrl, teamCreation } = yield* AppConfig
+  const assets = yield* Assets.load
+  const { icon, islands, script, style } = assets
+  const { hostname: ownHost, origin } = new URL(baseUrl)
+  const needs: Needs = {
+    ui: {
+      baseUrl,
+      origin,
+      style: style.href,
+      script: script.href,
+      islands: islands.href,
+      icon: icon.href,
+      teamCreation
+    },
+    ownHost,
+    session: yield* OwnSessionCredential,
+    sessions: yield* Sessions,
+    limiter: yield* RateLimiter,
+    requests: yield* AccessRequests,
+    changes: yield* ChangeRequests
+  }
+  return {
+    assets,
+    anyone: <E, R>(handler: (who: Visitor) => Effect.Effect<Response, E, R>) => anyone(needs, handler),
+    person: <E, R>(handler: (visit: Visit) => Effect.Effect<Response, E, R>) => person(needs, handler)
+  }
+})
+
+/** One per server: it is made with the routes, which know the check of sessions. */
+export class Pages extends Context.Tag("dashboard/Pages")<Pages, Effect.Effect.Success<typeof make>>() {}
+export const layer = Layer.effect(Pages, make)

@@ -1,0 +1,369 @@
+/** The settings of one project and of its environments. */
+import type { EnvironmentId } from "#schema/Ids.ts"
+import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
+import type { AnyApiError } from "#schema/ApiError.ts"
+import type { Member } from "#schema/TeamsApi.ts"
+import * as Ui from "#src/dashboard/frame/Components.tsx"
+import { EnvironmentPills } from "#src/dashboard/frame/EnvironmentFrame.tsx"
+import { confirm } from "#src/dashboard/frame/Form.ts"
+import * as Icons from "#src/dashboard/frame/Icons.tsx"
+import { Layout } from "#src/dashboard/frame/Layout.tsx"
+import * as Paths from "#src/dashboard/frame/Paths.ts"
+import type { Attempt } from "#src/dashboard/frame/Routes.ts"
+import { may, type Visit } from "#src/dashboard/frame/Visit.ts"
+
+/** Which form of the page was refused. */
+export type Editing = "project" | "environment" | "delete" | EnvironmentId
+
+/** What an environment holds that ends with it. */
+export interface Contents {
+  readonly id: EnvironmentId
+  readonly secrets: number
+  readonly tokens: number
+}
+
+interface Settings {
+  readonly project: Project
+  /** Of each environment; none for who does not manage the project. */
+  readonly contents: ReadonlyArray<Contents>
+  /** Those who can be named as approvers; none for who does not manage the project. */
+  readonly members: ReadonlyArray<Member>
+  readonly environments: ReadonlyArray<ProjectEnvironment>
+}
+
+/** The form that ends something was refused, and no other. */
+const deletes = (problem: AnyApiError | undefined) => problem?.field === confirm
+
+const WhoMayChange = ({ environment }: { readonly environment: ProjectEnvironment }) =>
+  environment.changes === "proposed" ? (
+    <>
+      owners and admins; members, once it is approved; {environment.protected ? "tokens that name it" : "write tokens"}
+    </>
+  ) : environment.protected ? (
+    <>owners and admins; tokens that name this environment</>
+  ) : (
+    <>owners, admins and members; write tokens</>
+  )
+
+const readersWords = [
+  { value: "team", label: "the team, as the roles allow" },
+  { value: "granted", label: "those who were granted it" }
+]
+const changesWords = [
+  { value: "direct", label: "is written, where they may write" },
+  { value: "proposed", label: "waits until another person approves it" }
+]
+const visibilityWords = [
+  { value: "team", label: "the team" },
+  { value: "granted", label: "those who were granted something in it" }
+]
+
+/** Who reads, and who decides about requests for it. */
+const AccessFields = ({
+  environment: { approvals, approvers = [], changes = "direct", id, readers },
+  members
+}: {
+  readonly environment: ProjectEnvironment
+  readonly members: ReadonlyArray<Member>
+}) => (
+  <>
+    <Ui.Select id={`readers-${id}`} name="readers" label="Who reads values" choices={readersWords} value={readers} />
+    <Ui.Select id={`changes-${id}`} name="changes" label="What members write" choices={changesWords} value={changes} />
+    <Ui.Select
+      id={`approvals-${id}`}
+      name="approvals"
+      label="A request for access needs"
+      hint="Two count while the environment is protected."
+      choices={[
+        { value: "1", label: "one approval" },
+        { value: "2", label: "approvals of two people" }
+      ]}
+      value={String(approvals ?? 1)}
+    />
+    <Ui.TextArea
+      id={`approvers-${id}`}
+      name="approvers"
+      label="Approvers, beside owners and admins"
+      hint="One e-mail address per line. An approver gives nobody more than they have here themselves."
+      rows={2}
+      optional
+      value={members.flatMap(({ email, userId }) => (approvers.includes(userId) ? [email] : [])).join("\n")}
+    />
+  </>
+)
+
+const counted = (n: number, one: string) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`
+const sum = (numbers: ReadonlyArray<number>) => numbers.reduce((total, n) => total + n, 0)
+
+/** What a person is told before they delete it. */
+const Ends = ({ contents }: { readonly contents: ReadonlyArray<Contents> }) => {
+  const secrets = sum(contents.map((one) => one.secrets))
+  const tokens = sum(contents.map((one) => one.tokens))
+  return (
+    <p>
+      This ends <strong>{counted(secrets, "secret")}</strong>
+      {tokens === 0 ? null : (
+        <>
+          {" "}
+          and the access of <strong>{counted(tokens, "API token")}</strong>
+        </>
+      )}
+      . People, tokens and running deployments lose access at once. You cannot undo it here.
+    </p>
+  )
+}
+
+const EnvironmentPanel = ({
+  contents,
+  environment,
+  form,
+  members,
+  problem,
+  settings
+}: Partial<Attempt> & {
+  readonly contents: ReadonlyArray<Contents>
+  readonly environment: ProjectEnvironment
+  readonly members: ReadonlyArray<Member>
+  readonly settings: string
+}) => (
+  <details open={problem !== undefined}>
+    <summary class="button button-quiet">
+      Edit<span class="hidden"> {environment.name}</span>
+    </summary>
+    <div class="stack panel row-panel">
+      <form method="post" action={`${settings}/environments/${environment.id}`} class="stack">
+        {problem === undefined || deletes(problem) ? null : <Ui.ProblemNote problem={problem} />}
+        <Ui.TextField
+          id={`name-${environment.id}`}
+          name="name"
+          label="Name"
+          value={form?.has("name") === true ? form.text("name") : environment.name}
+        />
+        <Ui.CheckBox
+          name="protected"
+          checked={form?.has("name") === true ? form.has("protected") : environment.protected}
+          hint="Only owners, admins and tokens that were created for this environment by name can change its secrets."
+        >
+          Protected
+        </Ui.CheckBox>
+        <AccessFields environment={environment} members={members} />
+        <Ui.Submit>Save</Ui.Submit>
+      </form>
+      <Ui.Confirm
+        action={`${settings}/environments/${environment.id}/delete`}
+        label="Delete the environment"
+        verb={`Delete ${environment.slug}`}
+        repeat={environment.slug}
+        problem={deletes(problem) ? problem : undefined}
+      >
+        <Ends contents={contents} />
+      </Ui.Confirm>
+    </div>
+  </details>
+)
+
+/** Its place among the environments: of columns, lists and menus alike. */
+const Moves = ({
+  at,
+  environment: { id, name },
+  of,
+  settings
+}: {
+  readonly environment: ProjectEnvironment
+  readonly settings: string
+  /** Its place now, from 1 on, of how many. */
+  readonly at: number
+  readonly of: number
+}) => (
+  <form method="post" action={`${settings}/environments/${id}/move`} class="act moves">
+    <button class="tool" name="position" value={at - 1} disabled={at === 1}>
+      <Icons.Up />
+      <span class="hidden">{`Move ${name} up`}</span>
+    </button>
+    <button class="tool" name="position" value={at + 1} disabled={at === of}>
+      <Icons.Down />
+      <span class="hidden">{`Move ${name} down`}</span>
+    </button>
+  </form>
+)
+
+const EnvironmentTable = ({
+  attemptOf,
+  contents,
+  environments,
+  members,
+  project,
+  visit
+}: Settings & { readonly visit: Visit; readonly attemptOf: (part: Editing) => Partial<Attempt> }) => {
+  const orders = may(visit, "projects:manage") && environments.length > 1
+  return (
+    <section>
+      <Ui.Table
+        label="Environments"
+        head={["Environment", "Who reads values", "Who may change secrets", ...(orders ? ["Order"] : []), ""]}
+      >
+        {environments.map((environment, i) => (
+          <tr>
+            <th scope="row">
+              <a href={Paths.environment({ projectId: project.id, slug: environment.slug })}>{environment.name}</a>{" "}
+              {environment.slug === environment.name ? null : <code class="hint">{environment.slug}</code>}{" "}
+              {environment.protected ? <Ui.Protected /> : null}
+            </th>
+            <td data-label="Read values">
+              {environment.readers === "granted" ? "those who were granted it" : "the team"}
+            </td>
+            <td data-label="May change secrets">
+              <WhoMayChange environment={environment} />
+            </td>
+            {orders ? (
+              <td data-label="Order">
+                <Moves
+                  at={i + 1}
+                  environment={environment}
+                  of={environments.length}
+                  settings={Paths.projectSettings(project.id)}
+                />
+              </td>
+            ) : null}
+            <td class="end">
+              {may(visit, "projects:manage") ? (
+                <EnvironmentPanel
+                  {...attemptOf(environment.id)}
+                  contents={contents.filter(({ id }) => id === environment.id)}
+                  environment={environment}
+                  members={members}
+                  settings={Paths.projectSettings(project.id)}
+                />
+              ) : null}
+            </td>
+          </tr>
+        ))}
+      </Ui.Table>
+      <p class="hint section-small">
+        A new protected environment is read by those who were granted it. Environments from before this setting existed
+        stay open to the team until you change them. This order is that of columns and of all lists.
+      </p>
+    </section>
+  )
+}
+
+const NewEnvironment = ({ form, problem, settings }: Partial<Attempt> & { readonly settings: string }) => (
+  <form method="post" action={`${settings}/environments`} class="panel">
+    <h2>New environment</h2>
+    {problem?.field === "slug" || problem?.field === "name" ? null : <Ui.ProblemNote problem={problem} />}
+    <div class="fields">
+      <Ui.TextField
+        name="slug"
+        label="Slug"
+        mono
+        value={form?.text("slug")}
+        hint="a–z, 0–9 and -, for example preview"
+        problem={problem}
+      />
+      <Ui.TextField
+        id="environment-name"
+        name="name"
+        label="Name"
+        optional
+        value={form?.text("name")}
+        hint="If empty, the slug is used."
+        problem={problem}
+      />
+    </div>
+    <Ui.CheckBox name="protected" checked={form?.has("protected") === true}>
+      Protected
+    </Ui.CheckBox>
+    <Ui.Submit>Add the environment</Ui.Submit>
+  </form>
+)
+
+const ProjectForm = ({
+  form,
+  problem,
+  project,
+  settings
+}: Partial<Attempt> & { readonly project: Project; readonly settings: string }) => (
+  <form method="post" action={settings} class="panel">
+    <h2>Project</h2>
+    {problem?.field === "slug" || problem?.field === "name" ? null : <Ui.ProblemNote problem={problem} />}
+    <Ui.TextField
+      id="project-name"
+      name="name"
+      label="Name"
+      value={form === undefined ? project.name : form.text("name")}
+      problem={problem}
+    />
+    <Ui.TextField
+      id="project-slug"
+      name="slug"
+      label="Slug"
+      mono
+      value={form === undefined ? project.slug : form.text("slug")}
+      problem={problem}
+    />
+    <Ui.Select
+      name="visibility"
+      label="Who sees the project"
+      hint="With grants, all of its environments need them too."
+      choices={visibilityWords}
+      value={form?.filled("visibility") ?? project.visibility}
+      problem={problem}
+    />
+    <Ui.Submit>Save</Ui.Submit>
+  </form>
+)
+
+export const ProjectSettingsPage = ({
+  contents,
+  editing,
+  environments,
+  form,
+  members,
+  problem,
+  project,
+  visit
+}: Attempt & Settings & { readonly visit: Visit; readonly editing: Editing | undefined }) => {
+  const settings = Paths.projectSettings(project.id)
+  const attemptOf = (part: Editing): Partial<Attempt> => (editing === part ? { form, problem } : {})
+  const ends = attemptOf("delete").problem
+  return (
+    <Layout
+      visit={visit}
+      section="projects"
+      title={`Settings of ${project.name}`}
+      inProject={{ id: project.id, name: project.name, view: "settings" }}
+      crumbs={[{ href: Paths.home, label: "Projects" }]}
+    >
+      <EnvironmentPills environments={environments} project={project} current="" />
+      <EnvironmentTable
+        attemptOf={attemptOf}
+        contents={contents}
+        visit={visit}
+        project={project}
+        environments={environments}
+        members={members}
+      />
+      {may(visit, "projects:manage") ? (
+        <>
+          <section class="section columns">
+            <NewEnvironment settings={settings} {...attemptOf("environment")} />
+            <ProjectForm settings={settings} project={project} {...attemptOf("project")} />
+          </section>
+          <section class="section panel panel-danger">
+            <h2>Delete</h2>
+            {deletes(ends) ? null : <Ui.ProblemNote problem={ends} />}
+            <Ui.Confirm
+              action={`${settings}/delete`}
+              label="Delete the project"
+              verb={`Delete ${project.slug} and everything in it`}
+              repeat={project.slug}
+              problem={deletes(ends) ? ends : undefined}
+            >
+              <Ends contents={contents} />
+            </Ui.Confirm>
+          </section>
+        </>
+      ) : null}
+    </Layout>
+  )
+}

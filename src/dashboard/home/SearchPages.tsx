@@ -1,0 +1,116 @@
+/** The search over all that a person may see: a page with a form, and the same as data for the palette. */
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Effect from "effect/Effect"
+import * as Ui from "#src/dashboard/frame/Components.tsx"
+import * as Form from "#src/dashboard/frame/Form.ts"
+import * as Html from "#src/dashboard/frame/Html.ts"
+import * as Icons from "#src/dashboard/frame/Icons.tsx"
+import { Layout } from "#src/dashboard/frame/Layout.tsx"
+import { query, wantsJson } from "#src/dashboard/frame/Pages.ts"
+import * as Paths from "#src/dashboard/frame/Paths.ts"
+import { person } from "#src/dashboard/frame/Routes.ts"
+import { type Answer, type Item, itemsOf, type Kind, kinds } from "./SearchItems.ts"
+import * as Theme from "#src/dashboard/frame/Theme.ts"
+import * as UseCases from "#src/dashboard/frame/UseCases.ts"
+import type { Visit } from "#src/dashboard/frame/Visit.ts"
+
+const titles: Readonly<Record<Kind, string>> = {
+  key: "Secrets",
+  project: "Projects",
+  environment: "Environments",
+  person: "People",
+  token: "API tokens",
+  page: "Pages"
+}
+
+const Results = ({ items }: { readonly items: ReadonlyArray<Item> }) => (
+  <>
+    {kinds.map((kind) => {
+      const found = items.filter((one) => one.kind === kind)
+      return found.length === 0 ? null : (
+        <section class="section-small" aria-label={titles[kind]}>
+          <h2>{titles[kind]}</h2>
+          <ul class="found">
+            {found.map(({ about, href, title }) => (
+              <li>
+                <a href={href} class={kind === "key" ? "key" : undefined}>
+                  <bdi>{title}</bdi>
+                </a>{" "}
+                <span class="hint">
+                  <bdi>{about}</bdi>
+                </span>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )
+    })}
+  </>
+)
+
+const SearchPage = ({
+  items,
+  visit,
+  words
+}: {
+  readonly visit: Visit
+  readonly words: string
+  readonly items: ReadonlyArray<Item>
+}) => (
+  <Layout
+    visit={visit}
+    section="none"
+    title="Search"
+    lead="Names of secrets, projects, environments, people and tokens."
+  >
+    <form class="toolbar" method="get" action={Paths.search}>
+      <div class="search">
+        <Icons.Search />
+        <input
+          type="search"
+          name="q"
+          value={words}
+          aria-label="Search"
+          placeholder="A key, a project, a person …"
+          autocomplete="off"
+          spellcheck={false}
+          autofocus
+        />
+      </div>
+      <button class="button button-primary">Search</button>
+    </form>
+    {items.length === 0 ? (
+      <Ui.Empty title="Nothing has these words">
+        <p>A key may have some of them, and its project and environment the others: data shop prod.</p>
+      </Ui.Empty>
+    ) : (
+      <Results items={items} />
+    )}
+  </Layout>
+)
+
+const view = person(({ visit }) =>
+  Effect.gen(function* () {
+    const words = (yield* query).text("q")
+    const items = itemsOf(visit, yield* UseCases.search.find(words), words)
+    const answer: Answer = { items }
+    return (yield* wantsJson)
+      ? HttpServerResponse.unsafeJson(answer, { headers: Html.headers })
+      : Html.page(<SearchPage visit={visit} words={words} items={items} />)
+  })
+)
+
+/** The choice of colours, from any page; back to it. */
+const chooseTheme = person(() =>
+  Effect.gen(function* () {
+    const theme = Theme.themeOf((yield* Form.read).text("theme"))
+    const before = yield* Theme.pageBefore
+    return yield* Theme.remember(Html.seeOther(Paths.isOwnPage(before) ? before : Paths.home), theme)
+  })
+)
+
+export const routes = HttpRouter.empty.pipe(
+  HttpRouter.get(Paths.search, view),
+  HttpRouter.post(Paths.theme, chooseTheme)
+)

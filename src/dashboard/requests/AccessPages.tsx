@@ -1,0 +1,124 @@
+/** The page of who reaches an environment, and what people decide there. */
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { CreateAccessGrant } from "#schema/AccessApi.ts"
+import { CreateAccessRequest } from "#schema/AccessRequestsApi.ts"
+import { AccessGrantId, AccessRequestId, ChangeRequestId } from "#schema/Ids.ts"
+import { AccessPage, type Asking } from "./AccessViews.tsx"
+import { type AtEnvironment, environment, type Location } from "#src/dashboard/frame/EnvironmentFrame.tsx"
+import * as Form from "#src/dashboard/frame/Form.ts"
+import { query } from "#src/dashboard/frame/Pages.ts"
+import * as Paths from "#src/dashboard/frame/Paths.ts"
+import { action, button, page, screen, to, withIds } from "#src/dashboard/frame/Routes.ts"
+import * as UseCases from "#src/dashboard/frame/UseCases.ts"
+import { may } from "#src/dashboard/frame/Visit.ts"
+
+const hour = 3_600_000
+
+const reachOf = Effect.fnUntraced(function* ({ environment, project, visit }: Location) {
+  if (!may(visit, "access:manage")) return undefined
+  const { hasMore, items: ways } = yield* UseCases.environmentAccess.show(environment.id)
+  return { members: yield* UseCases.members.list(project.teamId), ways, hasMore }
+})
+
+const load = ({ location }: AtEnvironment) =>
+  Effect.gen(function* () {
+    const { items: requests } = yield* UseCases.accessRequests.listOfEnvironment(location.environment.id)
+    const { items: changes } = yield* UseCases.changeRequests.listOfEnvironment(location.environment.id)
+    return { requests, changes, reach: yield* reachOf(location), wanted: yield* query }
+  })
+const view = (asking?: Asking) => screen(load, (shown) => <AccessPage {...shown} asking={asking} />)
+const access = ({ location }: AtEnvironment) => `${Paths.environment(location.path)}/access`
+
+const reasonOf = (form: Form.Form) => {
+  const reason = form.filled("reason")
+  return reason === undefined ? {} : { reason }
+}
+
+const ask = action(environment, {
+  decode: (form) =>
+    Form.decode(CreateAccessRequest)({
+      level: form.text("level"),
+      hours: Number(form.text("hours")),
+      reason: form.text("reason")
+    }),
+  run: (input, { location }) => UseCases.accessRequests.create(location.environment.id, input),
+  done: (_, at) => to(access(at), "access-asked"),
+  again: view("ask")
+})
+
+/** A number of hours as the moment of the end; a text that is none is left for the decoder to refuse. */
+const endOf = (hours: string | undefined, now: number): string | null => {
+  if (hours === undefined) return null
+  return /^[1-9]\d{0,3}$/.test(hours) ? new Date(now + Number(hours) * hour).toISOString() : hours
+}
+
+const give = action(environment, {
+  decode: (form, { location }) => {
+    return Form.decode(CreateAccessGrant)({
+      userId: form.text("userId"),
+      level: form.text("level"),
+      until: endOf(form.filled("hours"), location.visit.now),
+      ...reasonOf(form)
+    })
+  },
+  run: (input, { location }) => UseCases.accessGrants.grantEnvironment(location.environment.id, input),
+  done: (_, at) => to(access(at), "access-given"),
+  again: view("give")
+})
+
+const grant = withIds(environment, Schema.Struct({ grantId: AccessGrantId }))
+const request = withIds(environment, Schema.Struct({ requestId: AccessRequestId }))
+
+const end = button(grant, {
+  run: ({ grantId }) => UseCases.accessGrants.end(grantId),
+  done: (_, at) => to(access(at), "access-ended"),
+  again: view()
+})
+const approve = button(request, {
+  run: ({ requestId }) => UseCases.accessRequests.approve(requestId),
+  done: ({ status }, at) => to(access(at), status === "approved" ? "access-approved" : "access-first-approval"),
+  again: view()
+})
+const deny = button(request, {
+  run: ({ requestId }) => UseCases.accessRequests.deny(requestId),
+  done: (_, at) => to(access(at), "access-denied"),
+  again: view()
+})
+const withdraw = button(request, {
+  run: ({ requestId }) => UseCases.accessRequests.withdraw(requestId),
+  done: (_, at) => to(access(at), "access-withdrawn"),
+  again: view()
+})
+
+const change = withIds(environment, Schema.Struct({ requestId: ChangeRequestId }))
+const approveChange = button(change, {
+  run: ({ requestId }) => UseCases.changeRequests.approve(requestId),
+  done: (_, at) => to(access(at), "change-approved"),
+  again: view()
+})
+const denyChange = button(change, {
+  run: ({ requestId }) => UseCases.changeRequests.deny(requestId),
+  done: (_, at) => to(access(at), "change-denied"),
+  again: view()
+})
+const withdrawChange = button(change, {
+  run: ({ requestId }) => UseCases.changeRequests.withdraw(requestId),
+  done: (_, at) => to(access(at), "change-withdrawn"),
+  again: view()
+})
+
+const at = "/app/projects/:projectId/env/:slug/access"
+export const routes = HttpRouter.empty.pipe(
+  HttpRouter.get(at, page(environment, view())),
+  HttpRouter.post(`${at}/ask`, ask),
+  HttpRouter.post(`${at}/give`, give),
+  HttpRouter.post(`${at}/grants/:grantId/end`, end),
+  HttpRouter.post(`${at}/requests/:requestId/approve`, approve),
+  HttpRouter.post(`${at}/requests/:requestId/deny`, deny),
+  HttpRouter.post(`${at}/requests/:requestId/withdraw`, withdraw),
+  HttpRouter.post(`${at}/changes/:requestId/approve`, approveChange),
+  HttpRouter.post(`${at}/changes/:requestId/deny`, denyChange),
+  HttpRouter.post(`${at}/changes/:requestId/withdraw`, withdrawChange)
+)

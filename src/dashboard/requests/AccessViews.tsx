@@ -1,0 +1,354 @@
+/** Who reaches an environment: requests, people, tokens, trust rules and logins, and the forms that change it. */
+import type { AccessRequest } from "#schema/AccessRequestsApi.ts"
+import type { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
+import type { TeamId } from "#schema/Ids.ts"
+import type { WayIn } from "#schema/EnvironmentAccessApi.ts"
+import { GrantLevel } from "#schema/Scopes.ts"
+import type { Member } from "#schema/TeamsApi.ts"
+import { WaitingChanges } from "./ChangeViews.tsx"
+import * as Ui from "#src/dashboard/frame/Components.tsx"
+import { EnvironmentFrame, type Location } from "#src/dashboard/frame/EnvironmentFrame.tsx"
+import * as Paths from "#src/dashboard/frame/Paths.ts"
+import type { Form } from "#src/dashboard/frame/Form.ts"
+import type { Attempt } from "#src/dashboard/frame/Routes.ts"
+import { may } from "#src/dashboard/frame/Visit.ts"
+
+/** Everybody and everything that reaches the environment, and who may be given a grant; only for who manages it. */
+export interface Reach {
+  readonly members: ReadonlyArray<Member>
+  readonly ways: ReadonlyArray<WayIn>
+  /** There are more tokens, rules, logins and agents than `ways` names. */
+  readonly hasMore: boolean
+}
+
+const levelWords = new Map<string, string>([
+  ["names", "see names"],
+  ["run", "run programs with its values"],
+  ["values", "read values"],
+  ["write", "read and write values"]
+])
+export const wordsOf = (level: string) => levelWords.get(level) ?? level
+const levels = GrantLevel.literals.map((value) => ({ value, label: wordsOf(value) }))
+const hours = [
+  { value: "1", label: "1 hour" },
+  { value: "2", label: "2 hours" },
+  { value: "8", label: "8 hours" },
+  { value: "24", label: "1 day" },
+  { value: "72", label: "3 days" },
+  { value: "168", label: "7 days" }
+]
+
+const pathOf = (location: Location) => `${Paths.environment(location.path)}/access`
+
+const hoursAtMost = 168
+/** What a link asks for; an agent's person comes by one. Words that say nothing are left out. */
+const wantedOf = (form: Form) => {
+  const level = form.text("level")
+  const asked = Number(form.text("hours"))
+  const isKnown = hours.some(({ value }) => value === String(asked))
+  return {
+    level: levels.some(({ value }) => value === level) ? level : undefined,
+    hours: Number.isInteger(asked) && asked >= 1 && asked <= hoursAtMost ? String(asked) : undefined,
+    more: isKnown || !(asked >= 1 && asked <= hoursAtMost) ? [] : [{ value: String(asked), label: `${asked} hours` }]
+  }
+}
+
+export const AskForm = ({
+  form,
+  location,
+  problem,
+  wanted = { level: undefined, hours: undefined, more: [] }
+}: Partial<Attempt> & { readonly location: Location; readonly wanted?: ReturnType<typeof wantedOf> }) => (
+  <form method="post" action={`${pathOf(location)}/ask`} class="panel">
+    <h2>Ask for access</h2>
+    {problem?.field === undefined ? <Ui.ProblemNote problem={problem} /> : null}
+    <div class="fields">
+      <Ui.Select
+        name="level"
+        label="To"
+        choices={levels}
+        value={form?.filled("level") ?? wanted.level ?? "values"}
+        problem={problem}
+      />
+      <Ui.Select
+        name="hours"
+        label="How long"
+        choices={[...hours, ...wanted.more]}
+        value={form?.filled("hours") ?? wanted.hours ?? "2"}
+        problem={problem}
+      />
+    </div>
+    <Ui.TextField
+      name="reason"
+      label="Why"
+      value={form?.text("reason")}
+      hint="Those who decide read it, and the audit trail keeps it."
+      problem={problem}
+    />
+    <Ui.Submit>Ask</Ui.Submit>
+  </form>
+)
+
+const Decide = ({ item, location }: { readonly item: AccessRequest; readonly location: Location }) => {
+  const here = `${pathOf(location)}/requests/${item.id}`
+  if (item.user.id === location.visit.user.id) {
+    return (
+      <Ui.Act action={`${here}/withdraw`} kind="quiet">
+        Withdraw<span class="hidden"> your request</span>
+      </Ui.Act>
+    )
+  }
+  if (!item.mayDecide) return <span class="hint">above what you have here yourself</span>
+  return (
+    <>
+      <Ui.Act action={`${here}/approve`}>
+        Approve<span class="hidden"> the request of {item.user.email}</span>
+      </Ui.Act>{" "}
+      <Ui.Act action={`${here}/deny`} kind="quiet">
+        Deny<span class="hidden"> the request of {item.user.email}</span>
+      </Ui.Act>
+    </>
+  )
+}
+
+const Requests = ({
+  location,
+  requests
+}: {
+  readonly location: Location
+  readonly requests: ReadonlyArray<AccessRequest>
+}) =>
+  requests.length === 0 ? null : (
+    <section class="section">
+      <h2>
+        Pending requests <Ui.Badge tone="accent">{requests.length}</Ui.Badge>
+      </h2>
+      <Ui.Table label="Pending requests" head={["Person", "Asks to", "How long", "Why", "Asked", ""]}>
+        {requests.map((item) => (
+          <tr>
+            <th scope="row">{item.user.email}</th>
+            <td data-label="Asks to">{wordsOf(item.level)}</td>
+            <td data-label="How long">{item.hours} h</td>
+            <td data-label="Why">{item.reason}</td>
+            <td data-label="Asked" class="hint">
+              <Ui.Ago at={item.createdAt} now={location.visit.now} />
+              {item.approvals < 2 ? null : item.approvedBy === null ? (
+                <>, needs two approvals</>
+              ) : (
+                <>, approved by {item.approvedBy.email}, needs one more</>
+              )}
+            </td>
+            <td class="end">
+              <Decide item={item} location={location} />
+            </td>
+          </tr>
+        ))}
+      </Ui.Table>
+    </section>
+  )
+
+export const LastUse = ({ at, now }: { readonly at: string | null; readonly now: number }) =>
+  at === null ? <>never</> : <Ui.Ago at={at} now={now} />
+
+const Until = ({ now, until }: { readonly now: number; readonly until: string | null }) => (
+  <td data-label="Until" class="hint">
+    {until === null ? "somebody ends it" : <Ui.Until at={until} now={now} />}
+  </td>
+)
+
+const Person = ({ location, way }: { readonly location: Location; readonly way: WayIn }) => {
+  const { grant, id, lastUsedAt, level, person, role, until } = way
+  const { now } = location.visit
+  return (
+    <tr>
+      <th scope="row">{person.email}</th>
+      <td data-label="May">{wordsOf(level)}</td>
+      <td data-label="By" class="hint">
+        {grant === null
+          ? `the role ${role}`
+          : `a grant ${grant.wholeProject ? "of the whole project " : ""}by ${grant.givenBy.email}${grant.reason === null ? "" : `: ${grant.reason}`}`}
+      </td>
+      {grant === null ? (
+        <td data-label="Until" class="hint">
+          the role changes
+        </td>
+      ) : (
+        <Until until={until} now={now} />
+      )}
+      <td data-label="Last read" class="hint">
+        <LastUse at={lastUsedAt} now={now} />
+      </td>
+      {grant === null ? (
+        <td />
+      ) : (
+        <td class="end">
+          <Ui.Act action={`${pathOf(location)}/grants/${id}/end`} kind="quiet">
+            End<span class="hidden"> the grant of {person.email}</span>
+          </Ui.Act>
+        </td>
+      )}
+    </tr>
+  )
+}
+
+const isOfPerson = ({ way }: WayIn) => way === "role" || way === "grant"
+
+const People = ({ location, ways }: { readonly location: Location; readonly ways: ReadonlyArray<WayIn> }) => (
+  <section class="section">
+    <h2>People</h2>
+    <Ui.Table label="People who reach the environment" head={["Person", "May", "By", "Until", "Last read", ""]}>
+      {ways.filter(isOfPerson).map((way) => (
+        <Person location={location} way={way} />
+      ))}
+    </Ui.Table>
+  </section>
+)
+
+const whatIs = ({ mcpOnly, person, way }: WayIn) =>
+  new Map([
+    ["api_token", `an API token${mcpOnly ? " for /mcp" : ""} made by ${person.email}`],
+    ["machine_rule", `a trust rule made by ${person.email}`],
+    ["cli_grant", `a CLI login of ${person.email}`],
+    ["oauth_grant", `an agent connected by ${person.email}`]
+  ]).get(way) ?? way
+
+const pageOfWay = (teamId: TeamId, { id, way }: WayIn) =>
+  way === "api_token"
+    ? `${Paths.tokens(teamId)}/${id}`
+    : way === "machine_rule"
+      ? `${Paths.rules(teamId)}/${id}`
+      : undefined
+
+const Machine = ({ location, way }: { readonly location: Location; readonly way: WayIn }) => {
+  const { now } = location.visit
+  const name = way.name ?? "unnamed"
+  const href = pageOfWay(location.project.teamId, way)
+  return (
+    <tr>
+      <th scope="row">{href === undefined ? name : <a href={href}>{name}</a>}</th>
+      <td data-label="May">{wordsOf(way.level)}</td>
+      <td data-label="By" class="hint">
+        {whatIs(way)}
+      </td>
+      <Until until={way.until} now={now} />
+      <td data-label="Last use" class="hint">
+        <LastUse at={way.lastUsedAt} now={now} />
+      </td>
+    </tr>
+  )
+}
+
+const Machines = ({ location, reach: { hasMore, ways } }: { readonly location: Location; readonly reach: Reach }) => {
+  const machines = ways.filter((way) => !isOfPerson(way))
+  return (
+    <section class="section">
+      <h2>Tokens, trust rules, logins and agents</h2>
+      {machines.length === 0 ? (
+        <p class="hint">None reaches this environment.</p>
+      ) : (
+        <Ui.Table label="Credentials that reach the environment" head={["Name", "May", "By", "Until", "Last use"]}>
+          {machines.map((way) => (
+            <Machine location={location} way={way} />
+          ))}
+        </Ui.Table>
+      )}
+      {hasMore ? <p class="hint">There are more than are named here.</p> : null}
+    </section>
+  )
+}
+
+const GiveForm = ({
+  form,
+  location,
+  members,
+  problem
+}: Partial<Attempt> & { readonly location: Location; readonly members: ReadonlyArray<Member> }) => (
+  <form method="post" action={`${pathOf(location)}/give`} class="panel">
+    <h2>Give a grant</h2>
+    {problem?.field === undefined ? <Ui.ProblemNote problem={problem} /> : null}
+    <div class="fields">
+      <Ui.Select
+        name="userId"
+        label="Person"
+        choices={members.filter(({ active }) => active).map(({ email, userId }) => ({ value: userId, label: email }))}
+        value={form?.filled("userId")}
+        problem={problem}
+      />
+      <Ui.Select
+        name="level"
+        label="May"
+        choices={levels}
+        value={form?.filled("level") ?? "values"}
+        problem={problem}
+      />
+      <Ui.Select
+        name="hours"
+        label="Until"
+        member="until"
+        choices={[...hours, { value: "", label: "somebody ends it" }]}
+        value={form?.text("hours") ?? "8"}
+        problem={problem}
+      />
+    </div>
+    <Ui.TextField name="reason" label="Why" optional value={form?.text("reason")} problem={problem} />
+    <Ui.Submit>Give the grant</Ui.Submit>
+  </form>
+)
+
+/** Which form of the page was refused. */
+export type Asking = "ask" | "give"
+
+export const AccessPage = ({
+  asking,
+  changes,
+  form,
+  location,
+  problem,
+  reach,
+  requests,
+  wanted: link
+}: Attempt & {
+  readonly location: Location
+  readonly changes: ReadonlyArray<ChangeRequest>
+  readonly requests: ReadonlyArray<AccessRequest>
+  readonly reach: Reach | undefined
+  readonly asking: Asking | undefined
+  /** The query of the page. */
+  readonly wanted: Form
+}) => {
+  const { environment, lacksValues, visit } = location
+  const attempt = { form, problem }
+  const wanted = wantedOf(link)
+  return (
+    <EnvironmentFrame location={location} view="access" title="Access">
+      {asking === undefined ? <Ui.ProblemNote problem={problem} /> : null}
+      <p class="hint">
+        {environment.readers === "granted"
+          ? "Values are read by those who were granted it"
+          : "Values are read by the team, as the roles allow"}
+        {may(visit, "environments:manage") ? (
+          <>
+            . <a href={Paths.projectSettings(location.project.id)}>Change this in the project settings</a>
+          </>
+        ) : null}
+        .
+      </p>
+      <WaitingChanges location={location} changes={changes} />
+      <Requests location={location} requests={requests} />
+      {lacksValues || wanted.level !== undefined ? (
+        <section class="section">
+          <AskForm location={location} wanted={wanted} {...(asking === "ask" ? attempt : {})} />
+        </section>
+      ) : null}
+      {reach === undefined ? null : (
+        <>
+          <People location={location} ways={reach.ways} />
+          <section class="section">
+            <GiveForm location={location} members={reach.members} {...(asking === "give" ? attempt : {})} />
+          </section>
+          <Machines location={location} reach={reach} />
+        </>
+      )}
+    </EnvironmentFrame>
+  )
+}

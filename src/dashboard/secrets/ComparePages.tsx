@@ -1,0 +1,326 @@
+/** Two environments of a project, key by key: what differs, both values at once, and what is missing copied across. */
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { ProjectId, type SecretId } from "#schema/Ids.ts"
+import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
+import { DiffQuery } from "#schema/SecretRequests.ts"
+import { EnvironmentSlug, SecretKey } from "#schema/Values.ts"
+import * as Ui from "#src/dashboard/frame/Components.tsx"
+import { EnvironmentPills } from "#src/dashboard/frame/EnvironmentFrame.tsx"
+import { asJson, reveal } from "./EnvironmentPages.tsx"
+import * as Form from "#src/dashboard/frame/Form.ts"
+import * as Html from "#src/dashboard/frame/Html.ts"
+import * as Icons from "#src/dashboard/frame/Icons.tsx"
+import { Layout } from "#src/dashboard/frame/Layout.tsx"
+import { inTeam, pageNumber, query, wantsJson } from "#src/dashboard/frame/Pages.ts"
+import { Pager } from "#src/dashboard/frame/Pager.tsx"
+import * as Paths from "#src/dashboard/frame/Paths.ts"
+import {
+  action,
+  type AtPerson,
+  type Attempt,
+  page,
+  person,
+  screen,
+  to as leadTo,
+  withIds,
+  within
+} from "#src/dashboard/frame/Routes.ts"
+import { type RevealedValue, SecretValue } from "./SecretValue.tsx"
+import * as UseCases from "#src/dashboard/frame/UseCases.ts"
+import { may, type Visit } from "#src/dashboard/frame/Visit.ts"
+
+const pageSize = 250
+
+type Difference = "differs" | "only-left" | "only-right" | "equal"
+interface Compared {
+  readonly key: string
+  readonly difference: Difference
+  readonly left: SecretId | undefined
+  readonly right: SecretId | undefined
+}
+
+interface Comparison {
+  readonly visit: Visit
+  readonly project: Project
+  readonly environments: ReadonlyArray<ProjectEnvironment>
+  readonly from: string
+  readonly to: string
+  /** Undefined: there is nothing to compare with. */
+  readonly rows: ReadonlyArray<Compared> | undefined
+  readonly page: number
+  /** What the list is filtered by. */
+  readonly words: string
+  /** Equal keys too. */
+  readonly all: boolean
+}
+interface Shown extends Comparison, Partial<Attempt> {
+  /** Without script, the page that answers the POST holds both values of a row. */
+  readonly revealed?: { readonly from: RevealedValue | undefined; readonly to: RevealedValue | undefined }
+}
+
+const linkTo = ({ all, from, project, to, words }: Comparison, changes: Readonly<Record<string, string>> = {}) => {
+  const search = { from, to, ...(words === "" ? {} : { q: words }), ...(all ? { show: "all" } : {}), ...changes }
+  return `${Paths.compare(project.id)}?${new URLSearchParams(search).toString()}`
+}
+
+const DifferenceBadge = ({ difference, from, to }: Pick<Comparison, "from" | "to"> & Pick<Compared, "difference">) =>
+  difference === "differs" ? (
+    <Ui.Badge tone="amber">differs</Ui.Badge>
+  ) : difference === "only-right" ? (
+    <Ui.Badge tone="ok">only in {to}</Ui.Badge>
+  ) : difference === "only-left" ? (
+    <Ui.Badge tone="danger">only in {from}</Ui.Badge>
+  ) : (
+    <Ui.Badge>equal</Ui.Badge>
+  )
+
+/** One value of a row, or what brings it there. */
+const Side = ({
+  row,
+  shown,
+  side
+}: {
+  readonly shown: Shown
+  readonly row: Compared
+  readonly side: "from" | "to"
+}) => {
+  const { project, revealed, visit } = shown
+  const [slug, other] = side === "from" ? [shown.from, shown.to] : [shown.to, shown.from]
+  const missing = (side === "from" ? row.left : row.right) === undefined
+  if (missing) {
+    return may(visit, "secrets:write") ? (
+      <Ui.Act
+        action={`${Paths.compare(project.id)}/copy?from=${shown.from}&to=${shown.to}`}
+        fields={{ key: row.key, from: other, to: slug }}
+        kind="quiet"
+      >
+        <Icons.Copy /> Copy here
+        <span class="hidden">
+          : {row.key} from {other} to {slug}
+        </span>
+      </Ui.Act>
+    ) : (
+      <span class="hint">missing</span>
+    )
+  }
+  return may(visit, "secrets:read_values") ? (
+    <SecretValue
+      action={`${Paths.compare(project.id)}/reveal?from=${shown.from}&to=${shown.to}`}
+      secretKey={row.key}
+      of={slug}
+      revealed={revealed?.[side]}
+    />
+  ) : (
+    <span class="hint">exists</span>
+  )
+}
+
+const Rows = (shown: Shown & { readonly rows: ReadonlyArray<Compared> }) => {
+  const { from, page, project, rows, to } = shown
+  const linkOf = ({ key, left, right }: Compared) => {
+    const name = (
+      <span class="key">
+        <Ui.KeyName name={key} />
+      </span>
+    )
+    const place = left === undefined ? { slug: to, id: right } : { slug: from, id: left }
+    return place.id === undefined ? (
+      name
+    ) : (
+      <a href={Paths.secret({ projectId: project.id, slug: place.slug }, place.id)}>{name}</a>
+    )
+  }
+  return (
+    <Ui.Table label="Differences" kind="compared" head={["Key", "Difference", from, to]}>
+      {rows.slice((page - 1) * pageSize, page * pageSize).map((row) => (
+        <tr data-filter-row={row.key} data-together>
+          <th scope="row">{linkOf(row)}</th>
+          <td>
+            <DifferenceBadge difference={row.difference} from={from} to={to} />
+          </td>
+          <td data-label={from} data-secret>
+            <Side shown={shown} row={row} side="from" />
+          </td>
+          <td data-label={to} data-secret>
+            <Side shown={shown} row={row} side="to" />
+          </td>
+        </tr>
+      ))}
+    </Ui.Table>
+  )
+}
+
+const ComparedKeys = (shown: Shown & { readonly rows: ReadonlyArray<Compared> }) => {
+  const { all, from, page, project, rows, to, words } = shown
+  const differing = rows.filter(({ difference }) => difference !== "equal")
+  const matching = (all ? rows : differing).filter(({ key }) => key.includes(words.toUpperCase()))
+  const partial = matching.length > pageSize || words !== ""
+  const count = `${differing.length} of ${rows.length} ${rows.length === 1 ? "key differs" : "keys differ"}`
+  return (
+    <>
+      <form class="toolbar" method="get" action={Paths.compare(project.id)}>
+        <input type="hidden" name="from" value={from} />
+        <input type="hidden" name="to" value={to} />
+        {all ? <input type="hidden" name="show" value="all" /> : null}
+        <div class="search">
+          <Icons.Search />
+          <input
+            type="search"
+            name="q"
+            value={words}
+            aria-label="Filter by key"
+            placeholder="Filter by key"
+            autocomplete="off"
+            spellcheck={false}
+            data-filter={partial ? undefined : ""}
+          />
+        </div>
+        <button class={`button button-plain ${partial ? "" : "without-script"}`}>Filter</button>
+        <span class="hint" data-filter-count data-all={count} role="status">
+          {count}
+        </span>
+        {differing.length === rows.length ? null : (
+          <a class="push" href={linkTo({ ...shown, page: 1, all: !all })}>
+            {all ? "Show only what differs" : "Show equal keys too"}
+          </a>
+        )}
+      </form>
+      {matching.length > 0 ? (
+        <Rows {...shown} rows={matching} />
+      ) : words !== "" ? (
+        <Ui.Empty title="No key matches" />
+      ) : (
+        <Ui.Empty title="No differences">
+          <p>Both environments have the same keys with the same values.</p>
+        </Ui.Empty>
+      )}
+      <Pager page={page} size={pageSize} total={matching.length} link={(n) => linkTo(shown, { page: String(n) })} />
+    </>
+  )
+}
+
+const ComparePage = (shown: Shown) => {
+  const { environments, from, project, rows, to, visit } = shown
+  const choices = environments.map(({ name, slug }) => ({
+    value: slug,
+    label: name === slug ? slug : `${name} (${slug})`
+  }))
+  return (
+    <Layout
+      visit={visit}
+      section="projects"
+      title={`Compare environments of ${project.name}`}
+      inProject={{ id: project.id, name: project.name, view: "compare" }}
+      lead="The server compares the values. To see how two differ, reveal one: both are shown."
+      crumbs={[{ href: Paths.home, label: "Projects" }]}
+    >
+      <EnvironmentPills environments={environments} project={project} current={from} />
+      <Ui.ProblemNote problem={shown.problem} />
+      <form method="get" action={Paths.compare(project.id)} class="inline">
+        <Ui.Select name="from" label="From" choices={choices} value={from} />
+        <Ui.Select name="to" label="To" choices={choices} value={to} />
+        <Ui.Submit>Compare</Ui.Submit>
+      </form>
+      <section class="section-small" aria-label="Differences">
+        {rows === undefined ? <Ui.Empty title="Choose two environments" /> : <ComparedKeys {...shown} rows={rows} />}
+      </section>
+    </Layout>
+  )
+}
+
+interface AtProject extends AtPerson {
+  readonly projectId: ProjectId
+}
+const project = withIds(person, Schema.Struct({ projectId: ProjectId }))
+
+/** Every key of both, in the order of keys. Values are compared by the server and stay there. */
+const rowsOf = Effect.fnUntraced(function* (query: DiffQuery) {
+  const { added, changed, removed } = yield* UseCases.secretReads.diff(query)
+  const idsOf = (environment: EnvironmentSlug) =>
+    Effect.map(
+      UseCases.secretReads.composition({ projectId: query.projectId, environment }),
+      ({ nodes }) => new Map(nodes.map(({ id, key }) => [key, id]))
+    )
+  const left = yield* idsOf(query.sourceEnv)
+  const right = yield* idsOf(query.targetEnv)
+  const differences = new Map<string, Difference>([
+    ...changed.map(({ key }) => [key, "differs"] as const),
+    ...removed.map(({ key }) => [key, "only-left"] as const),
+    ...added.map(({ key }) => [key, "only-right"] as const)
+  ])
+  const keys = [...new Set([...left.keys(), ...right.keys(), ...differences.keys()])].sort()
+  return keys.map((key): Compared => ({
+    key,
+    difference: differences.get(key) ?? "equal",
+    left: left.get(key),
+    right: right.get(key)
+  }))
+})
+
+const comparison = Effect.fnUntraced(function* ({ projectId, visit }: AtProject) {
+  const params = yield* query
+  const project = yield* UseCases.projects.get(projectId)
+  const { items } = yield* UseCases.environments.list(projectId)
+  const from = params.filled("from") ?? items[0]?.slug ?? "development"
+  const to = params.filled("to") ?? items.find(({ slug }) => slug !== from)?.slug ?? from
+  const rows =
+    from === to
+      ? undefined
+      : yield* rowsOf(yield* Form.decode(DiffQuery)({ projectId, sourceEnv: from, targetEnv: to }))
+  const found: Comparison = {
+    visit: inTeam(visit, project.teamId),
+    project,
+    environments: items,
+    from: yield* Form.decode(EnvironmentSlug)(from),
+    to,
+    rows,
+    page: pageNumber(params),
+    words: params.text("q").trim(),
+    all: params.text("show") === "all"
+  }
+  return found
+})
+
+/** One side for the script, which asks for both; both for a form without script. */
+const revealRow = project((at) =>
+  Effect.gen(function* () {
+    const form = yield* Form.read
+    const read = Effect.fnUntraced(function* (slug: string) {
+      const environment = yield* Form.decode(EnvironmentSlug)(slug)
+      return yield* reveal({ projectId: at.projectId, environment }, form)
+    })
+    if (yield* wantsJson) return asJson(yield* read(form.text("of")))
+    const shown = yield* comparison(at)
+    const row = shown.rows?.find(({ key }) => key === form.text("key"))
+    const from = row?.left === undefined ? undefined : yield* read(shown.from)
+    const to = row?.right === undefined ? undefined : yield* read(shown.to)
+    return Html.page(<ComparePage {...shown} revealed={{ from, to }} />)
+  })
+)
+
+const CopyForm = Schema.Struct({ key: SecretKey, from: EnvironmentSlug, to: EnvironmentSlug })
+
+/** The value goes from environment to environment inside the server. */
+const copy = action(
+  within(project, () => Effect.map(query, (params) => ({ params }))),
+  {
+    decode: (form) => Form.decode(CopyForm)({ key: form.text("key"), from: form.text("from"), to: form.text("to") }),
+    run: ({ from, key, to }, { projectId }) =>
+      UseCases.secretWrites.copy({ projectId, sourceEnv: from, targetEnv: to, keys: [key] }),
+    done: (_, { params, projectId }) =>
+      leadTo(
+        `${Paths.compare(projectId)}?from=${encodeURIComponent(params.text("from"))}&to=${encodeURIComponent(params.text("to"))}`,
+        "secret-copied"
+      ),
+    again: screen(comparison, ComparePage)
+  }
+)
+
+const at = "/app/projects/:projectId/compare"
+export const routes = HttpRouter.empty.pipe(
+  HttpRouter.get(at, page(project, screen(comparison, ComparePage))),
+  HttpRouter.post(`${at}/reveal`, revealRow),
+  HttpRouter.post(`${at}/copy`, copy)
+)

@@ -1,0 +1,205 @@
+/** Secrets of an environment: find one, reveal it, add one, paste many. */
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import type { VNode } from "preact"
+import type { AnyApiError } from "#schema/ApiError.ts"
+import { ValidationFailed } from "#schema/Errors.ts"
+import { CreateSecret, ImportSecrets, ValueQuery } from "#schema/SecretRequests.ts"
+import type { SecretListItem } from "#schema/SecretResponses.ts"
+import { isDangerous } from "#src/formats/DangerousNames.ts"
+import type { ParsedEntry } from "#src/formats/Entry.ts"
+import * as EnvFile from "#src/formats/EnvFile.ts"
+import * as Preview from "#src/formats/Preview.ts"
+import { type AtEnvironment, environment, type Location } from "#src/dashboard/frame/EnvironmentFrame.tsx"
+import * as Form from "#src/dashboard/frame/Form.ts"
+import * as Html from "#src/dashboard/frame/Html.ts"
+import { isAskedFor } from "./Matrix.ts"
+import { attempt, pageNumber, pageWith, query, wantsJson } from "#src/dashboard/frame/Pages.ts"
+import * as Paths from "#src/dashboard/frame/Paths.ts"
+import { action, page, screen, to } from "#src/dashboard/frame/Routes.ts"
+import { AddSecret, anyway, PasteSecrets } from "./SecretForms.tsx"
+import { pageSize, type SecretList, SecretsPage } from "./SecretListViews.tsx"
+import type { RevealedValue } from "./SecretValue.tsx"
+import * as UseCases from "#src/dashboard/frame/UseCases.ts"
+import { may } from "#src/dashboard/frame/Visit.ts"
+
+const apiPage = 500
+
+/**
+ * With when each was read last, for who may know; a trail that was altered, or was not read through yet, says nothing, and
+ * the list is shown.
+ */
+const pageOf = (location: Location, page: number, pageSize: number) => {
+  const query = { ...location.query, page, pageSize }
+  const plain = () => UseCases.secretReads.list(query)
+  return may(location.visit, "audit:read")
+    ? Effect.catchTags(UseCases.secretReads.list({ ...query, lastRead: "true" }), {
+        INTEGRITY_FAILURE: plain,
+        SERVER_BUSY: plain
+      })
+    : plain()
+}
+
+const allSecrets = Effect.fnUntraced(function* (location: Location) {
+  const items: Array<SecretListItem> = []
+  for (let page = 1; ; page++) {
+    const answer = yield* pageOf(location, page, apiPage)
+    items.push(...answer.items)
+    if (!answer.hasMore) return items
+  }
+})
+
+/** How many were handed the current values, for who may know; nothing where the trail does not tell now. */
+const holdersOf = (location: Location, items: ReadonlyArray<SecretListItem>) => {
+  const nothing = () => Effect.succeed<SecretList["holders"]>(new Map())
+  return may(location.visit, "audit:read") && items.length > 0
+    ? Effect.catchTags(UseCases.exposure.holders(location.query, items), {
+        INTEGRITY_FAILURE: nothing,
+        SERVER_BUSY: nothing
+      })
+    : nothing()
+}
+
+const listOf = Effect.fnUntraced(function* (location: Location) {
+  const params = yield* query
+  const words = params.text("q").trim()
+  const page = pageNumber(params)
+  const due = yield* UseCases.secretReads.due(location.query)
+  if (words !== "") {
+    const all = yield* allSecrets(location)
+    const items = all.filter(({ key, tags }) => isAskedFor(key, tags, words))
+    const onPage = items.slice((page - 1) * pageSize, page * pageSize)
+    const holders = yield* holdersOf(location, onPage)
+    const list: SecretList = { items, page, total: all.length, words, due, holders }
+    return list
+  }
+  const { items, total } = yield* pageOf(location, page, pageSize)
+  const holders = yield* holdersOf(location, items)
+  const list: SecretList = { items, page, total, words, due, holders }
+  return list
+})
+
+const view = page(
+  environment,
+  screen(
+    ({ location }: AtEnvironment) =>
+      Effect.all({
+        list: listOf(location),
+        panel: Effect.map(query, (query) => query.text("panel")),
+        // The key that a link to the form names.
+        given: Effect.map(query, (query) => new Form.Form([["key", query.text("key")]]))
+      }),
+    ({ given, list, location, panel }) => (
+      <SecretsPage
+        location={location}
+        list={list}
+        panel={
+          panel === "add" && location.writes ? (
+            <AddSecret location={location} problem={undefined} form={given} />
+          ) : panel === "paste" && location.writes ? (
+            <PasteSecrets location={location} />
+          ) : undefined
+        }
+      />
+    )
+  )
+)
+
+/** The value that a form asks for, read through the use case that records it. */
+export const reveal = Effect.fnUntraced(function* (at: Location["query"], form: Form.Form) {
+  const input = yield* Form.decode(ValueQuery)({
+    ...at,
+    key: form.text("key"),
+    representation: form.filled("representation") ?? "materialized"
+  })
+  const secret = (yield* UseCases.secretReads.value(input)).value()
+  const revealed: RevealedValue = {
+    key: input.key,
+    text: secret.value,
+    representation: input.representation ?? "materialized"
+  }
+  return revealed
+})
+
+export const asJson = ({ key, text }: RevealedValue) =>
+  HttpServerResponse.unsafeJson({ key, value: text }, { headers: Html.headers })
+
+const revealOne = environment(({ location }) =>
+  Effect.gen(function* () {
+    const revealed = yield* reveal(location.query, yield* Form.read)
+    return (yield* wantsJson)
+      ? asJson(revealed)
+      : Html.page(<SecretsPage location={location} list={yield* listOf(location)} revealed={revealed} />)
+  })
+)
+
+const decodeAdd = Effect.fnUntraced(function* (form: Form.Form, { location }: AtEnvironment) {
+  const kind = form.filled("kind")
+  const input = yield* Form.decode(CreateSecret)({
+    ...location.query,
+    // Keys are in capitals; the page shows them so while they are typed.
+    key: form.text("key").trim().toUpperCase(),
+    value: form.text("value"),
+    ...(kind === undefined ? {} : { kind })
+  })
+  // Who may not write here at all is refused for that.
+  if (location.writes && isDangerous(input.key) && form.text(anyway) !== input.key) {
+    return yield* new ValidationFailed({ field: anyway, message: "A secret of this name is dangerous" })
+  }
+  return input
+})
+
+const add = action(environment, {
+  decode: decodeAdd,
+  run: (input) => UseCases.secretWrites.create(input),
+  done: (_, { location }) => to(Paths.environment(location.path), "secret-created"),
+  again: screen(
+    ({ location }: AtEnvironment) => Effect.map(listOf(location), (list) => ({ list })),
+    ({ list, ...attempt }) => <SecretsPage location={attempt.location} list={list} panel={<AddSecret {...attempt} />} />
+  )
+})
+
+const withPaste = (location: Location, panel: VNode, problem: AnyApiError | undefined) =>
+  Effect.map(listOf(location), (list) =>
+    pageWith(<SecretsPage location={location} list={list} panel={panel} />, problem)
+  )
+
+const writeAll = (location: Location, entries: ReadonlyArray<ParsedEntry>) =>
+  Effect.gen(function* () {
+    const input = { ...location.query, secrets: entries.map(({ key, value }) => ({ key, value })) }
+    return yield* UseCases.secretWrites.createBulk(yield* Form.decode(ImportSecrets)(input))
+  })
+
+const paste = environment(({ location }) =>
+  Effect.gen(function* () {
+    const form = yield* Form.read
+    const text = form.text("text")
+    const parsed = EnvFile.parse(EnvFile.detect("", text), text)
+    if (Either.isLeft(parsed)) {
+      const failure = `line ${parsed.left.line}, ${parsed.left.reason.replace(/\.$/, "")}`
+      return yield* withPaste(location, <PasteSecrets location={location} failure={failure} />, new ValidationFailed())
+    }
+    if (form.text("step") === "apply") {
+      const done = yield* attempt(writeAll(location, parsed.right))
+      return Either.isRight(done)
+        ? to(
+            Paths.environment(location.path),
+            "imported",
+            `${done.right.created}.${done.right.updated}.${done.right.unchanged}`
+          )
+        : yield* withPaste(location, <PasteSecrets location={location} problem={done.left} />, done.left)
+    }
+    const existing = new Set((yield* allSecrets(location)).map((item) => item.key))
+    const preview = Preview.preview(parsed.right, existing)
+    return yield* withPaste(location, <PasteSecrets location={location} preview={preview} />, undefined)
+  })
+)
+
+export const routes = HttpRouter.empty.pipe(
+  HttpRouter.get("/app/projects/:projectId/env/:slug", view),
+  HttpRouter.post("/app/projects/:projectId/env/:slug/reveal", revealOne),
+  HttpRouter.post("/app/projects/:projectId/env/:slug/add", add),
+  HttpRouter.post("/app/projects/:projectId/env/:slug/paste", paste)
+)

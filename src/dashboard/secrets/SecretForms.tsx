@@ -1,0 +1,226 @@
+/** Adding one secret, and pasting many. */
+import type { AnyApiError } from "#schema/ApiError.ts"
+import { maxImported } from "#schema/SecretRequests.ts"
+import { danger, isDangerous } from "#src/formats/DangerousNames.ts"
+import type * as Preview from "#src/formats/Preview.ts"
+import type { ComponentChildren } from "preact"
+import * as Ui from "#src/dashboard/frame/Components.tsx"
+import type { Location } from "#src/dashboard/frame/EnvironmentFrame.tsx"
+import * as Paths from "#src/dashboard/frame/Paths.ts"
+import type { Attempt } from "#src/dashboard/frame/Routes.ts"
+
+export const kinds = [
+  { value: "", label: "Automatic: ${KEY} makes a reference" },
+  { value: "literal", label: "Plain text, always" },
+  { value: "template", label: "Template" }
+]
+
+/** With script, the field keeps what was typed. */
+export const EnterAgain = () => (
+  <span class="without-script">The server does not send values back to the page. Please enter it again.</span>
+)
+
+/** The names among these that decide which code a program runs or where its traffic goes, each with the reason. */
+export const DangerousNames = ({
+  children,
+  keys
+}: {
+  readonly children?: ComponentChildren
+  readonly keys: ReadonlyArray<string>
+}) => {
+  const dangerous = keys.filter(isDangerous)
+  return dangerous.length === 0 ? null : (
+    <Ui.Callout
+      tone="warning"
+      role="alert"
+      title={dangerous.length === 1 ? "This name is dangerous" : "These names are dangerous"}
+    >
+      <ul>
+        {dangerous.map((key) => (
+          <li>
+            <code>{key}</code> {danger(key)}.
+          </li>
+        ))}
+      </ul>
+      <p>
+        Programs act upon such a variable: with it, anyone who may write here can run code in them or redirect their
+        traffic. The command line does not pass it on unless it is told to.
+      </p>
+      {children}
+    </Ui.Callout>
+  )
+}
+
+/** The tick box's name, and its value: the key that it is for, so that another dangerous key needs another tick. */
+export const anyway = "anyway"
+
+export const AddSecret = ({ form, location, problem }: Attempt & { readonly location: Location }) => {
+  const here = Paths.environment(location.path)
+  const atField = ["key", "value", "kind", anyway].some((field) => problem?.field === field)
+  const key = form.text("key").trim().toUpperCase()
+  return (
+    <form method="post" action={`${here}/add`} class="panel" id="add">
+      <h2>Add a secret</h2>
+      {atField ? null : <Ui.ProblemNote problem={problem} />}
+      <div class="fields">
+        <Ui.TextField
+          name="key"
+          label="Key"
+          mono
+          capitals
+          value={form.text("key")}
+          focus={problem === undefined || problem.field === "key"}
+          hint="A–Z, 0–9 and _, starting with a letter"
+          problem={problem}
+        />
+        <Ui.Select name="kind" label="Kind" choices={kinds} value={form.text("kind")} problem={problem} />
+      </div>
+      <Ui.TextArea
+        name="value"
+        label="Value"
+        rows={3}
+        optional
+        focus={problem !== undefined && problem.field !== "key"}
+        hint={problem === undefined ? "Write ${KEY} to use another secret of this environment." : <EnterAgain />}
+        problem={problem}
+      />
+      {problem?.field === anyway || form.has(anyway) ? (
+        <DangerousNames keys={[key]}>
+          <Ui.CheckBox name={anyway} value={key} checked={form.text(anyway) === key}>
+            Save it anyway
+          </Ui.CheckBox>
+        </DangerousNames>
+      ) : null}
+      <Ui.Submit cancel={here}>Add</Ui.Submit>
+    </form>
+  )
+}
+
+const Keys = ({
+  keys,
+  title,
+  tone
+}: {
+  readonly title: string
+  readonly keys: ReadonlyArray<string>
+  readonly tone: "ok" | "accent"
+}) =>
+  keys.length === 0 ? null : (
+    <div>
+      <h3>
+        {title} <Ui.Badge tone={tone}>{keys.length}</Ui.Badge>
+      </h3>
+      <ul class="keys">
+        {keys.map((key) => (
+          <li>
+            <code>{key}</code>
+            {isDangerous(key) ? (
+              <>
+                {" "}
+                <Ui.Badge tone="amber">dangerous name</Ui.Badge>
+              </>
+            ) : null}
+          </li>
+        ))}
+      </ul>
+    </div>
+  )
+
+const countOf = ({ create, update }: Preview.Preview) => create.length + update.length
+
+const PreviewNotes = ({ preview }: { readonly preview: Preview.Preview }) => {
+  const count = countOf(preview)
+  return (
+    <>
+      <Keys title="Will be created" keys={preview.create} tone="ok" />
+      <Keys title="Will be updated if the value differs" keys={preview.update} tone="accent" />
+      <DangerousNames keys={[...preview.create, ...preview.update]} />
+      {preview.invalidKeys.length === 0 ? null : (
+        <Ui.Callout tone="danger" title="These names cannot be keys of secrets">
+          <ul>
+            {preview.invalidKeys.map(({ line, name }) => (
+              <li>
+                Line {line}: <code>{name}</code>
+              </li>
+            ))}
+          </ul>
+          <p>Keys are A–Z, 0–9 and _, and start with a letter. Change or remove these lines.</p>
+        </Ui.Callout>
+      )}
+      {count > maxImported ? (
+        <Ui.Callout tone="danger" title={`This text has ${count} secrets. Import at most ${maxImported} at a time.`} />
+      ) : null}
+      {count === 0 && preview.invalidKeys.length === 0 ? (
+        <Ui.Callout tone="warning" title="This text has no secrets." />
+      ) : null}
+    </>
+  )
+}
+
+const PasteButtons = ({ here, preview }: { readonly here: string; readonly preview: Preview.Preview | undefined }) => {
+  const count = preview === undefined ? 0 : countOf(preview)
+  const applies = preview !== undefined && preview.invalidKeys.length === 0 && count > 0 && count <= maxImported
+  return (
+    <div class="buttons">
+      {applies ? (
+        <button class="button button-primary" name="step" value="apply">
+          Save {count} {count === 1 ? "secret" : "secrets"}
+        </button>
+      ) : null}
+      <button class={`button ${applies ? "button-plain" : "button-primary"}`} name="step" value="preview">
+        {preview === undefined ? "Preview the changes" : "Preview again"}
+      </button>
+      <Ui.LinkButton href={here}>Cancel</Ui.LinkButton>
+    </div>
+  )
+}
+
+/**
+ * Two steps: a preview, then the change. What was pasted is never sent back to the page: the script keeps it in its
+ * field while the preview is fetched; without script it is pasted once more.
+ */
+export const PasteSecrets = ({
+  failure,
+  location,
+  preview,
+  problem
+}: {
+  readonly location: Location
+  readonly preview?: Preview.Preview | undefined
+  readonly failure?: string | undefined
+  readonly problem?: AnyApiError | undefined
+}) => {
+  const here = Paths.environment(location.path)
+  return (
+    <form method="post" action={`${here}/paste`} class="panel" id="paste">
+      <h2>Import secrets</h2>
+      <Ui.TextArea
+        name="text"
+        label="Text"
+        rows={8}
+        focus
+        placeholder={"DATABASE_URL=postgres://…\nAPI_KEY='…'"}
+        hint={
+          <>
+            The text of a .env, JSON, YAML or CSV file, with at most {maxImported} secrets.{" "}
+            <span class="needs-script">You can drop the file here.</span>
+          </>
+        }
+        takesFiles
+      />
+      <div id="preview">
+        <div class="stack section-small" role="status">
+          <Ui.ProblemNote problem={problem} />
+          {failure === undefined ? null : <Ui.Callout tone="danger" title={`The text cannot be read: ${failure}.`} />}
+          {preview === undefined ? null : <PreviewNotes preview={preview} />}
+          {preview === undefined && failure === undefined && problem === undefined ? null : (
+            <p>
+              <EnterAgain />
+            </p>
+          )}
+        </div>
+        <PasteButtons here={here} preview={preview} />
+      </div>
+    </form>
+  )
+}

@@ -1,0 +1,213 @@
+/** The page of one person in a team: all they reach, by which way, until when, used last; ending it all is one action. */
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { UserId, uuidPattern } from "#schema/Ids.ts"
+import { EndAccess, type HeldCredential, type PersonAccess } from "#schema/PersonAccessApi.ts"
+import { LastUse, wordsOf } from "#src/dashboard/requests/AccessViews.tsx"
+import * as Ui from "#src/dashboard/frame/Components.tsx"
+import * as Form from "#src/dashboard/frame/Form.ts"
+import { Layout } from "#src/dashboard/frame/Layout.tsx"
+import * as Paths from "#src/dashboard/frame/Paths.ts"
+import {
+  action,
+  type AtTeam,
+  type Attempt,
+  button,
+  page,
+  screen,
+  team,
+  type TeamVisit,
+  to,
+  withIds
+} from "#src/dashboard/frame/Routes.ts"
+import * as UseCases from "#src/dashboard/frame/UseCases.ts"
+
+interface Shown {
+  readonly visit: TeamVisit
+  readonly access: PersonAccess
+}
+
+const Until = ({ at, none, now }: { readonly at: string | null; readonly none: string; readonly now: number }) =>
+  at === null ? <>{none}</> : <Ui.Until at={at} now={now} />
+
+const Environments = ({ access: { environments, member }, visit }: Shown) => (
+  <section class="section">
+    <h2>Environments</h2>
+    {environments.length === 0 ? (
+      <p class="hint">{member.active ? "None." : "None: the person is deactivated."}</p>
+    ) : (
+      <Ui.Table label="Environments that the person reaches" head={["Where", "May", "By", "Until", "Last read"]}>
+        {environments.map((one) => (
+          <tr>
+            <th scope="row">
+              <a href={`${Paths.environment({ projectId: one.projectId, slug: one.environment })}/access`}>
+                <bdi>{one.project}</bdi> / {one.environment}
+              </a>
+            </th>
+            <td data-label="May">{wordsOf(one.level)}</td>
+            <td data-label="By" class="hint">
+              {one.by === "grant" ? "a grant" : `the role ${member.role}`}
+            </td>
+            <td data-label="Until" class="hint">
+              <Until
+                at={one.until}
+                now={visit.now}
+                none={one.by === "grant" ? "somebody ends it" : "the role changes"}
+              />
+            </td>
+            <td data-label="Last read" class="hint">
+              <LastUse at={one.lastReadAt} now={visit.now} />
+            </td>
+          </tr>
+        ))}
+      </Ui.Table>
+    )}
+  </section>
+)
+
+const kinds: ReadonlyMap<string, string> = new Map([
+  ["session", "signed in with a browser"],
+  ["cli_grant", "a login of the command line"],
+  ["oauth_grant", "a connected agent"],
+  ["api_token", "an API token made by the person"],
+  ["machine_rule", "a trust rule made by the person"]
+])
+
+const CredentialName = ({
+  of: { id, name, type },
+  visit
+}: {
+  readonly of: HeldCredential
+  readonly visit: TeamVisit
+}) => {
+  const shown = name === "" ? (type === "session" ? "Session" : "unnamed") : name
+  const base = type === "api_token" ? Paths.tokens(visit.team.id) : undefined
+  return base === undefined ? <>{shown}</> : <a href={`${base}/${id}`}>{shown}</a>
+}
+
+const Credentials = ({ access: { credentials, endsSessions, member }, visit }: Shown) => (
+  <section class="section">
+    <h2>Ways in</h2>
+    {credentials.length === 0 ? (
+      <p class="hint">None that works now.</p>
+    ) : (
+      <Ui.Table label="Credentials" head={["Name", "What", "Until", "Last use", ""]}>
+        {credentials.map((one) => (
+          <tr>
+            <th scope="row">
+              <CredentialName of={one} visit={visit} />
+            </th>
+            <td data-label="What" class="hint">
+              {kinds.get(one.type) ?? one.type}
+            </td>
+            <td data-label="Until" class="hint">
+              <Until at={one.expiresAt} now={visit.now} none="somebody ends it" />
+            </td>
+            <td data-label="Last use" class="hint">
+              <LastUse at={one.lastUsedAt} now={visit.now} />
+            </td>
+            <td class="end">
+              {one.type === "session" && !endsSessions && one.name === "" ? (
+                <span class="hint">the person's own to end</span>
+              ) : (
+                <Ui.Confirm
+                  action={`${Paths.member(visit.team.id, member.userId)}/credentials/${one.id}/end`}
+                  label="End"
+                  of={`${kinds.get(one.type) ?? one.type} ${one.name}`}
+                  quiet
+                  verb="End it"
+                >
+                  <p>
+                    It stops working at once
+                    {one.type === "cli_grant" || one.type === "oauth_grant" ? " for this team" : ""}.
+                  </p>
+                </Ui.Confirm>
+              )}
+            </td>
+          </tr>
+        ))}
+      </Ui.Table>
+    )}
+  </section>
+)
+
+const EndAll = ({ access: { endsSessions, member }, problem, visit }: Shown & Pick<Attempt, "problem">) => (
+  <section class="section">
+    <h2>End it all</h2>
+    <Ui.ProblemNote problem={problem} />
+    <Ui.Confirm
+      action={`${Paths.member(visit.team.id, member.userId)}/end`}
+      label="End all access"
+      of={`of ${member.email}`}
+      verb={`End all access of ${member.name}`}
+    >
+      <p>
+        Grants, API tokens and trust rules that the person made, logins of the command line, connected agents and links
+        end at once{endsSessions ? ", and the person is signed out" : ""}.
+      </p>
+      {endsSessions ? null : <p>The person stays signed in: you do not manage them in all of their teams.</p>}
+      {member.active ? (
+        <Ui.CheckBox
+          name="deactivate"
+          checked
+          hint="Without it, what the role gives stays: the person can sign in again and use it."
+        >
+          Deactivate the person too
+        </Ui.CheckBox>
+      ) : null}
+    </Ui.Confirm>
+  </section>
+)
+
+const PersonPage = ({ access, problem, visit }: Shown & Attempt) => {
+  const { member } = access
+  return (
+    <Layout
+      visit={visit}
+      section="members"
+      title={member.name}
+      lead={`${member.email}, ${member.role}${member.active ? "" : ", deactivated"}`}
+      crumbs={[{ href: Paths.members(visit.team.id), label: "Members" }]}
+    >
+      <Environments access={access} visit={visit} />
+      <Credentials access={access} visit={visit} />
+      <p class="section">
+        <Ui.LinkButton href={Paths.withQuery(`${Paths.incidents(visit.team.id)}/new`, { person: member.userId })}>
+          Show what the person was handed
+        </Ui.LinkButton>
+      </p>
+      <EndAll access={access} visit={visit} problem={problem} />
+    </Layout>
+  )
+}
+
+const CredentialId = Schema.String.pipe(Schema.filter((text) => uuidPattern.test(text)))
+const member = withIds(team, Schema.Struct({ userId: UserId }))
+interface AtMember extends AtTeam {
+  readonly userId: UserId
+}
+
+const shown = screen(
+  ({ teamId, userId }: AtMember) => Effect.map(UseCases.personAccess.show(teamId, userId), (access) => ({ access })),
+  PersonPage
+)
+
+const end = action(member, {
+  decode: (form) => Form.decode(EndAccess)({ deactivate: form.has("deactivate") }),
+  run: (input, { teamId, userId }) => UseCases.members.endAccess(teamId, userId, input),
+  done: (_, { teamId, userId }, { deactivate }) =>
+    to(Paths.member(teamId, userId), deactivate === true ? "member-shut-out" : "member-access-ended"),
+  again: shown
+})
+
+const endOne = button(withIds(team, Schema.Struct({ userId: UserId, credentialId: CredentialId })), {
+  run: ({ credentialId, teamId, userId }) => UseCases.members.endCredential(teamId, userId, credentialId),
+  done: (_, { teamId, userId }) => to(Paths.member(teamId, userId), "credential-ended")
+})
+
+export const routes = HttpRouter.empty.pipe(
+  HttpRouter.get("/app/teams/:teamId/members/:userId", page(member, shown)),
+  HttpRouter.post("/app/teams/:teamId/members/:userId/end", end),
+  HttpRouter.post("/app/teams/:teamId/members/:userId/credentials/:credentialId/end", endOne)
+)

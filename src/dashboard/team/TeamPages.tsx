@@ -1,0 +1,378 @@
+/** The team itself: its name and plan, another team, and how to begin. */
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type { AnyApiError } from "#schema/ApiError.ts"
+import { Plan } from "#schema/Scopes.ts"
+import { CreateTeam, type TeamRecord, UpdateTeam } from "#schema/TeamsApi.ts"
+import * as Plans from "#src/limits/Plans.ts"
+import type { Notice } from "#src/credentials/AccountNotices.ts"
+import type { ClosedTeam } from "#src/openid/ClosedTeams.ts"
+import { AccountNotices } from "#src/dashboard/account/AccountNoticeViews.tsx"
+import { ClosedTeams } from "#src/dashboard/account/ClosedTeamViews.tsx"
+import { Beside } from "#src/dashboard/frame/Beside.tsx"
+import * as Ui from "#src/dashboard/frame/Components.tsx"
+import * as Form from "#src/dashboard/frame/Form.ts"
+import { Layout, SettingsFrame } from "#src/dashboard/frame/Layout.tsx"
+import * as Paths from "#src/dashboard/frame/Paths.ts"
+import {
+  action,
+  type AtPerson,
+  type AtTeam,
+  type Attempt,
+  page,
+  person,
+  screen,
+  team,
+  type TeamVisit,
+  to
+} from "#src/dashboard/frame/Routes.ts"
+import { StartPage } from "./StartView.tsx"
+import * as UseCases from "#src/dashboard/frame/UseCases.ts"
+import { may, mayCreateTeam, type Visit } from "#src/dashboard/frame/Visit.ts"
+
+const planNames: Readonly<Record<Plan, string>> = { developer: "Developer", team: "Team" }
+const planWords = (plan: Plan) => {
+  const { activeTokens, longestLifetime, versions } = Plans.plans[plan]
+  const kept = versions ? "Keeps all versions of each secret" : "Keeps only the current version of each secret"
+  return `${kept}. Tokens last up to ${
+    longestLifetime === "1y" ? "a year" : `${Number.parseInt(longestLifetime, 10)} days`
+  }. ${activeTokens.toLocaleString("en")} active tokens.`
+}
+
+/** A settings page, and which of its forms was refused. */
+type Shown = Attempt & {
+  readonly visit: TeamVisit
+  readonly record: TeamRecord
+  /** Versions that a change to a plan without them would end; known to who may change it. */
+  readonly earlier: { readonly versions: number; readonly secrets: number } | undefined
+  readonly editing?: "plan" | undefined
+}
+
+const counted = (n: number, one: string) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`
+
+/** The plan has a form of its own: a change can end every earlier version, and then asks for the team's name. */
+const PlanPanel = ({ earlier, editing, problem, visit }: Shown) => {
+  const { id, name, plan } = visit.team
+  const other = plan === "team" ? "developer" : "team"
+  const refused = editing === "plan" ? problem : undefined
+  const ends = Plans.plans[plan].versions && !Plans.plans[other].versions
+  return (
+    <section class="panel">
+      <h2>Plan: {planNames[plan]}</h2>
+      <p class="hint">{planWords(plan)}</p>
+      {earlier === undefined ? (
+        <p class="hint">Only an owner can change the plan.</p>
+      ) : (
+        <div class="section-small">
+          {refused?.field === Form.confirm ? null : <Ui.ProblemNote problem={refused} />}
+          <Ui.Confirm
+            action={`${Paths.settings(id)}/plan`}
+            label={`Change to the ${planNames[other]} plan`}
+            tone={ends ? "danger" : "plain"}
+            verb={
+              ends && earlier.versions > 0
+                ? `Delete ${counted(earlier.versions, "version")} and change the plan`
+                : "Change the plan"
+            }
+            {...(ends ? { repeat: name } : {})}
+            problem={refused}
+          >
+            <p>{planWords(other)}</p>
+            {ends ? (
+              <p>
+                <strong>
+                  {counted(earlier.versions, "earlier version")} of {counted(earlier.secrets, "secret")}
+                </strong>{" "}
+                {earlier.versions === 1 ? "ends" : "end"} at once. You cannot undo it: changing back does not restore
+                them.
+              </p>
+            ) : null}
+            <input type="hidden" name="plan" value={other} />
+          </Ui.Confirm>
+        </div>
+      )}
+    </section>
+  )
+}
+
+const RuleFields = ({
+  problem,
+  record
+}: {
+  readonly record: TeamRecord
+  readonly problem: AnyApiError | undefined
+}) => (
+  <fieldset class="part">
+    <legend>Rules</legend>
+    <Ui.CheckBox
+      name="adminsNeedGrants"
+      checked={record.adminsNeedGrants}
+      hint="Where values are for those who were granted them. They can still grant themselves, and the audit trail shows it."
+    >
+      Owners and admins need grants too
+    </Ui.CheckBox>
+    <Ui.CheckBox
+      name="tokensFollowCreators"
+      checked={record.tokensFollowCreators}
+      hint="A token reaches no more than the person who made it may now, and stops when that person is deactivated."
+    >
+      API tokens follow the people who made them
+    </Ui.CheckBox>
+    <Ui.CheckBox
+      name="secondFactorRequired"
+      checked={record.secondFactorRequired}
+      hint="Who has none adds one before anything else. CLI logins and agents that were approved without one stop."
+    >
+      A second factor is required
+    </Ui.CheckBox>
+    <Ui.TextField
+      name="stepUpMinutes"
+      label="Minutes until the second factor is asked for again"
+      value={String(record.stepUpMinutes)}
+      hint="For values of a protected environment, new tokens, approvals and these rules. 1 to 1440."
+      problem={problem}
+    />
+    <Ui.Select
+      name="leakedCredentials"
+      label="When a scanner reports a leaked credential"
+      choices={[
+        { value: "revoke", label: "revoke it and tell us" },
+        { value: "notify", label: "tell us" }
+      ]}
+      value={record.leakedCredentials}
+      problem={problem}
+    />
+    <Ui.TextField
+      name="sessionAddresses"
+      label="Addresses that people may come from"
+      value={(record.sessionAddresses ?? []).join(", ")}
+      optional
+      mono
+      hint="Addresses or blocks such as 192.0.2.0/24, separated by commas; yours has to be among them. Nothing here: from anywhere. It holds for the dashboard and CLI logins."
+      problem={problem}
+    />
+  </fieldset>
+)
+
+const TeamForm = ({ editing, form, problem, record, visit }: Shown) => {
+  const refused = editing === undefined ? problem : undefined
+  return (
+    <form method="post" action={Paths.settings(visit.team.id)} class="panel">
+      {["name", "stepUpMinutes", "sessionAddresses"].includes(refused?.field ?? "") ? null : (
+        <Ui.ProblemNote problem={refused} />
+      )}
+      <Ui.TextField
+        name="name"
+        label="Name"
+        value={refused === undefined ? visit.team.name : form.text("name")}
+        problem={refused}
+      />
+      {may(visit, "team-rules:manage") ? <RuleFields record={record} problem={refused} /> : null}
+      <Ui.Submit>Save</Ui.Submit>
+    </form>
+  )
+}
+
+const TeamSettingsPage = (shown: Shown) => {
+  const { visit } = shown
+  const { team } = visit
+  return (
+    <SettingsFrame visit={visit} view="team" title="Team settings">
+      <div class="columns">
+        {may(visit, "team:manage") ? (
+          <TeamForm {...shown} />
+        ) : (
+          <dl class="facts panel">
+            <Ui.Fact name="Name" is={team.name} />
+            <Ui.Fact name="Your role" is={team.role} />
+          </dl>
+        )}
+        <div>
+          <PlanPanel {...shown} />
+          <section class="panel">
+            <h2>Team id</h2>
+            <p>
+              <code>{team.id}</code>
+            </p>
+          </section>
+        </div>
+      </div>
+    </SettingsFrame>
+  )
+}
+
+interface WithoutTeam extends Attempt {
+  readonly visit: Visit
+  readonly closed: ReadonlyArray<ClosedTeam>
+  readonly notices: ReadonlyArray<Notice>
+}
+
+/** A team that bars this address is, here, as one that the person is not in: the page names none. */
+const NoTeamHere = ({ closed, notices, visit }: WithoutTeam) => (
+  <>
+    {visit.team === null ? <AccountNotices notices={notices} now={visit.now} /> : null}
+    <ClosedTeams teams={closed} visit={visit} />
+    {visit.team === null && closed.length === 0 ? (
+      <Ui.Callout title="You reach no team from here">
+        Ask an owner of a team for an invitation. If you belong to a team, it may let its people in from certain
+        addresses alone: come back from one of those.
+      </Ui.Callout>
+    ) : null}
+  </>
+)
+
+const NoNewTeam = ({ visit, ...shown }: WithoutTeam) => (
+  <Layout visit={visit} section="none" title={visit.team === null ? "No team" : "New team"}>
+    <NoTeamHere visit={visit} {...shown} />
+    <Ui.Callout>
+      {visit.ui.teamCreation === "operators"
+        ? "On this server only its operator creates teams."
+        : "On this server only owners of a team can create another one."}
+    </Ui.Callout>
+  </Layout>
+)
+
+const startsOn = "You become the owner of the team. It starts on the Developer plan."
+
+/** Without a team, the page first says why there is none. */
+const NewTeamForm = ({ form, problem, visit, ...shown }: WithoutTeam) => (
+  <Layout
+    visit={visit}
+    section="none"
+    title={visit.team === null ? "No team" : "New team"}
+    lead={visit.team === null ? undefined : startsOn}
+  >
+    <NoTeamHere visit={visit} form={form} problem={problem} {...shown} />
+    {visit.team === null ? (
+      <section class="section">
+        <h2>New team</h2>
+        <p class="lead">{startsOn}</p>
+      </section>
+    ) : null}
+    <Beside
+      words={[
+        [
+          "What a team is",
+          "Projects, people, tokens and the audit trail belong to one team. Other teams see nothing of it."
+        ],
+        ["Who is in it", "You, at first. You invite others, each with a role."]
+      ]}
+    >
+      <form method="post" action={Paths.newTeam} class="panel">
+        {problem?.field === "name" ? null : <Ui.ProblemNote problem={problem} />}
+        <Ui.TextField
+          name="name"
+          label="Name"
+          value={form.text("name")}
+          focus={shown.closed.length === 0}
+          problem={problem}
+        />
+        <Ui.Submit {...(visit.team === null ? {} : { cancel: Paths.home })}>Create the team</Ui.Submit>
+      </form>
+    </Beside>
+  </Layout>
+)
+
+const NewTeamPage = (props: WithoutTeam) =>
+  mayCreateTeam(props.visit) ? <NewTeamForm {...props} /> : <NoNewTeam {...props} />
+
+const settings = (editing?: "plan") =>
+  screen(
+    ({ teamId, visit }: AtTeam) =>
+      Effect.gen(function* () {
+        const record = yield* UseCases.teams.get(teamId)
+        const earlier = may(visit, "plan:manage") ? yield* UseCases.teams.earlierVersions(teamId) : undefined
+        return { record, earlier }
+      }),
+    (shown) => <TeamSettingsPage {...shown} editing={editing} />
+  )
+
+/** Of a list, that which is otherwise. */
+const addressesIn = (form: Form.Form, { sessionAddresses }: TeamRecord) => {
+  if (!form.has("sessionAddresses")) return { sessionAddresses }
+  const typed = Form.listed(form.text("sessionAddresses"))
+  const isSame = typed.join() === (sessionAddresses ?? []).join()
+  return { sessionAddresses: isSame ? sessionAddresses : typed.length === 0 ? null : typed }
+}
+
+/** Those that the form has otherwise: a rule may ask for more than a name does. */
+const changedRules = (form: Form.Form, record: TeamRecord): Record<string, unknown> => {
+  const rules = {
+    adminsNeedGrants: form.has("adminsNeedGrants"),
+    tokensFollowCreators: form.has("tokensFollowCreators"),
+    secondFactorRequired: form.has("secondFactorRequired"),
+    stepUpMinutes: form.has("stepUpMinutes") ? Number(form.text("stepUpMinutes")) : record.stepUpMinutes,
+    leakedCredentials: form.filled("leakedCredentials") ?? record.leakedCredentials,
+    ...addressesIn(form, record)
+  }
+  const before = new Map<string, unknown>(Object.entries(record))
+  return Object.fromEntries(Object.entries(rules).filter(([name, rule]) => before.get(name) !== rule))
+}
+
+const update = action(team, {
+  decode: (form, { teamId, visit }) =>
+    Effect.gen(function* () {
+      const rules = may(visit, "team-rules:manage") ? changedRules(form, yield* UseCases.teams.get(teamId)) : {}
+      return yield* Form.decode(UpdateTeam)({ name: form.text("name"), ...rules })
+    }),
+  run: (input, { teamId }) => UseCases.teams.update(teamId, input),
+  done: (_, { teamId }) => to(Paths.settings(teamId), "team-changed"),
+  again: settings()
+})
+
+const changePlan = action(team, {
+  decode: (form, { teamId, visit: { team } }) =>
+    Effect.gen(function* () {
+      yield* UseCases.teams.earlierVersions(teamId)
+      const { plan } = yield* Form.decode(Schema.Struct({ plan: Plan }))({ plan: form.text("plan") })
+      const ends = Plans.plans[team.plan].versions && !Plans.plans[plan].versions
+      if (ends) yield* Form.repeats(form, team.name)
+      return { plan }
+    }),
+  run: (input, { teamId }) => UseCases.teams.update(teamId, input),
+  done: (_, { teamId }) => to(Paths.settings(teamId), "plan-changed"),
+  again: settings("plan")
+})
+
+const newTeam = screen(
+  ({ visit }: AtPerson) =>
+    Effect.zipWith(UseCases.closedTeams.list(), UseCases.accountNotices.list(visit.caller), (closed, notices) => ({
+      closed,
+      notices
+    })),
+  NewTeamPage
+)
+
+const create = action(person, {
+  decode: (form) => Form.decode(CreateTeam)({ name: form.text("name") }),
+  run: ({ name }, { visit: { caller } }) =>
+    Effect.gen(function* () {
+      const { id } = yield* UseCases.teams.create(name)
+      // The caller of this request does not know the new team yet.
+      const rules = { adminsNeedGrants: false, factorIsOld: false }
+      const created = { id, name, role: "owner", plan: "developer", scopes: null, ...rules } as const
+      const owner = { ...caller, teams: [...caller.teams, created] }
+      yield* UseCases.sessions.chooseTeam(owner, id)
+    }),
+  done: () => to(Paths.home, "team-created"),
+  again: newTeam
+})
+
+const start = screen(
+  ({ visit }: AtPerson) =>
+    Effect.zipWith(UseCases.projects.list(), UseCases.passkeys.proposal(visit.caller), (all, proposes) => ({
+      slug: all.find((project) => project.teamId === visit.team?.id)?.slug,
+      proposes
+    })),
+  StartPage
+)
+
+export const routes = HttpRouter.empty.pipe(
+  HttpRouter.get(Paths.newTeam, page(person, newTeam)),
+  HttpRouter.post(Paths.newTeam, create),
+  HttpRouter.get("/app/teams/:teamId/settings", page(team, settings())),
+  HttpRouter.post("/app/teams/:teamId/settings", update),
+  HttpRouter.post("/app/teams/:teamId/settings/plan", changePlan),
+  HttpRouter.get(Paths.start, page(person, start))
+)

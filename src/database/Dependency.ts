@@ -1,0 +1,84 @@
+/**
+ * A dependency of the service is down: a defect, which the HTTP envelope answers as `DEPENDENCY_UNAVAILABLE`
+ * (docs/contract/outages.md).
+ */
+import type { VaultUnavailable } from "#schema/Vault.ts"
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
+import * as Causes from "./Causes.ts"
+
+export class DependencyDown extends Data.TaggedError("DependencyDown")<{
+  readonly dependency: "database" | "vault" | "cache"
+  readonly cause?: unknown
+}> {}
+
+/** For the services above crypto: an outage of the vault stops being their callers' business here. */
+export const dieWhenVaultIsDown = <A, E, R>(
+  self: Effect.Effect<A, E, R>
+): Effect.Effect<A, Exclude<E, Extract<E, VaultUnavailable>>, R> =>
+  Effect.catchIf(
+    self,
+    (error): error is Extract<E, VaultUnavailable> => Predicate.isTagged(error, "VaultUnavailable"),
+    (cause) => Effect.die(new DependencyDown({ dependency: "vault", cause }))
+  )
+
+/** What `pg`, Node's sockets and the embedded database say when there is no database to talk to, by `code`. */
+const unavailableCodes = new Set(
+  [
+    "ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH EHOSTDOWN ENETUNREACH ENOTFOUND EAI_AGAIN",
+    "QUERY_DEADLINE_EXCEEDED SERVER_REPLACED EMBEDDED_DATABASE_GONE",
+    // SQLSTATE: cancelled by statement_timeout; shutting down, crashed, starting up, dropped; idle in a transaction for
+    // too long; a standby that cannot write; refused sign-in; a database that is not there (any more).
+    "57014 57P01 57P02 57P03 57P04 57P05 25P03 25P04 25006 28000 28P01 3D000"
+  ].flatMap((codes) => codes.split(" "))
+)
+
+/** SQLSTATE classes: connection, insufficient resources, system error. */
+const unavailableClass = /^(08|53|58)[0-9A-Z]{3}$/
+
+/** `pg` and its pool give these no code. */
+const unavailableMessages = new Set([
+  "Connection terminated",
+  "Connection terminated unexpectedly",
+  "Connection terminated due to connection timeout",
+  "timeout exceeded when trying to connect",
+  "timeout expired",
+  "Client has encountered a connection error and is not queryable",
+  "Client was closed and is not queryable",
+  "Cannot use a pool after calling end on the pool"
+])
+
+/** Whether the database was out of reach. An answer of a working database (a constraint, a syntax error) is not. */
+export const isDatabaseUnavailable = (cause: unknown): boolean =>
+  Causes.some(cause, (error) => {
+    if (error instanceof DependencyDown && error.dependency === "database") return true
+    const code = Causes.codeOf(error)
+    if (code !== undefined && (unavailableCodes.has(code) || unavailableClass.test(code))) return true
+    // A Unix socket that is not there: not to be mixed up with a missing file.
+    if (code === "ENOENT" && "syscall" in error && error.syscall === "connect") return true
+    return code === undefined && error instanceof Error && unavailableMessages.has(error.message)
+  })
+
+/** No turn came in time. */
+export class Busy extends Data.TaggedError("Busy")<{}> {
+  readonly code = "BUSY"
+}
+
+/** SQLSTATE: a lock was not given in time (lock_timeout). */
+const busyCodes = new Set(["BUSY", "55P03"])
+
+/** Whether it failed because too many wanted the same at once. */
+export const isBusy = (cause: unknown): boolean =>
+  Causes.some(cause, (error) => busyCodes.has(Causes.codeOf(error) ?? ""))
+
+/** SQLSTATE classes: a value that the database does not take, or that breaks a constraint. */
+const refusedClass = /^2[23]/
+
+/** Whether the database refused what it was given: a statement with less in it might have been taken. */
+export const isRefusedData = (cause: unknown): boolean =>
+  Causes.some(cause, (error) => refusedClass.test(Causes.codeOf(error) ?? ""))
+
+/** Of what must be written before anything leaves: whatever it fails with, the caller cannot act on it. */
+export const dieWhenNotWritten = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, never, R> =>
+  Effect.catchAll(self, (cause) => Effect.die(new DependencyDown({ dependency: "database", cause })))

@@ -1,0 +1,199 @@
+/**
+ * The credential of a request: 401, 429, 403 for its kind, 403 for a cross-site request, in that order. One check
+ * serves all credential sets of `schema/Authentication.ts`; they differ in the kinds they take.
+ *
+ * A credential of another kind is refused as such (403) only where some route takes it. The codes of an invitation, a
+ * password reset or the setup belong into bodies: as a bearer they are 401 CREDENTIAL_INVALID, valid or not, and
+ * nothing here looks them up.
+ */
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import {
+  AnyCredential,
+  DeviceCodeCredential,
+  GrantCredential,
+  ManagementCredential,
+  ManagingCredential,
+  OwnSessionCredential,
+  OwnTokenCredential,
+  PersonCredential,
+  SessionCredential
+} from "#schema/Authentication.ts"
+import type { Caller } from "#schema/Caller.ts"
+import { CredentialKindNotAccepted, CrossSiteRequest, SecondFactorMissing, Unauthenticated } from "#schema/Errors.ts"
+import { type ProjectId, uuidPattern } from "#schema/Ids.ts"
+import type { CredentialKind } from "#schema/Scopes.ts"
+import { environmentSlugPattern } from "#schema/Values.ts"
+import { Audit } from "#src/trail/Audit.ts"
+import { AppConfig } from "#src/AppConfig.ts"
+import { Authenticate } from "#src/credentials/Authenticate.ts"
+import type { Verified } from "#src/credentials/CredentialCallers.ts"
+import type { Named } from "#src/credentials/CredentialRows.ts"
+import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+import * as TokenText from "#src/credentials/TokenText.ts"
+import { RateLimiter } from "#src/limits/RateLimiter.ts"
+import { pathOf } from "#src/net/RequestPath.ts"
+import { countAddress } from "#src/http/engine/AddressLimit.ts"
+import { countUse, recordRefusal } from "./CredentialUse.ts"
+import * as LostParameter from "#src/http/engine/LostParameter.ts"
+import { CurrentExchange } from "#src/http/engine/RequestContext.ts"
+
+/** `Secure` cookies and their `__Host-` prefix need https; plain http is for loopback only. */
+const cookieName = (baseUrl: string, name: string): string => (baseUrl.startsWith("https:") ? `__Host-${name}` : name)
+export const sessionCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_session")
+export const deviceCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_device")
+
+export const stepCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_step")
+export const passkeyCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_passkey")
+export const flowCookie = (baseUrl: string): string => cookieName(baseUrl, "ampoule_flow")
+
+const bearer = /^bearer(?: +(.*))?$/i
+
+/** With both, the bearer alone counts. Undefined = nothing was presented. */
+const presented = (request: HttpServerRequest.HttpServerRequest, cookie: string): string | undefined => {
+  const { authorization } = request.headers
+  const match = authorization === undefined ? null : bearer.exec(authorization)
+  if (match !== null) return match[1]?.trim() || undefined
+  // An `Authorization` of another scheme may be a proxy's; without a cookie it is a credential of no kind we know.
+  const other = authorization === undefined ? undefined : ""
+  return request.headers["cookie"] === undefined ? other : (request.cookies[cookie] ?? other)
+}
+
+/** The environment that the query names, so that the statement which verifies the credential reads it too. */
+const namedBy = (query: Readonly<Record<string, string | ReadonlyArray<string>>>): Named | undefined => {
+  const { environment, projectId } = query
+  // The cast: the pattern of the id was just checked, and this runs with every request.
+  return typeof projectId === "string" &&
+    typeof environment === "string" &&
+    environment.length <= 50 &&
+    uuidPattern.test(projectId) &&
+    environmentSlugPattern.test(environment)
+    ? { projectId: projectId.toLowerCase() as ProjectId, environment }
+    : undefined
+}
+
+const valueRoutes = new Set(["/secrets/value", "/secrets/with-values", "/secrets/inject"])
+const sameSite = (site: string | undefined) => site === undefined || site === "same-origin" || site === "none"
+
+/** Whether a session's request may have been made by another site's page. */
+export const isCrossSite = (request: HttpServerRequest.HttpServerRequest, baseUrl: string): boolean => {
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    const { origin } = request.headers
+    return (origin !== undefined && origin !== baseUrl) || !sameSite(request.headers["sec-fetch-site"])
+  }
+  return valueRoutes.has(pathOf(request.url)) && !sameSite(request.headers["sec-fetch-site"])
+}
+
+interface Needs {
+  readonly authenticate: Authenticate
+  readonly limiter: RateLimiter
+  readonly audit: Audit
+  readonly device: DeviceGrants
+  /** Origins are compared as browsers send them; a base URL may carry a path. */
+  readonly origin: string
+  readonly cookie: string
+}
+
+/** A 401 counts against the address it came from: guessing is bounded. */
+const refuse = <E>({ limiter }: Needs, error: E) => Effect.zipRight(countAddress(limiter), Effect.fail(error))
+
+const deny = <E extends { readonly _tag: string }>(needs: Needs, caller: Caller, error: E) =>
+  Effect.zipRight(recordRefusal(needs, caller, { reason: error._tag }), Effect.fail(error))
+
+/** The presented text, and what it is when it is one of ours: parsed once for all that follows. */
+const credential = (needs: Needs, request: HttpServerRequest.HttpServerRequest) => {
+  const text = presented(request, needs.cookie)
+  return text === undefined
+    ? refuse(needs, new Unauthenticated())
+    : Effect.succeed({ text, token: TokenText.parse(text) })
+}
+
+const verified = (needs: Needs, token: TokenText.TokenText | undefined, named?: Named) =>
+  Effect.catchAll(needs.authenticate.verify(token, named), (error) => refuse(needs, error))
+
+const admitted = (needs: Needs, found: Verified) =>
+  Effect.catchAll(needs.authenticate.admit(found), (error) =>
+    Effect.zipRight(recordRefusal(needs, found.caller, { reason: error._tag }), refuse(needs, error))
+  )
+
+/** A valid device code is of the wrong kind everywhere but on its own routes. */
+const refuseDeviceCode = Effect.fnUntraced(function* (needs: Needs, text: string) {
+  yield* Effect.catchAll(needs.device.live(Redacted.make(text)), (error) => refuse(needs, error))
+  yield* countAddress(needs.limiter)
+  return yield* new CredentialKindNotAccepted()
+})
+
+/** Every request of a credential passes here: one generator, and only what can wait or refuse is yielded. */
+const check = (needs: Needs, kinds: ReadonlyArray<CredentialKind>, alsoRevokedTokens = false) =>
+  Effect.gen(function* () {
+    const request = yield* HttpServerRequest.HttpServerRequest
+    const exchange = yield* CurrentExchange
+    const query = yield* HttpServerRequest.ParsedSearchParams
+    const { text, token } = yield* credential(needs, request)
+    if (token?.kind === "dc") return yield* refuseDeviceCode(needs, text)
+    const found = yield* verified(needs, token, namedBy(query))
+    const { caller } = found
+    exchange.owner = caller.named?.teamId ?? caller.teams[0]?.id ?? exchange.ip
+    if (caller.kind === "session") exchange.via = "dashboard"
+    if (!(alsoRevokedTokens && caller.kind === "api_token" && found.life === "revoked")) yield* admitted(needs, found)
+    yield* countUse(needs.limiter, caller)
+
+    if (found.mcpOnly || !kinds.includes(caller.kind)) {
+      return yield* deny(needs, caller, new CredentialKindNotAccepted())
+    }
+    if ((caller.kind === "session" || caller.kind === "management") && isCrossSite(request, needs.origin)) {
+      return yield* deny(needs, caller, new CrossSiteRequest())
+    }
+    if (Object.hasOwn(query, LostParameter.name)) yield* LostParameter.refuse(true)
+    return caller
+  })
+
+/** A session that a team asks for a second factor is asked before anything else. */
+const checkWithFactor = (...[needs, ...of]: Parameters<typeof check>) =>
+  Effect.flatMap(check(needs, ...of), (caller) =>
+    caller.withheld.length > 0 ? deny(needs, caller, new SecondFactorMissing()) : Effect.succeed(caller)
+  )
+
+/** The code itself is looked up by the route; any other valid credential is of the wrong kind. */
+const deviceCode = (needs: Needs) =>
+  Effect.gen(function* () {
+    const { text, token } = yield* credential(needs, yield* HttpServerRequest.HttpServerRequest)
+    if (token?.kind === "dc") {
+      yield* countAddress(needs.limiter)
+      yield* LostParameter.refuse(Object.hasOwn(yield* HttpServerRequest.ParsedSearchParams, LostParameter.name))
+      return Redacted.make(text)
+    }
+    const found = yield* verified(needs, token)
+    if (found.caller.kind === "session") (yield* CurrentExchange).via = "dashboard"
+    yield* admitted(needs, found)
+    yield* countUse(needs.limiter, found.caller)
+    return yield* deny(needs, found.caller, new CredentialKindNotAccepted())
+  })
+
+const make = Effect.gen(function* () {
+  const { baseUrl } = yield* AppConfig
+  const needs: Needs = {
+    authenticate: yield* Authenticate,
+    limiter: yield* RateLimiter,
+    audit: yield* Audit,
+    device: yield* DeviceGrants,
+    origin: new URL(baseUrl).origin,
+    cookie: sessionCookie(baseUrl)
+  }
+  return Context.empty().pipe(
+    Context.add(AnyCredential, checkWithFactor(needs, AnyCredential.kinds)),
+    Context.add(PersonCredential, checkWithFactor(needs, PersonCredential.kinds)),
+    Context.add(GrantCredential, check(needs, GrantCredential.kinds)),
+    Context.add(OwnTokenCredential, checkWithFactor(needs, OwnTokenCredential.kinds, true)),
+    Context.add(ManagementCredential, check(needs, ManagementCredential.kinds)),
+    Context.add(ManagingCredential, checkWithFactor(needs, ManagingCredential.kinds)),
+    Context.add(SessionCredential, checkWithFactor(needs, SessionCredential.kinds)),
+    Context.add(OwnSessionCredential, check(needs, OwnSessionCredential.kinds)),
+    Context.add(DeviceCodeCredential, deviceCode(needs))
+  )
+})
+
+export const layer = Layer.effectContext(make)

@@ -1,0 +1,186 @@
+/**
+ * One pass over every request. It gets its id and its route; limits of open routes come before anything runs; the route
+ * answers (`Endpoints.ts` for those of the HttpApi), a failure becomes its answer (`ErrorEnvelope.ts`), and the answer
+ * leaves with the headers that all have (`Answer.ts`). All that needs no waiting is done before the request has a fiber;
+ * what each stage costs stands in docs/architecture.md.
+ */
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import * as HttpRouter from "@effect/platform/HttpRouter"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as HttpServerRespondable from "@effect/platform/HttpServerRespondable"
+import type * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Cause from "effect/Cause"
+import * as Chunk from "effect/Chunk"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Runtime from "effect/Runtime"
+import type * as Scope from "effect/Scope"
+import * as FindMyWay from "find-my-way-ts"
+import { type RateLimited, RouteNotFound } from "#schema/Errors.ts"
+import { AuditProbe } from "#src/trail/Probe.ts"
+import { Busy } from "#src/database/Dependency.ts"
+import { RequestInfo } from "#src/database/RequestInfo.ts"
+import { AppConfig } from "#src/AppConfig.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { RateLimiter } from "#src/limits/RateLimiter.ts"
+import { pathOf, queryOf } from "#src/net/RequestPath.ts"
+import { countAddress, countDeviceStart } from "./AddressLimit.ts"
+import * as Answer from "./Answer.ts"
+import { Declared, type RequestServices } from "./Endpoints.ts"
+import * as Deadline from "./Deadline.ts"
+import { answer, respond } from "./ErrorEnvelope.ts"
+import * as LostParameter from "./LostParameter.ts"
+import type { Handler } from "./Metrics.ts"
+import * as NodeRequest from "./NodeRequest.ts"
+import { type OpenRoute, openRoutes } from "./OpenRoutes.ts"
+import { CurrentExchange, type Exchange, exchangeOf, trustedProxies } from "./RequestContext.ts"
+import * as Tracing from "./Tracing.ts"
+
+/**
+ * Paths that two readers could read differently (dot segments, encoded separators, `;`) name no route. Nor do letters,
+ * digits and `-_~` that need no encoding (RFC 3986 2.3): the router decodes a path, and what is decided by a path as it
+ * is written (limits, refusals of other sites) must not be avoided by another spelling of it.
+ */
+const ambiguous = /%(?:2[def]|3\d|4[1-9a-f]|5[\dacf]|6[1-9a-f]|7[\dae]|00)|[\\;#]|\/\/|\/\.{1,2}(?:\/|$)|^[^/]/i
+
+/** Paths are case-sensitive and a trailing slash is another path (docs/contract/errors.md). */
+const routerConfig = {
+  caseSensitive: true,
+  ignoreTrailingSlash: false,
+  ignoreDuplicateSlashes: false,
+  maxParamLength: 4096
+}
+
+type Answering<R> = Effect.Effect<HttpServerResponse.HttpServerResponse, unknown, R>
+
+interface Entry {
+  readonly route: HttpRouter.Route<unknown, unknown>
+  readonly open: OpenRoute | undefined
+  /** What a route beside the HttpApi holds until its answer is out (`/mcp`) lives in a scope; the others hold nothing. */
+  readonly scoped: boolean
+  readonly answer: Answering<RequestServices | Scope.Scope>
+}
+
+const routeTable = Effect.gen(function* () {
+  const beside = yield* (yield* HttpApiBuilder.Router).router
+  const open = openRoutes()
+  const table = FindMyWay.make<Entry>(routerConfig)
+  const add = (route: HttpRouter.Route<unknown, unknown>, scoped: boolean, answer: Entry["answer"]) => {
+    const entry = { route, scoped, answer, open: open.get(`${route.method} ${route.path}`) }
+    if (route.method === "*") table.all(route.path, entry)
+    else table.on(route.method, route.path, entry)
+  }
+  for (const route of yield* Declared) add(route, false, route.handler as Answering<RequestServices>)
+  for (const route of Chunk.toReadonlyArray(beside.routes)) {
+    // No route of ours sends a file, which is what the platform's type asks its services for.
+    const handler = route.handler as Effect.Effect<
+      HttpServerRespondable.Respondable,
+      unknown,
+      HttpRouter.HttpRouter.Provided
+    >
+    add(route, true, Effect.flatMap(handler, HttpServerRespondable.toResponse))
+  }
+  return (method: string, url: string) =>
+    table.find(method, url) ?? (method === "HEAD" ? table.find("GET", url) : undefined)
+})
+
+type Routed = Pick<Entry, "answer" | "scoped">
+type Found = NonNullable<ReturnType<Effect.Effect.Success<typeof routeTable>>>
+
+type Request = HttpServerRequest.HttpServerRequest
+
+/**
+ * What is known of this request, and nothing else: services are closed over where the routes are made. The map belongs
+ * to the request, and what is found out on the way is added in place.
+ */
+const contextOf = (request: Request, exchange: Exchange) =>
+  new Map<string, unknown>([
+    [HttpServerRequest.HttpServerRequest.key, request],
+    [RequestInfo.key, exchange],
+    [CurrentExchange.key, exchange]
+  ])
+
+const addRoute = (known: Map<string, unknown>, { handler, params, searchParams }: Found) => {
+  known.set(HttpServerRequest.ParsedSearchParams.key, searchParams)
+  known.set(HttpRouter.RouteContext.key, {
+    [HttpRouter.RouteContextTypeId]: HttpRouter.RouteContextTypeId,
+    route: handler.route,
+    params
+  })
+}
+
+/** Limits of routes that need no credential; they come before the shape of a request. */
+const limitsWith = (limiter: RateLimiter) => {
+  const counted = countAddress(limiter)
+  const limits: Record<Exclude<OpenRoute["limits"], "none">, Effect.Effect<unknown, RateLimited>> = {
+    address: counted,
+    "address and start": Effect.zipRight(counted, countDeviceStart(limiter))
+  }
+  return {
+    /** A request for a route that does not exist counts against its address. */
+    noRoute: Effect.match(counted, { onFailure: respond, onSuccess: () => respond(new RouteNotFound()) }),
+    opened: ({ limits: kind, strict }: OpenRoute, url: string, answer: Entry["answer"]): Entry["answer"] => {
+      const isLost = strict && LostParameter.isIn(queryOf(url))
+      const asked = isLost ? Effect.zipRight(LostParameter.refuse(true), answer) : answer
+      return kind === "none" ? asked : Effect.zipRight(limits[kind], asked)
+    }
+  }
+}
+
+/** `traced`: with a span for each request. */
+export const make = ({ traced }: { readonly traced: boolean }) =>
+  Effect.gen(function* () {
+    const crypto = yield* Crypto
+    const limiter = yield* RateLimiter
+    const probe = yield* AuditProbe
+    const { baseUrl, trustedProxies: proxies } = yield* AppConfig
+    const clock = yield* Effect.clock
+    const { fiberRefs, runtimeFlags } = yield* Effect.runtime<never>()
+    const find = yield* routeTable
+    const { noRoute, opened } = limitsWith(limiter)
+    const overTls = baseUrl.startsWith("https:")
+    const trusted = trustedProxies(proxies)
+
+    const routed = ({ method, url }: Request, exchange: Exchange, known: Map<string, unknown>): Routed => {
+      const found = ambiguous.test(exchange.path) ? undefined : find(method, url)
+      if (found === undefined) return { answer: noRoute, scoped: false }
+      const { answer, open, route, scoped } = found.handler
+      exchange.route = route.path
+      addRoute(known, found)
+      return { answer: open === undefined ? answer : opened(open, url, answer), scoped }
+    }
+
+    const handle: Handler = (incoming, outgoing) => {
+      const path = pathOf(incoming.url ?? "")
+      const exchange = exchangeOf(crypto.uuidAt(clock.unsafeCurrentTimeMillis()), incoming, path, trusted)
+      const request = NodeRequest.make(incoming, path)
+      const known = contextOf(request, exchange)
+      const sent = { head: request.method === "HEAD", overTls }
+      const failed = (cause: Cause.Cause<unknown>) => answer(cause, exchange, request.method, path)
+      const send = (response: HttpServerResponse.HttpServerResponse) => {
+        inTime()
+        return Answer.send(outgoing, response, exchange, sent)
+      }
+      const work = Effect.suspend(() => {
+        const { answer, scoped } = routed(request, exchange, known)
+        const response = traced ? Tracing.spanned(request, exchange, Effect.catchAllCause(answer, failed)) : answer
+        return scoped ? Effect.scoped(Effect.flatMap(response, send)) : Effect.flatMap(response, send)
+      })
+      const whole = Effect.catchAllCause(work, (cause) => Effect.flatMap(failed(cause), send))
+      const context = Context.unsafeMake<RequestServices | Scope.Scope>(known)
+      const runFork = Runtime.runFork(Runtime.make({ context, fiberRefs, runtimeFlags }))
+      const inTime = Deadline.watch(incoming, () => {
+        runFork(Effect.flatMap(failed(Cause.fail(new Busy())), send))
+        fiber.unsafeInterruptAsFork(fiber.id())
+      })
+      const fiber = runFork(whole)
+      // Nobody waits for the answer any more.
+      outgoing.once("close", () => {
+        inTime()
+        if (exchange.databaseFailed) probe.doubt()
+        if (!outgoing.writableEnded) fiber.unsafeInterruptAsFork(fiber.id())
+      })
+      return exchange
+    }
+    return handle
+  })

@@ -1,0 +1,23 @@
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { ServerApi } from "#schema/ServerApi.ts"
+import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
+import * as Endpoints from "#src/http/engine/Endpoints.ts"
+
+const waiting = Endpoints.group(ServerApi, "changeRequests", (handlers) =>
+  Effect.map(ChangeRequests, (requests) =>
+    handlers
+      .handle("listOfEnvironment", ({ path }) => requests.listOfEnvironment(path.envId))
+      .handle("list", () => requests.list())
+      .handle("withdraw", ({ path }) => Effect.as(requests.withdraw(path.requestId), { deleted: true }))
+  )
+)
+const decided = Endpoints.group(ServerApi, "changeDecisions", (handlers) =>
+  Effect.map(ChangeRequests, (requests) =>
+    handlers
+      .handle("approve", ({ path }) => requests.approve(path.requestId))
+      .handle("deny", ({ path }) => requests.deny(path.requestId))
+  )
+)
+
+export const layer = Layer.merge(waiting, decided)

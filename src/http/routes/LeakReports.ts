@@ -1,0 +1,24 @@
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Effect from "effect/Effect"
+import { ServerApi } from "#schema/ServerApi.ts"
+import { LeakReports } from "#src/machines/LeakReports.ts"
+import * as Endpoints from "#src/http/engine/Endpoints.ts"
+
+export const layer = Endpoints.group(ServerApi, "leakReports", (handlers) =>
+  Effect.map(LeakReports, (reports) =>
+    handlers
+      // The signature is over the bytes: nothing decodes them before the use case.
+      .handleRaw("report", ({ headers, request }) =>
+        Effect.map(
+          reports.report({
+            identifier: headers["github-public-key-identifier"],
+            signature: headers["github-public-key-signature"],
+            body: Effect.map(Effect.orDie(request.arrayBuffer), (bytes) => new Uint8Array(bytes))
+          }),
+          // The answer repeats what was reported.
+          (labels) => HttpServerResponse.unsafeJson(labels, { headers: { "cache-control": "no-store" } })
+        )
+      )
+      .handle("list", ({ path }) => reports.list(path.teamId))
+  )
+)

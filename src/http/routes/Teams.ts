@@ -1,0 +1,17 @@
+import * as Effect from "effect/Effect"
+import { ServerApi } from "#schema/ServerApi.ts"
+import { Members } from "#src/projects/Members.ts"
+import { Teams } from "#src/projects/Teams.ts"
+import * as Endpoints from "#src/http/engine/Endpoints.ts"
+
+export const layer = Endpoints.group(ServerApi, "teams", (handlers) =>
+  Effect.gen(function* () {
+    const teams = yield* Teams
+    const members = yield* Members
+
+    return handlers
+      .handle("create", ({ payload }) => teams.create(payload.name))
+      .handle("update", ({ path, payload }) => teams.update(path.teamId, payload))
+      .handle("leave", ({ path }) => Effect.as(members.leave(path.teamId), { deleted: true }))
+  })
+)

@@ -1,0 +1,295 @@
+/** Who was handed which version of a secret (docs/contract/audit.md, "Exposure"): names and numbers out of the index. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { SecretNotFound } from "#schema/Errors.ts"
+import {
+  Exposed,
+  ExposedVersion,
+  type ExposurePage,
+  type ExposureQuery,
+  type SecretExposure
+} from "#schema/ExposureApi.ts"
+import type { ProjectId, SecretId, TeamId } from "#schema/Ids.ts"
+import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/database/Rows.ts"
+import { Access, type Location } from "#src/access/Access.ts"
+import { type Asked, countedRows, countsOf, handedOut, kindOf, rowsOf } from "#src/trail/ExposureRows.ts"
+import * as Holders from "#src/trail/Holders.ts"
+import { lastReads as lastReadsOf, unreadAfter } from "#src/trail/LastReads.ts"
+import type { EnvironmentPermit } from "#src/access/Permit.ts"
+import * as TrailPass from "#src/trail/TrailPass.ts"
+
+const services = Effect.all({
+  access: Access,
+  sql: SqlClient.SqlClient,
+  /** Of this process over the whole trail. */
+  passes: TrailPass.make
+})
+type Needs = Effect.Effect.Success<typeof services>
+
+/** Versions of a secret that are counted. */
+const versionsAtMost = 100
+
+const LeftOutRow = Schema.Struct({ leftOutBefore: Schema.NullOr(Rows.Iso) })
+
+/** When the latest row was read last that a report does not look at; null: it looks at all. */
+const leftOut = ({ sql }: Needs, asked: Asked) =>
+  asked.key === undefined
+    ? Rows.single(
+        LeftOutRow,
+        sql`SELECT max(b.last_at) AS left_out_before FROM (${countedRows(sql, asked)}) AS b WHERE NOT b.within`
+      )
+    : Effect.succeed({ leftOutBefore: null })
+
+const ItemRow = Schema.Struct({
+  ...Exposed.fields,
+  firstAt: Rows.Iso,
+  lastAt: Rows.Iso,
+  total: Schema.Number,
+  leftOutBefore: Schema.NullOr(Rows.Iso)
+})
+
+/** What makes an item of a report: everything else of it is put together. */
+const ofItem = ["environment_id", "key", "version", "way", "via", "holder_type", "holder_id"]
+
+/** A page is chosen before its names and addresses are looked for: a report of a busy project is not as wide as it is long. */
+const itemsOf = ({ sql }: Needs, asked: Asked, page: number, pageSize: number) => {
+  const last = (column: string) =>
+    sql.literal(`(array_agg(x.${column} ORDER BY x.last_at DESC, x.${column} COLLATE "C" DESC))[1]`)
+  const columns = (of: string) => sql.literal(ofItem.map((column) => `${of}.${column}`).join(", "))
+  const same = ofItem.filter((column) => column !== "version").map((column) => `x.${column} = p.${column}`)
+  const order = "last_at DESC, p.key, p.version DESC NULLS LAST, p.way, p.via, p.holder_id, p.environment_id"
+  return Rows.findAll(
+    ItemRow,
+    sql`
+      WITH ${handedOut(sql, asked)},
+      grouped AS MATERIALIZED (
+        SELECT ${columns("x")}, min(x.first_at) AS first_at, max(x.last_at) AS last_at, sum(x.count)::float8 AS count
+        FROM exposed x GROUP BY ${columns("x")}
+      ),
+      page AS MATERIALIZED (
+        SELECT p.*, (SELECT count(*) FROM grouped)::float8 AS total FROM grouped p
+        ORDER BY ${sql.literal(`p.${order}`)} LIMIT ${pageSize} OFFSET ${(page - 1) * pageSize}
+      )
+      SELECT p.environment_id, e.slug AS environment, p.key, p.version, p.way, p.via, l.last_ip, p.first_at, p.last_at,
+        json_build_object('type', p.holder_type, 'id', p.holder_id, 'name', l.holder_name, 'person', l.person) AS holder,
+        p.count, p.total,
+        ${asked.key === undefined ? sql`(SELECT max(c.last_at) FROM counted c WHERE NOT c.within)` : sql`NULL::timestamptz`}
+          AS left_out_before
+      FROM page p JOIN environments e ON e.id = p.environment_id JOIN (
+        SELECT ${columns("p")}, ${last("ip")} AS last_ip, ${last("holder_name")} AS holder_name, ${last("person")} AS person
+        FROM page p JOIN exposed x ON ${sql.literal(same.join(" AND "))} AND coalesce(x.version, -1) = coalesce(p.version, -1)
+        GROUP BY ${columns("p")}
+      ) AS l ON ${sql.literal(ofItem.map((column) => `l.${column} IS NOT DISTINCT FROM p.${column}`).join(" AND "))}
+      ORDER BY ${sql.literal(`p.${order}`)}`
+  )
+}
+
+const versionsOf = ({ sql }: Needs, asked: Asked) => {
+  const counts = (where: string) => sql.literal(countsOf(where))
+  return Rows.findAll(
+    ExposedVersion,
+    sql`
+      WITH ${handedOut(sql, asked)},
+      holders AS (
+        SELECT DISTINCT version, holder_id,
+          ${sql.literal(kindOf)} AS kind
+        FROM exposed
+      ),
+      held AS (SELECT *, max(version) OVER (PARTITION BY kind, holder_id) IS NOT DISTINCT FROM version AS latest FROM holders)
+      SELECT version, ${counts("true")} AS handed_to, ${counts("latest")} AS held_by
+      FROM held GROUP BY version ORDER BY version DESC NULLS LAST LIMIT ${versionsAtMost}`
+  )
+}
+
+const StateRow = Schema.Struct({ upTo: Rows.Iso, unknownBefore: Schema.NullOr(Rows.Iso) })
+
+/** How far the index is, and since when the trail says which versions were read: a cut names the time it was made at. */
+const stateOf = Effect.fnUntraced(function* ({ sql }: Needs, asked: Asked) {
+  const now = new Date(yield* Clock.currentTimeMillis)
+  return yield* Rows.single(
+    StateRow,
+    sql`
+      WITH rows AS (${rowsOf(sql, asked)})
+      SELECT least(${now}::timestamptz, min(next.at)) AS up_to, greatest(
+        max(substring(c.note FROM 'before ([0-9TZ:.-]+)')::timestamptz),
+        (SELECT max(last_at) FROM rows WHERE versions IS NULL AND revision IS NULL AND way <> 'opened')
+      ) AS unknown_before
+      FROM audit_seals s LEFT JOIN exposure_streams x ON x.stream = s.stream
+      LEFT JOIN audit_cuts c ON c.stream = s.stream LEFT JOIN LATERAL (
+        SELECT e.at FROM audit_entries e WHERE e.stream = s.stream AND e.seq > greatest(x.seq, c.seq, 0)
+          AND (e.seq <= s.seq OR NOT s.final)
+        ORDER BY e.seq LIMIT 1
+      ) AS next ON true`
+  )
+})
+
+/** How old a pass over the trail may be for what pages show beside other things, in milliseconds. A report makes its own. */
+const passMillis = 600_000
+
+const report = Effect.fnUntraced(function* (needs: Needs, asked: Asked) {
+  const checkedAt = yield* TrailPass.checked(needs.passes)
+  const { page = 1, pageSize = 100 } = asked
+  const rows = yield* itemsOf(needs, asked, page, pageSize)
+  const total = rows[0]?.total ?? 0
+  const answer: ExposurePage = {
+    ...(yield* stateOf(needs, asked)),
+    checkedAt,
+    // Of a page that is empty nothing said it.
+    ...(rows[0] === undefined ? yield* leftOut(needs, asked) : { leftOutBefore: rows[0].leftOutBefore }),
+    items: rows.map((row): Exposed => {
+      const { leftOutBefore: _leftOut, total: _total, ...item } = row
+      return item
+    }),
+    page,
+    pageSize,
+    total,
+    hasMore: page * pageSize < total
+  }
+  return answer
+})
+
+const intent = { audit: "audit.read" } as const
+const KeyRow = Schema.Struct({ key: Schema.String })
+
+const ofKeyAt = Effect.fnUntraced(function* (
+  needs: Needs,
+  { target }: EnvironmentPermit<"audit:read">,
+  key: string,
+  query: ExposureQuery
+) {
+  const rows = needs.sql`r.project_id = ${target.projectId} AND r.environment_id = ${target.environmentId}`
+  const asked: Asked = { ...query, key, rows }
+  const found = yield* report(needs, asked)
+  const former = yield* Rows.findAll(
+    KeyRow,
+    needs.sql`
+      SELECT DISTINCT v.key FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.key IS NOT NULL
+      WHERE s.environment_id = ${target.environmentId} AND s.key = ${key} AND v.key <> s.key ORDER BY v.key LIMIT 100`
+  )
+  const later = yield* Rows.findAll(
+    KeyRow,
+    needs.sql`
+      SELECT DISTINCT s.key FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.key = ${key}
+      WHERE s.environment_id = ${target.environmentId} AND s.key <> ${key} AND s.deleted_at IS NULL
+      ORDER BY s.key LIMIT 100`
+  )
+  const formerly = former.map((row) => row.key)
+  const renamedTo = later.map((row) => row.key)
+  const answer: SecretExposure = { key, formerly, renamedTo, versions: yield* versionsOf(needs, asked), ...found }
+  return answer
+})
+
+/** Of every version that the secret's key ever had. INTEGRITY_FAILURE: the trail was altered. */
+const ofSecret = Effect.fn("Exposure.ofSecret")(function* (needs: Needs, id: SecretId, query: ExposureQuery) {
+  const permit = yield* needs.access.environmentOfSecret("audit:read", id, intent)
+  const { key } = yield* Rows.single(KeyRow, needs.sql`SELECT key FROM secrets WHERE id = ${id}`)
+  return yield* ofKeyAt(needs, permit, key, query)
+})
+
+/** The same, of a secret that is named by its environment and key. */
+const ofKey = Effect.fn("Exposure.ofKey")(function* (
+  needs: Needs,
+  { key, ...at }: Location & { readonly key: string },
+  query: ExposureQuery
+) {
+  const permit = yield* needs.access.environment("audit:read", at, { ...intent, keys: [key] })
+  const known = yield* Rows.exists(needs.sql`
+    SELECT 1 FROM secrets s WHERE s.environment_id = ${permit.target.environmentId} AND (s.key = ${key}
+      OR EXISTS (SELECT 1 FROM secret_versions v WHERE v.secret_id = s.id AND v.key = ${key}))`)
+  return known ? yield* ofKeyAt(needs, permit, key, query) : yield* new SecretNotFound()
+})
+
+/** How far the index is, of a trail that was verified just now; for use cases that have their own permit. */
+const verified = Effect.fnUntraced(function* (needs: Needs) {
+  yield* TrailPass.checked(needs.passes)
+  return yield* stateOf(needs, { rows: needs.sql`false` })
+})
+
+const SecretRow = Schema.Struct({ key: Schema.String, createdAt: Rows.Iso })
+
+/** For the page of a secret: its versions, and when it was read last. The trail is as it was verified lately. */
+const summary = Effect.fn("Exposure.summary")(function* (needs: Needs, id: SecretId) {
+  const { sql } = needs
+  const { target } = yield* needs.access.environmentOfSecret("audit:read", id, intent)
+  yield* TrailPass.checked(needs.passes, passMillis)
+  const secret = yield* Rows.single(SecretRow, sql`SELECT key, created_at FROM secrets WHERE id = ${id}`)
+  const rows = sql`r.project_id = ${target.projectId} AND r.environment_id = ${target.environmentId}`
+  const reads = yield* lastReadsOf(sql, target, [secret.key], yield* Clock.currentTimeMillis)
+  return { versions: yield* versionsOf(needs, { key: secret.key, rows }), ...reads.of(secret) }
+})
+
+/** When these secrets of an environment were handed out last, and to whom. The trail is as it was verified lately. */
+const lastReads = Effect.fn("Exposure.lastReads")(function* (needs: Needs, at: Location, keys: ReadonlyArray<string>) {
+  const { target } = yield* needs.access.environment("audit:read", at, intent)
+  yield* TrailPass.checked(needs.passes, passMillis)
+  return yield* lastReadsOf(needs.sql, target, keys, yield* Clock.currentTimeMillis)
+})
+
+/** Who was handed the current versions of these secrets, counted. The trail is as it was verified lately. */
+const holders = Effect.fn("Exposure.holders")(function* (
+  needs: Needs,
+  at: Location,
+  secrets: ReadonlyArray<{ readonly key: string; readonly version: number }>
+) {
+  const { target } = yield* needs.access.environment("audit:read", at, intent)
+  yield* TrailPass.checked(needs.passes, passMillis)
+  return yield* Holders.ofCurrent(needs.sql, target, secrets)
+})
+
+/** Environments that are looked through for values that nobody reads, and secrets of each. */
+const unreadEnvironments = 10
+const unreadSecrets = 1_000
+
+/**
+ * Secrets of the team's protected environments that nobody was handed for 90 days, by environment. `within`: of these
+ * projects alone.
+ */
+const unread = Effect.fn("Exposure.unread")(function* (
+  needs: Needs,
+  teamId: TeamId,
+  within?: ReadonlyArray<ProjectId>
+) {
+  const { access, sql } = needs
+  const now = yield* Clock.currentTimeMillis
+  const permits = (yield* access.eachEnvironment("audit:read", intent, within))
+    .filter(({ target }) => target.teamId === teamId && target.protected)
+    .slice(0, unreadEnvironments)
+  const found = yield* Effect.forEach(permits, ({ target }) =>
+    Effect.gen(function* () {
+      const old = yield* Rows.findAll(
+        SecretRow,
+        sql`
+          SELECT key, created_at FROM secrets
+          WHERE environment_id = ${target.environmentId} AND deleted_at IS NULL
+            AND created_at <= ${new Date(now - unreadAfter)}
+          ORDER BY key COLLATE "C" LIMIT ${unreadSecrets}`
+      )
+      if (old.length === 0) return []
+      yield* TrailPass.checked(needs.passes, passMillis)
+      const keys = old.map(({ key }) => key)
+      const reads = yield* lastReadsOf(sql, target, keys, now)
+      const left = old.filter((secret) => reads.of(secret).notReadFor90Days).map(({ key }) => key)
+      const { projectId, slug } = target
+      return left.length === 0 ? [] : [{ projectId, environment: slug, keys: left }]
+    })
+  )
+  return found.flat()
+})
+
+/** Of all secrets of a project, as far as the credential reaches. INTEGRITY_FAILURE: the trail was altered. */
+const ofProject = Effect.fn("Exposure.ofProject")(function* (needs: Needs, id: ProjectId, query: ExposureQuery) {
+  const { access, sql } = needs
+  const { caller } = yield* access.project("audit:read", id, intent)
+  const { environmentIds } = caller.restrictions
+  const within = environmentIds === null ? sql`true` : sql`r.environment_id = ANY(${environmentIds}::uuid[])`
+  return yield* report(needs, { ...query, rows: sql`r.project_id = ${id} AND ${within}` })
+})
+
+export class Exposure extends Effect.Service<Exposure>()("access/Exposure", {
+  scoped: Effect.map(services, (needs) =>
+    methods(needs, { ofSecret, ofKey, ofProject, summary, lastReads, holders, unread, verified })
+  )
+}) {}

@@ -1,0 +1,298 @@
+/**
+ * Who was handed which version of a secret, as the trail tells it: an index that is filled behind the entries, from what
+ * stands under a seal, and that filling again from the start reproduces. Rows are put together whatever the order in
+ * which streams are read. It holds names and numbers, never values.
+ */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as Values from "#src/audit/Values.ts"
+import * as Rows from "#src/database/Rows.ts"
+
+/** Entries that one statement reads. */
+const atATime = 1_000
+/** Any fixed number: the lock of the process that fills. */
+const lock = 97_109_114
+
+/** Actions that hand values out, and those that say whose a credential is. */
+const reading = ["secret.inject", "secret.read", "secret.list_values", "sealed.open", "backup.create"]
+const owning = ["grant.issue", "oauth.consent", "machine.exchange"]
+const wanted = [...reading, ...owning, ...Values.actions]
+
+/** Of `audit_seals s`, `exposure_streams x` and `audit_cuts c`: the last entry that is in the index, or was cut off. */
+const indexed = (sql: SqlClient.SqlClient) => sql.literal("greatest(x.seq, c.seq, 0)")
+/** h_0 of a stream, as `Chain.genesis`. */
+const genesis = "sha256(convert_to('ampoule audit v1' || s.stream::text, 'UTF8'))"
+
+/** Whether an entry follows the one before it in its stream, as `Chain.chain` says; of `audit_entries e`. */
+const linked = (sql: SqlClient.SqlClient, from: { readonly seq: string; readonly hash: string }) =>
+  sql.literal(`
+    e.seq = lag(e.seq, 1, ${from.seq}) OVER w + 1
+    AND e.hash = sha256(lag(e.hash, 1, ${from.hash}) OVER w || convert_to(e.body, 'UTF8'))`)
+
+/**
+ * How a value was handed out. A value that is shown over MCP is in the context of a model; one that was copied went to
+ * the environment that the entry names; which versions a sealed file holds, its maker knows.
+ */
+const way = (sql: SqlClient.SqlClient) =>
+  sql.literal(`CASE
+    WHEN action = 'backup.create' THEN 'backup'
+    WHEN action = 'sealed.open' THEN 'opened'
+    WHEN b #>> '{target,type}' = 'sealing_key' THEN 'sealed'
+    WHEN b #>> '{target,type}' = 'environment' THEN 'copy'
+    WHEN b ->> 'via' = 'mcp' THEN 'model'
+    WHEN action = 'secret.inject' THEN 'inject'
+    ELSE 'read'
+  END`)
+
+/**
+ * Reads that differ in when and from where alone are one row, and are put together before anything is looked at; what
+ * composed values hold is a row beside it.
+ */
+const readRows = (sql: SqlClient.SqlClient) => sql`
+  SELECT sha256(convert_to(jsonb_build_array(r.environment_id, h.keys, r.key_list, h.versions, h.revision, r.way, r.via,
+      r.actor ->> 'type', r.actor ->> 'id')::text, 'UTF8')) AS id,
+    r.*, h.keys, h.versions, h.revision, CASE WHEN h.inside THEN NULL ELSE r.key_list END AS list,
+    r.actor ->> 'type' AS actor_type, r.actor ->> 'id' AS actor_id, coalesce(r.actor ->> 'name', '') COLLATE "C" AS actor_name
+  FROM (
+    SELECT b, ip, first_at, last_at, count, (b ->> 'project')::uuid AS project_id,
+      (b ->> 'environmentId')::uuid AS environment_id, decode(b ->> 'keyList', 'hex') AS key_list,
+      ${way(sql)} AS way, b ->> 'via' AS via,
+      -- A backup is handed to those who can open it.
+      CASE WHEN action = 'backup.create'
+        THEN jsonb_build_object('type', 'backup', 'id', b #>> '{target,id}', 'name', b #>> '{target,id}')
+        ELSE b -> 'actor' END AS actor
+    FROM (
+      SELECT action, b - '{at,id,ip,reason,requestId,seq,userAgent}'::text[] AS b, min(at) AS first_at, max(at) AS last_at,
+        count(*) AS count, (array_agg(ip ORDER BY at DESC, ip DESC))[1] AS ip
+      FROM (SELECT action, at, b, coalesce(b ->> 'ip', '') COLLATE "C" AS ip FROM entries) AS each
+      WHERE action = ANY(${reading}::text[]) AND b ? 'environmentId' AND b ? 'project'
+      GROUP BY 1, 2
+    ) AS alike
+  ) AS r, LATERAL (
+    SELECT false AS inside, ARRAY(SELECT jsonb_array_elements_text(r.b -> 'keys')) AS keys,
+      CASE WHEN r.way <> 'opened' AND r.b ? 'versions'
+        THEN ARRAY(SELECT jsonb_array_elements_text(r.b -> 'versions')::integer) END AS versions,
+      CASE WHEN r.way <> 'opened' AND NOT r.b ? 'versions' THEN (r.b ->> 'revision')::bigint END AS revision
+    UNION ALL
+    SELECT true, array_agg(key ORDER BY key), array_agg(value::integer ORDER BY key), NULL
+    FROM jsonb_each_text(r.b -> 'contains') HAVING count(*) > 0
+  ) AS h`
+
+/** Takes on the next entries of a stream. False: there are none, another process is at it, or they are not whole. */
+const fillSome = (sql: SqlClient.SqlClient, stream: string) =>
+  sql.withTransaction(
+    Effect.gen(function* () {
+      const { locked } = yield* Rows.single(
+        Schema.Struct({ locked: Schema.Boolean }),
+        sql`SELECT pg_try_advisory_xact_lock(${lock}::bigint) AS locked`
+      )
+      if (!locked) return false
+      return yield* Rows.exists(sql`
+        WITH here AS (
+          SELECT s.stream, s.seq AS last, ${indexed(sql)} AS seq,
+            CASE WHEN c.seq >= coalesce(x.seq, 0) THEN c.hash ELSE coalesce(x.hash, ${sql.literal(genesis)}) END AS hash
+          FROM audit_seals s LEFT JOIN exposure_streams x ON x.stream = s.stream
+          LEFT JOIN audit_cuts c ON c.stream = s.stream
+          WHERE s.stream = ${stream}
+        ),
+        following AS (
+          SELECT e.seq, e.hash, e.at, e.action, e.body, ${linked(sql, { seq: "h.seq", hash: "h.hash" })} AS linked
+          FROM here h JOIN audit_entries e ON e.stream = h.stream AND e.seq > h.seq AND e.seq <= least(h.last, h.seq + ${atATime}::int)
+          WINDOW w AS (ORDER BY e.seq)
+        ),
+        whole AS (
+          SELECT * FROM following
+          WHERE seq < coalesce((SELECT min(seq) FROM following WHERE NOT linked), 9223372036854775807)
+        ),
+        entries AS MATERIALIZED (
+          SELECT * FROM (SELECT at, action, body::jsonb AS b FROM whole WHERE action = ANY(${wanted}::text[])) AS parsed
+          WHERE b ->> 'outcome' = 'allowed'
+        ),
+        credentials AS (
+          INSERT INTO exposure_credentials (id, owner_type, owner_id, owner_name)
+          SELECT CASE WHEN exchanged THEN actor ->> 'id' ELSE target ->> 'id' END,
+            coalesce(CASE WHEN exchanged THEN target ELSE actor END ->> 'type', ''),
+            coalesce(CASE WHEN exchanged THEN target ELSE actor END ->> 'id', ''),
+            coalesce(CASE WHEN exchanged THEN target ELSE actor END ->> 'name', '')
+          FROM (SELECT action = 'machine.exchange' AS exchanged, b -> 'actor' AS actor, b -> 'target' AS target
+            FROM entries WHERE action = ANY(${owning}::text[])) AS o
+          ON CONFLICT DO NOTHING
+        ),
+        writes AS (
+          INSERT INTO exposure_writes (environment_id, key, revision, version, carried_from)
+          SELECT environment_id, key, revision, max(version), min(carried_from) FROM (
+            SELECT (b ->> 'environmentId')::uuid AS environment_id, k.key, (b ->> 'revision')::bigint AS revision,
+              CASE WHEN action = 'secret.delete' OR (action = 'secret.rename' AND k.i = 1) THEN 0 ELSE (b -> 'versions' ->> (k.i - 1)::int)::integer END AS version,
+              CASE WHEN action = 'secret.rename' THEN b -> 'keys' ->> 0
+                WHEN action IN ('secret.rollback', 'secret.restore') THEN k.key END AS carried_from
+            FROM entries, jsonb_array_elements_text(b -> 'keys') WITH ORDINALITY AS k (key, i)
+            WHERE action = ANY(${Values.actions}::text[]) AND b ? 'versions' AND b ? 'revision'
+          ) AS w GROUP BY environment_id, key, revision
+          ON CONFLICT (environment_id, key, revision) DO UPDATE
+          SET version = greatest(exposure_writes.version, excluded.version),
+            carried_from = coalesce(exposure_writes.carried_from, excluded.carried_from)
+        ),
+        reads AS (
+          INSERT INTO exposure_reads (id, project_id, environment_id, keys, key_list, versions, revision, way, via,
+            actor_type, actor_id, actor_name, ip, first_at, last_at, count)
+          SELECT id, project_id, environment_id, keys, list, versions, revision, way, via, actor_type, actor_id,
+            (array_agg(actor_name ORDER BY last_at DESC, actor_name DESC, ip DESC))[1],
+            (array_agg(ip ORDER BY last_at DESC, actor_name DESC, ip DESC))[1], min(first_at), max(last_at), sum(count)
+          FROM (${readRows(sql)}) AS r
+          GROUP BY id, project_id, environment_id, keys, list, versions, revision, way, via, actor_type, actor_id
+          ON CONFLICT (id) DO UPDATE SET
+            (actor_name, ip) = (SELECT t.actor_name, t.ip FROM (VALUES
+              (exposure_reads.last_at, exposure_reads.actor_name, exposure_reads.ip),
+              (excluded.last_at, excluded.actor_name, excluded.ip)) AS t (last_at, actor_name, ip)
+              ORDER BY t.last_at DESC, t.actor_name COLLATE "C" DESC, t.ip COLLATE "C" DESC LIMIT 1),
+            first_at = least(exposure_reads.first_at, excluded.first_at),
+            last_at = greatest(exposure_reads.last_at, excluded.last_at),
+            count = exposure_reads.count + excluded.count
+        )
+        INSERT INTO exposure_streams (stream, seq, hash)
+        SELECT ${stream}::uuid, seq, hash FROM whole ORDER BY seq DESC LIMIT 1
+        ON CONFLICT (stream) DO UPDATE SET seq = excluded.seq, hash = excluded.hash
+        RETURNING 1`)
+    })
+  )
+
+const StreamRow = Schema.Struct({ stream: Schema.String })
+
+const behind = (sql: SqlClient.SqlClient) =>
+  Rows.findAll(
+    StreamRow,
+    sql`
+      SELECT s.stream FROM audit_seals s LEFT JOIN exposure_streams x ON x.stream = s.stream
+      LEFT JOIN audit_cuts c ON c.stream = s.stream WHERE s.seq > ${indexed(sql)} ORDER BY s.stream`
+  )
+
+/** Catches up with the seals. */
+export const fill = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
+  for (const { stream } of yield* behind(sql)) {
+    yield* Effect.repeat(fillSome(sql, stream), { while: (more) => more })
+  }
+})
+
+/** Forgets the index and reads the trail from its start. Others read the index of before until it is done. */
+export const rebuild = (sql: SqlClient.SqlClient) =>
+  sql.withTransaction(
+    Effect.gen(function* () {
+      yield* sql`SELECT pg_advisory_xact_lock(${lock}::bigint)`
+      for (const part of ["streams", "writes", "reads", "credentials"])
+        yield* sql`DELETE FROM ${sql(`exposure_${part}`)}`
+      yield* fill(sql)
+    })
+  )
+
+/** Whether a row of `audit_seals s` or `exposure_streams x` names an entry that is there, or was cut off with leave. */
+const stands = (sql: SqlClient.SqlClient, of: "s" | "x") =>
+  sql.literal(`(${of}.seq <= coalesce(c.seq, 0)
+    OR EXISTS (SELECT 1 FROM audit_entries e WHERE e.stream = ${of}.stream AND e.seq = ${of}.seq AND e.hash = ${of}.hash))`)
+
+const streams = (sql: SqlClient.SqlClient) =>
+  sql.literal(`audit_seals s FULL JOIN exposure_streams x ON x.stream = s.stream
+    LEFT JOIN audit_cuts c ON c.stream = coalesce(s.stream, x.stream)`)
+const endsDiffer = (sql: SqlClient.SqlClient) => sql`
+  s.stream IS NULL OR x.seq > s.seq OR NOT ${stands(sql, "s")} OR (x.seq IS NOT NULL AND NOT ${stands(sql, "x")})`
+
+/**
+ * Whether the trail is another one than was written, as far as the database can say: entries do not follow one another,
+ * what was sealed or indexed is gone or is another, and no signed cut says so. `ampoule audit verify` asks the vault too.
+ */
+export const isAltered = (sql: SqlClient.SqlClient) =>
+  Rows.exists(sql`
+    SELECT 1 FROM ${streams(sql)}
+    WHERE ${endsDiffer(sql)}
+      OR EXISTS (SELECT 1 FROM (
+        SELECT ${linked(sql, { seq: "coalesce(c.seq, 0)", hash: `coalesce(c.hash, ${genesis})` })} AS linked
+        FROM audit_entries e WHERE e.stream = s.stream AND e.seq > coalesce(c.seq, 0) AND e.seq <= s.seq
+        WINDOW w AS (ORDER BY e.seq)
+      ) AS each WHERE NOT linked)
+    LIMIT 1`)
+
+const HeadsRow = Schema.Struct({ altered: Schema.Boolean, entries: Schema.Number })
+
+/**
+ * How long the trail is, and whether its ends are others than were sealed and indexed, or entries that the index does
+ * not have yet do not follow it: of each stream at most `atATime`, which is more than comes between two turns.
+ */
+export const heads = (sql: SqlClient.SqlClient, atATime: number) =>
+  Rows.single(
+    HeadsRow,
+    sql`
+      SELECT coalesce(bool_or(${endsDiffer(sql)} OR EXISTS (SELECT 1 FROM (
+          SELECT ${linked(sql, {
+            seq: "greatest(x.seq, c.seq, 0)",
+            hash: `CASE WHEN c.seq >= coalesce(x.seq, 0) THEN c.hash ELSE coalesce(x.hash, ${genesis}) END`
+          })} AS linked
+          FROM audit_entries e WHERE e.stream = s.stream AND e.seq > ${indexed(sql)}
+            AND e.seq <= least(s.seq, ${indexed(sql)} + ${atATime}::int)
+          WINDOW w AS (ORDER BY e.seq)
+        ) AS each WHERE NOT linked)), false) AS altered,
+        coalesce(sum(greatest(0, s.seq - coalesce(c.seq, 0))), 0)::float8 AS entries
+      FROM ${streams(sql)}`
+  )
+
+const PartRow = Schema.Struct({
+  /** Null: there is no entry. */
+  last: Schema.NullOr(Schema.Number),
+  linked: Schema.Boolean,
+  cut: Schema.Number,
+  seal: Schema.Number
+})
+
+/** The next entries of a stream after `from`, which was looked at before, or was the last to be cut off. */
+const part = (sql: SqlClient.SqlClient, stream: string, from: number, atATime: number) =>
+  Rows.single(
+    PartRow,
+    sql`
+      SELECT max(each.seq)::float8 AS last, coalesce(bool_and(coalesce(each.linked, false)), true) AS linked,
+        (SELECT coalesce(max(c.seq), 0) FROM audit_cuts c WHERE c.stream = ${stream})::float8 AS cut,
+        (SELECT coalesce(max(s.seq), 0) FROM audit_seals s WHERE s.stream = ${stream})::float8 AS seal
+      FROM (
+        SELECT e.seq, ${linked(sql, { seq: "b.seq", hash: "b.hash" })} AS linked
+        FROM (
+          SELECT p.seq, p.hash FROM audit_entries p WHERE p.stream = ${stream} AND p.seq = ${from}
+          UNION ALL SELECT c.seq, c.hash FROM audit_cuts c WHERE c.stream = ${stream} AND c.seq = ${from}
+          UNION ALL SELECT 0, sha256(convert_to('ampoule audit v1' || ${stream}::text, 'UTF8')) WHERE ${from}::bigint = 0
+          LIMIT 1
+        ) AS b
+        RIGHT JOIN audit_entries e ON true
+        WHERE e.stream = ${stream} AND e.seq > ${from} AND e.seq <= ${from}::bigint + ${atATime}::int
+          AND e.seq <= (SELECT s.seq FROM audit_seals s WHERE s.stream = ${stream})
+        WINDOW w AS (ORDER BY e.seq)
+      ) AS each`
+  )
+
+/** One stream in parts. A cut that was made meanwhile takes what is before it. */
+const isStreamAltered = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, stream: string, atATime: number) {
+  const { cut } = yield* part(sql, stream, 0, 0)
+  let from = cut
+  for (;;) {
+    const next = yield* part(sql, stream, from, atATime)
+    if (next.cut > from) from = next.cut
+    else if (!next.linked || (next.last === null && from < next.seal)) return true
+    else if (next.last === null) return false
+    else from = next.last
+  }
+})
+
+/** Streams that one statement names. */
+const streamsAtATime = 100
+
+/** `isAltered` in statements that read `atATime` entries at most. */
+export const isAlteredInParts = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, atATime: number) {
+  let after = "00000000-0000-0000-0000-000000000000"
+  for (;;) {
+    const rows = yield* Rows.findAll(
+      StreamRow,
+      sql`SELECT stream FROM audit_seals WHERE stream > ${after} ORDER BY stream LIMIT ${streamsAtATime}`
+    )
+    for (const { stream } of rows) {
+      if (yield* isStreamAltered(sql, stream, atATime)) return true
+      after = stream
+    }
+    if (rows.length < streamsAtATime) return (yield* heads(sql, atATime)).altered
+  }
+})

@@ -1,0 +1,126 @@
+/** Current values that one person, token or login was handed, and those that it was not: out of the index of the trail. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Schema from "effect/Schema"
+import type { TeamId } from "#schema/Ids.ts"
+import * as Rows from "#src/database/Rows.ts"
+
+export interface Subject {
+  readonly type: "person" | "token" | "grant"
+  readonly id: string
+  readonly name: string
+}
+
+/** Live secrets of a team that one report looks at: an abuse limit. */
+export const secretsAtMost = 50_000
+
+const handedTo = (sql: SqlClient.SqlClient, { id, type }: Subject) => {
+  switch (type) {
+    case "person":
+      return sql`((r.actor_type = 'user' AND r.actor_id = ${id}) OR (o.owner_type = 'user' AND o.owner_id = ${id}))`
+    case "token":
+      return sql`((r.actor_type = 'api_token' AND r.actor_id = ${id})
+        OR (o.owner_type = 'machine_rule' AND o.owner_id = ${id}))`
+    case "grant":
+      return sql`(r.actor_type IN ('cli_grant', 'oauth_client') AND r.actor_id = ${id})`
+  }
+}
+
+const CurrentRow = Schema.Struct({
+  secretId: Schema.String,
+  projectId: Schema.String,
+  project: Schema.String,
+  environmentId: Schema.String,
+  environment: Schema.String,
+  protected: Schema.Boolean,
+  key: Schema.String,
+  version: Schema.Number,
+  uses: Schema.Array(Schema.String),
+  /** Null: it was not handed out. */
+  count: Schema.NullOr(Schema.Number),
+  firstAt: Schema.NullOr(Rows.Iso),
+  lastAt: Schema.NullOr(Rows.Iso),
+  certain: Schema.NullOr(Schema.Boolean)
+})
+export type Current = typeof CurrentRow.Type
+
+/**
+ * Every live secret of the team: what was handed out first, of that protected ones, and those that were read most. A read
+ * that names a revision had the current version when that version was written by then. A version that took an earlier
+ * text over (rollback, restore, rename, or a template that a rename gave the new key) counts as handed out when any earlier one was, under any key: the trail does not
+ * say which text it was.
+ */
+export const currentOf = (
+  sql: SqlClient.SqlClient,
+  at: { readonly teamId: TeamId; readonly subject: Subject; readonly since: string | null }
+) => {
+  const places = sql`SELECT id FROM environments WHERE team_id = ${at.teamId} AND deleted_at IS NULL`
+  return Rows.findAll(
+    CurrentRow,
+    sql`
+      WITH RECURSIVE rows AS MATERIALIZED (
+        SELECT r.id, r.environment_id, r.keys, r.key_list, r.versions, r.revision, r.first_at, r.last_at, r.count
+        FROM exposure_reads r LEFT JOIN exposure_credentials o ON o.id = r.actor_id
+        WHERE r.project_id IN (SELECT id FROM projects WHERE team_id = ${at.teamId}) AND r.way <> 'backup'
+          AND (${at.since}::timestamptz IS NULL OR r.last_at >= ${at.since}::timestamptz)
+          AND ${handedTo(sql, at.subject)}
+      ),
+      named AS (
+        SELECT r.*, k.key, k.version FROM rows r, unnest(r.keys, r.versions) AS k (key, version)
+        UNION ALL
+        SELECT r.*, k.key, NULL FROM rows r JOIN audit_key_lists l ON l.hash = r.key_list, unnest(l.keys) AS k (key)
+      ),
+      carried AS MATERIALIZED (
+        SELECT w.environment_id, w.key, w.revision, w.version,
+          coalesce(w.carried_from, CASE WHEN r.revision IS NOT NULL AND w.version > 0 THEN w.key END) AS carried_from
+        FROM exposure_writes w
+        LEFT JOIN (SELECT DISTINCT environment_id, revision FROM exposure_writes
+          WHERE version = 0 AND carried_from IS NOT NULL AND environment_id IN (${places})) AS r USING (environment_id, revision)
+        WHERE w.environment_id IN (${places})
+          AND (w.carried_from IS NOT NULL OR r.revision IS NOT NULL)
+      ),
+      current AS MATERIALIZED (
+        SELECT s.id, s.environment_id, s.key, s.version, w.written, w.carried_from
+        FROM secrets s JOIN environments e ON e.id = s.environment_id
+        CROSS JOIN LATERAL (
+          SELECT min(w.revision) AS written,
+            CASE WHEN bool_and(c.carried_from IS NOT NULL) THEN min(c.carried_from) END AS carried_from
+          FROM exposure_writes w LEFT JOIN carried c USING (environment_id, key, revision)
+          WHERE w.environment_id = s.environment_id AND w.key = s.key AND w.version = s.version
+        ) AS w
+        WHERE e.team_id = ${at.teamId} AND e.deleted_at IS NULL AND s.deleted_at IS NULL
+      ),
+      earlier AS (
+        SELECT c.id, c.environment_id, c.carried_from AS key, c.version FROM current c WHERE c.carried_from IS NOT NULL
+        UNION
+        SELECT f.id, f.environment_id, w.carried_from, f.version
+        FROM earlier f JOIN carried w ON w.environment_id = f.environment_id AND w.key = f.key
+          AND w.version < f.version AND w.version > 0
+      ),
+      had AS (
+        SELECT c.id, n.id AS read, n.first_at, n.last_at, n.count,
+          n.version IS NOT NULL OR (n.revision IS NOT NULL AND c.written IS NOT NULL) AS certain
+        FROM current c JOIN named n ON n.environment_id = c.environment_id AND n.key = c.key
+        WHERE n.version = c.version
+          OR (n.version IS NULL AND (n.revision IS NULL OR c.written IS NULL OR n.revision >= c.written))
+        UNION ALL
+        SELECT f.id, n.id, n.first_at, n.last_at, n.count, false
+        FROM earlier f JOIN named n ON n.environment_id = f.environment_id AND n.key = f.key
+        WHERE n.version IS NULL OR n.version < f.version
+      ),
+      handed AS (
+        SELECT h.id, min(h.first_at) AS first_at, max(h.last_at) AS last_at, sum(h.count)::float8 AS count,
+          bool_or(h.certain) AS certain
+        FROM (SELECT id, read, first_at, last_at, count, bool_or(certain) AS certain FROM had
+          GROUP BY id, read, first_at, last_at, count) AS h GROUP BY h.id
+      )
+      SELECT s.id AS secret_id, p.id AS project_id, p.name AS project, e.id AS environment_id, e.slug AS environment,
+        e.protected, s.key, s.version, v.refs AS uses, h.count, h.first_at, h.last_at, h.certain
+      FROM secrets s
+      JOIN secret_versions v ON v.secret_id = s.id AND v.version = s.version
+      JOIN environments e ON e.id = s.environment_id AND e.deleted_at IS NULL
+      JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+      LEFT JOIN handed h ON h.id = s.id
+      WHERE e.team_id = ${at.teamId} AND s.deleted_at IS NULL
+      ORDER BY h.id IS NULL, e.protected DESC, h.count DESC, p.name, e.slug, s.key LIMIT ${secretsAtMost}`
+  )
+}

@@ -1,0 +1,113 @@
+/** What became of values since an incident was opened, out of the trail: what replaced them, and what they are called. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type { TeamId } from "#schema/Ids.ts"
+import { carrying, type Exposed, removing, replacing } from "#src/audit/Incident.ts"
+import * as Rows from "#src/database/Rows.ts"
+import * as TrailIndex from "./TrailIndex.ts"
+
+/** A value as it was when its incident was opened. */
+export interface Followed extends Pick<Exposed, "environmentId" | "key" | "version"> {
+  /** Milliseconds. */
+  readonly openedAt: number
+}
+
+const ProgressRow = Schema.Struct({
+  n: Schema.Number,
+  renames: Schema.Array(Schema.Struct({ key: Schema.String, at: Schema.String, entry: Schema.String })),
+  version: Schema.NullOr(Schema.Number),
+  at: Schema.NullOr(Rows.Iso),
+  by: Schema.NullOr(Schema.Struct({ type: Schema.String, id: Schema.String, name: Schema.String })),
+  entry: Schema.NullOr(Schema.String)
+})
+
+/** An id is drawn just before the time of its entry. */
+const idsBefore = 60_000
+
+/** Renames of one secret that are followed. */
+const renamesAtMost = 100
+
+const followed = [...replacing, ...carrying, "secret.rename"]
+
+/**
+ * Of each value the write that gave it another one, or deleted it, after its incident was opened and after all writes that
+ * brought an earlier text back; under whatever key, for a value follows its secret. One statement, however many incidents.
+ */
+export const progress = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  teamId: TeamId,
+  items: ReadonlyArray<Followed>
+) {
+  if (items.length === 0) return () => ({ renames: [], replaced: null })
+  const first = items.reduce((least, { openedAt }) => Math.min(least, openedAt), Number.POSITIVE_INFINITY)
+  const rows = yield* Rows.findAll(
+    ProgressRow,
+    sql`
+      WITH RECURSIVE items AS MATERIALIZED (
+        SELECT i.* FROM unnest(${items.map((one) => one.environmentId)}::uuid[], ${items.map((one) => one.key)}::text[],
+          ${items.map((one) => one.version)}::int[],
+          ${items.map((one) => new Date(one.openedAt - idsBefore).toISOString())}::timestamptz[])
+          WITH ORDINALITY AS i (environment_id, key, version, since, n)
+      ),
+      written AS MATERIALIZED (
+        SELECT e.id, e.at, e.action, e.environment_id, e.body::jsonb AS b FROM audit_entries e
+        WHERE e.team_id = ${teamId} AND e.id >= ${TrailIndex.lowestId(first - idsBefore)}::uuid
+          AND e.action = ANY(${followed}::text[])
+      ),
+      changed AS MATERIALIZED (
+        SELECT w.id, w.at, w.action, w.environment_id, w.b -> 'actor' AS by, (w.b ->> 'revision')::bigint AS revision,
+          k.key, k.i, (w.b -> 'versions' ->> (k.i - 1)::int)::int AS version, w.b -> 'keys' ->> 1 AS next_key
+        FROM written w, jsonb_array_elements_text(w.b -> 'keys') WITH ORDINALITY AS k (key, i)
+        WHERE w.b ->> 'outcome' = 'allowed'
+      ),
+      renamed AS MATERIALIZED (SELECT * FROM changed WHERE action = 'secret.rename' AND i = 1),
+      names AS (
+        SELECT i.n, i.environment_id, i.key, i.version, i.since, 0 AS step, NULL::bigint AS revision, NULL::uuid AS entry,
+          NULL::timestamptz AS at
+        FROM items i
+        UNION ALL
+        SELECT s.n, s.environment_id, r.next_key, s.version, s.since, s.step + 1, r.revision, r.id, r.at
+        FROM names s CROSS JOIN LATERAL (
+          SELECT r.next_key, r.revision, r.id, r.at FROM renamed r
+          WHERE r.environment_id = s.environment_id AND r.key = s.key AND s.step < ${renamesAtMost}::int
+            AND CASE WHEN s.step = 0 THEN r.version >= s.version AND r.at >= s.since ELSE r.revision > s.revision END
+          ORDER BY r.revision LIMIT 1
+        ) AS r
+      ),
+      spans AS (SELECT *, lead(revision) OVER (PARTITION BY n ORDER BY step) AS until FROM names),
+      happened AS (
+        SELECT s.n, c.* FROM spans s JOIN changed c ON c.environment_id = s.environment_id AND c.key = s.key
+        LEFT JOIN renamed same ON same.environment_id = c.environment_id AND same.revision = c.revision
+        WHERE same.revision IS NULL AND c.action <> 'secret.rename' AND c.at >= s.since
+          AND (s.revision IS NULL OR c.revision > s.revision) AND (s.until IS NULL OR c.revision < s.until)
+          AND (s.step > 0 OR c.version > s.version OR (c.version = s.version AND c.action = ANY(${removing}::text[])))
+      ),
+      brought_back AS (
+        SELECT n, max(revision) AS revision FROM happened WHERE action = ANY(${carrying}::text[]) GROUP BY n
+      ),
+      replaced AS (
+        SELECT DISTINCT ON (h.n) h.n, h.at, h.by, h.id AS entry,
+          CASE WHEN h.action = 'secret.delete' THEN NULL ELSE h.version END AS version
+        FROM happened h LEFT JOIN brought_back b ON b.n = h.n
+        WHERE h.action = ANY(${replacing}::text[]) AND (b.revision IS NULL OR h.revision > b.revision)
+        ORDER BY h.n, h.revision, h.id
+      )
+      SELECT i.n::float8 AS n, r.version, r.at, r.by, r.entry, coalesce(k.renames, '[]'::json) AS renames
+      FROM items i LEFT JOIN replaced r ON r.n = i.n LEFT JOIN (
+        SELECT n, json_agg(json_build_object('key', key, 'entry', entry,
+          'at', to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) ORDER BY step) AS renames
+        FROM names WHERE step > 0 GROUP BY n
+      ) AS k ON k.n = i.n
+      WHERE r.n IS NOT NULL OR k.n IS NOT NULL`
+  )
+  const byItem = new Map(
+    rows.map(({ at, by, entry, n, renames, version }) => {
+      const replaced = at === null || by === null || entry === null ? null : { version, at, by, entry }
+      return [n - 1, { renames, replaced }] as const
+    })
+  )
+  /** By the place of the item in `items`. */
+  return (i: number): Pick<Exposed, "replaced"> & { readonly renames: NonNullable<Exposed["renames"]> } =>
+    byItem.get(i) ?? { renames: [], replaced: null }
+})

@@ -1,0 +1,105 @@
+/** Rows of `audit_seals`: the last sealed head of each stream, under a MAC that only the vault can make. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as SqlSchema from "@effect/sql/SqlSchema"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as Chain from "#src/audit/Chain.ts"
+import { inTime, type Vault } from "#src/crypto/Vault.ts"
+import { Bytes } from "./StreamRows.ts"
+
+export const SealRow = Schema.Struct({
+  stream: Schema.String,
+  seq: Schema.Int,
+  hash: Bytes,
+  final: Schema.Boolean,
+  rootKeyId: Schema.String,
+  mac: Bytes,
+  sealedAt: Schema.DateFromSelf,
+  seenAt: Schema.DateFromSelf
+})
+export type SealRow = typeof SealRow.Type
+
+export const columns = (sql: SqlClient.SqlClient) =>
+  sql.literal("stream, seq, hash, final, root_key_id, mac, sealed_at, seen_at")
+
+export const all = (sql: SqlClient.SqlClient) =>
+  SqlSchema.findAll({
+    Request: Schema.Void,
+    Result: SealRow,
+    execute: () => sql`SELECT ${columns(sql)} FROM audit_seals ORDER BY stream`
+  })(undefined)
+
+/** Seals made since, of streams that have entries. */
+export const sealedSince = (sql: SqlClient.SqlClient) =>
+  SqlSchema.findAll({
+    Request: Schema.DateFromSelf,
+    Result: SealRow,
+    execute: (since) => sql`
+      SELECT ${columns(sql)} FROM audit_seals WHERE seq > 0 AND sealed_at >= ${since} ORDER BY stream`
+  })
+
+export const ofStreams = (sql: SqlClient.SqlClient) =>
+  SqlSchema.findAll({
+    Request: Schema.Array(Schema.String),
+    Result: SealRow,
+    execute: (streams) => sql`SELECT ${columns(sql)} FROM audit_seals WHERE stream = ANY(${streams}::uuid[])`
+  })
+
+/** False also when the root key that is named is not held. */
+export const genuine = (vault: Vault["Type"], { final, hash, mac, rootKeyId, seq, stream }: SealRow) =>
+  inTime(vault.auditHeadMatches(Chain.sealText({ stream, seq, hash }, final), { mac, rootKeyId }))
+
+/** False: the stream was closed, or is sealed further. */
+export const put = Effect.fnUntraced(function* (
+  { sql, vault }: { readonly sql: SqlClient.SqlClient; readonly vault: Vault["Type"] },
+  head: Chain.Head,
+  final: boolean,
+  at: number
+) {
+  const { mac, rootKeyId } = yield* inTime(vault.macAuditHead(Chain.sealText(head, final)))
+  const now = new Date(at)
+  const rows = yield* sql`
+    INSERT INTO audit_seals (stream, seq, hash, final, root_key_id, mac, sealed_at, seen_at)
+    VALUES (${head.stream}, ${head.seq}, ${head.hash}, ${final}, ${rootKeyId}, ${mac}, ${now}, ${now})
+    ON CONFLICT (stream) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, final = excluded.final,
+      root_key_id = excluded.root_key_id, mac = excluded.mac, sealed_at = excluded.sealed_at, seen_at = excluded.seen_at
+    WHERE NOT audit_seals.final AND audit_seals.seq <= excluded.seq
+    RETURNING stream`
+  return rows.length === 1
+})
+
+/** The last word of the process that wrote the stream, in the place of a final seal that another process made. */
+export const overrule = Effect.fnUntraced(function* (
+  { sql, vault }: { readonly sql: SqlClient.SqlClient; readonly vault: Vault["Type"] },
+  { hash, seq }: SealRow,
+  head: Chain.Head,
+  at: number
+) {
+  const { mac, rootKeyId } = yield* inTime(vault.macAuditHead(Chain.sealText(head, true)))
+  const now = new Date(at)
+  yield* sql`
+    UPDATE audit_seals SET seq = ${head.seq}, hash = ${head.hash}, root_key_id = ${rootKeyId}, mac = ${mac},
+      sealed_at = ${now}, seen_at = ${now}
+    WHERE stream = ${head.stream} AND final AND seq = ${seq} AND hash = ${hash}`
+})
+
+/** Of a stream without entries: nobody has to close it. */
+export const discard = (sql: SqlClient.SqlClient, stream: string) =>
+  sql`DELETE FROM audit_seals WHERE stream = ${stream} AND seq = 0`
+
+const HashRow = Schema.Struct({ hash: Schema.NullOr(Bytes) })
+
+/** Whether an entry that was sealed is still there as it was, or was cut off with leave. */
+export const stands = (sql: SqlClient.SqlClient, { hash, seq, stream }: Chain.Head) =>
+  seq === 0
+    ? Effect.succeed(true)
+    : Effect.map(
+        SqlSchema.findAll({
+          Request: Schema.Void,
+          Result: HashRow,
+          execute: () => sql`
+            SELECT hash FROM audit_entries WHERE stream = ${stream} AND seq = ${seq}
+            UNION ALL SELECT NULL FROM audit_cuts WHERE stream = ${stream} AND seq >= ${seq}`
+        })(undefined),
+        (rows) => rows.some((row) => row.hash === null || Chain.sameBytes(row.hash, hash))
+      )

@@ -1,0 +1,125 @@
+/** Heads of audit streams as the database holds them: for comparison with what the process knows. */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import { SqlError } from "@effect/sql/SqlError"
+import * as SqlSchema from "@effect/sql/SqlSchema"
+import type * as Statement from "@effect/sql/Statement"
+import * as Effect from "effect/Effect"
+import type { ParseError } from "effect/ParseResult"
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
+import type { Position, WriteStream } from "./Streams.ts"
+
+/** `bytea`. */
+export const Bytes = Schema.Uint8ArrayFromSelf
+
+const PositionRow = Schema.Struct({ seq: Schema.Int, hash: Bytes })
+/** `followed`: entries stand behind the head, which its own writer never leaves there. */
+const HeadRow = Schema.Struct({ ...PositionRow.fields, stream: Schema.String, followed: Schema.Boolean })
+export type HeadRow = typeof HeadRow.Type
+
+/** The last entry of a stream, or the last one that was cut off with leave. */
+export const lastEntry = (sql: SqlClient.SqlClient) =>
+  SqlSchema.findOne({
+    Request: Schema.String,
+    Result: PositionRow,
+    execute: (stream) => sql`
+      SELECT seq, hash FROM (
+        (SELECT seq, hash FROM audit_entries WHERE stream = ${stream} ORDER BY seq DESC LIMIT 1)
+        UNION ALL SELECT seq, hash FROM audit_cuts WHERE stream = ${stream}
+      ) AS last ORDER BY last.seq DESC LIMIT 1`
+  })
+
+/**
+ * The order is for the planner: without it Postgres takes one of the entries behind the head, of which it expects many, to
+ * be found soon in the table itself; there is none, so that every write would read the whole trail.
+ */
+const headColumns = (sql: SqlClient.SqlClient) =>
+  sql.literal(`
+  s.id AS stream, s.seq, s.hash,
+  (SELECT e.seq FROM audit_entries e WHERE e.stream = s.id AND e.seq > s.seq ORDER BY e.seq LIMIT 1) IS NOT NULL AS followed`)
+
+/** The head of a stream of writes. */
+export const head = (sql: SqlClient.SqlClient) =>
+  SqlSchema.findOne({
+    Request: Schema.String,
+    Result: HeadRow,
+    execute: (stream) => sql`SELECT ${headColumns(sql)} FROM audit_streams s WHERE s.id = ${stream}`
+  })
+
+/** A head among `streams` that no other transaction holds; kept from others until this one ends. */
+export const freeHead = (sql: SqlClient.SqlClient, streams: ReadonlyArray<string>) => sql<HeadRow>`
+  SELECT ${headColumns(sql)} FROM audit_streams s WHERE s.id = ANY(${streams}::uuid[])
+  LIMIT 1 FOR UPDATE SKIP LOCKED`
+
+/** The head of one stream, kept from other transactions until this one ends; waits for the one that has it. */
+export const lockedHead = (sql: SqlClient.SqlClient) =>
+  SqlSchema.findOne({
+    Request: Schema.String,
+    Result: HeadRow,
+    execute: (stream) => sql`SELECT ${headColumns(sql)} FROM audit_streams s WHERE s.id = ${stream} FOR UPDATE`
+  })
+
+export const open = (sql: SqlClient.SqlClient, stream: string, beginning: Position, now: number) => sql`
+  INSERT INTO audit_streams (id, seq, hash, created_at)
+  VALUES (${stream}, ${beginning.seq}, ${beginning.hash}, ${new Date(now)}) ON CONFLICT DO NOTHING`
+
+export const move = (sql: SqlClient.SqlClient, stream: string, { hash, seq }: Position) =>
+  sql`UPDATE audit_streams SET seq = ${seq}, hash = ${hash} WHERE id = ${stream}`
+
+/** The last of the positions given out that was committed. */
+export const lastWritten = (sql: SqlClient.SqlClient, { id, written }: WriteStream) => {
+  const all = [...written].flatMap(([seq, hashes]) => hashes.map((hash) => ({ seq, hash })))
+  return SqlSchema.findOne({
+    Request: Schema.Void,
+    Result: PositionRow,
+    execute: () => sql`
+      SELECT e.seq, e.hash FROM audit_entries e
+      JOIN unnest(${all.map(({ seq }) => seq)}::bigint[], ${all.map(({ hash }) => hash)}::bytea[]) AS own (seq, hash)
+        ON e.seq = own.seq AND e.hash = own.hash
+      WHERE e.stream = ${id} ORDER BY e.seq DESC LIMIT 1`
+  })(undefined)
+}
+
+/** Instead of a SQLSTATE. */
+const GONE = "ENTRY_BEFORE_IS_GONE"
+
+/** What else has to be there: lists of keys that the entries name. The LIMIT: see `CredentialRows.ts`. */
+const listsAreThere = (sql: SqlClient.SqlClient, lists: ReadonlyArray<Buffer>) =>
+  lists.length === 0
+    ? sql``
+    : sql`AND (
+        SELECT count(*) FROM (SELECT * FROM unnest(${lists}::bytea[]) LIMIT ${lists.length}) AS named (hash)
+        JOIN audit_key_lists l ON l.hash = named.hash
+      ) = ${lists.length}`
+
+/**
+ * Inserts entries where the one before them is there, and so is each list of keys (by hash, each once) that they name: the
+ * statement may be the first that another server of the database gets, and that one may be behind. `insert`: INSERT …
+ * SELECT … FROM.
+ */
+export const behind = (
+  sql: SqlClient.SqlClient,
+  insert: Statement.Fragment,
+  stream: string,
+  rows: ReadonlyArray<{ readonly seq: number }>,
+  lists: ReadonlyArray<Buffer>
+) => {
+  const before = (rows[0]?.seq ?? 1) - 1
+  return Effect.filterOrFail(
+    sql`${insert}
+        WHERE (${before}::bigint = 0
+          OR EXISTS (SELECT 1 FROM audit_entries e WHERE e.stream = ${stream}::uuid AND e.seq = ${before}::bigint)
+          OR EXISTS (SELECT 1 FROM audit_cuts c WHERE c.stream = ${stream}::uuid AND c.seq = ${before}::bigint))
+        ${listsAreThere(sql, lists)}
+        RETURNING 1 AS added`,
+    (added) => added.length === rows.length,
+    () => new SqlError({ message: "what was committed before an entry is gone", cause: { code: GONE } })
+  )
+}
+
+/**
+ * The number is taken, by an earlier statement of ours that was committed after all, or by somebody else; or what was
+ * committed before is gone.
+ */
+export const isElsewhere = ({ cause }: SqlError | ParseError) =>
+  Predicate.hasProperty(cause, "code") && (cause.code === "23505" || cause.code === GONE)

@@ -1,0 +1,163 @@
+/** The trail, or a part of it, as lines that can be verified offline, or as CSV. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as SqlSchema from "@effect/sql/SqlSchema"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as Export from "#src/audit/Export.ts"
+import * as KeyLists from "./KeyLists.ts"
+import { Bytes } from "./StreamRows.ts"
+import { fetched, type Progress, snapshot } from "./TrailVerification.ts"
+
+export interface ExportOptions {
+  readonly since: Date | null
+  readonly until: Date | null
+  readonly format: "jsonl" | "csv"
+  readonly now: number
+  readonly write: (text: string) => Effect.Effect<void>
+  readonly progress: Progress
+}
+
+/** The part of a stream that is exported, by number. */
+interface Part {
+  readonly stream: string
+  readonly first: number
+  readonly last: number
+}
+
+const PartRow = Schema.Struct({
+  stream: Schema.String,
+  first: Schema.NullOr(Schema.Int),
+  last: Schema.NullOr(Schema.Int)
+})
+const HeadRow = Schema.Struct({ stream: Schema.String, seq: Schema.Int, hash: Bytes })
+const FinalRow = Schema.Struct({ ...HeadRow.fields, final: Schema.Boolean })
+const NoteRow = Schema.Struct({ note: Schema.String })
+
+const partsOf = (sql: SqlClient.SqlClient, { since, until }: ExportOptions) =>
+  Effect.map(
+    SqlSchema.findAll({
+      Request: Schema.Void,
+      Result: PartRow,
+      execute: () => sql`
+        SELECT stream, min(seq) FILTER (WHERE at >= ${since ?? new Date(0)}) AS first,
+          max(seq) FILTER (WHERE at < ${until ?? new Date(8.64e14)}) AS last
+        FROM audit_entries GROUP BY stream`
+    })(undefined),
+    (rows): ReadonlyArray<Part> =>
+      rows.flatMap(({ first, last, stream }) =>
+        first !== null && last !== null && first <= last ? [{ stream, first, last }] : []
+      )
+  )
+
+const columnsOf = (parts: ReadonlyArray<Part>) => ({
+  streams: parts.map(({ stream }) => stream),
+  firsts: parts.map(({ first }) => first),
+  lasts: parts.map(({ last }) => last)
+})
+
+/** What precedes the entries: cuts, the seals that lie in the parts, and the link before each part. */
+const writeHeader = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  options: ExportOptions,
+  parts: ReadonlyArray<Part>,
+  line: (line: Export.Line) => Effect.Effect<void>
+) {
+  const { now, since, until } = options
+  const at = new Date(now).toISOString()
+  yield* line({
+    type: "export",
+    info: { at, since: since?.toISOString() ?? null, until: until?.toISOString() ?? null }
+  })
+  const notes = SqlSchema.findAll({
+    Request: Schema.Void,
+    Result: NoteRow,
+    execute: () => sql`SELECT note FROM audit_cuts ORDER BY stream`
+  })
+  for (const { note } of yield* notes(undefined)) yield* line({ type: "cut", note })
+  const seals = SqlSchema.findAll({
+    Request: Schema.Void,
+    Result: FinalRow,
+    execute: () => sql`SELECT stream, seq, hash, final FROM audit_seals WHERE seq > 0 ORDER BY stream`
+  })
+  const range = new Map(parts.map((part) => [part.stream, part]))
+  const whole = since === null && until === null
+  for (const row of yield* seals(undefined)) {
+    const { first = 1, last = row.seq } = range.get(row.stream) ?? {}
+    const within = row.seq >= first && row.seq <= last && (range.has(row.stream) || whole)
+    if (within) yield* line({ type: "seal", head: row, final: row.final })
+  }
+  const { firsts, streams } = columnsOf(parts)
+  const starts = SqlSchema.findAll({
+    Request: Schema.Void,
+    Result: HeadRow,
+    execute: () => sql`
+      SELECT e.stream, e.seq, e.hash FROM audit_entries e
+      JOIN unnest(${streams}::uuid[], ${firsts}::bigint[]) AS r (stream, first)
+        ON e.stream = r.stream AND e.seq = r.first - 1`
+  })
+  for (const head of yield* starts(undefined)) yield* line({ type: "start", head })
+})
+
+/** Typed at the statement, as there may be millions: the text goes out as it is. */
+interface EntryRow {
+  readonly body: string
+  readonly hash: Buffer
+  readonly keyList: string | null
+}
+
+const writeEntries = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  { format, progress, write }: ExportOptions,
+  parts: ReadonlyArray<Part>
+) {
+  const { firsts, lasts, streams } = columnsOf(parts)
+  yield* sql`DECLARE audit_walk NO SCROLL CURSOR FOR
+    SELECT e.body, e.hash, encode(e.key_list, 'hex') AS key_list FROM audit_entries e
+    JOIN unnest(${streams}::uuid[], ${firsts}::bigint[], ${lasts}::bigint[]) AS r (stream, first, last)
+      ON e.stream = r.stream AND e.seq BETWEEN r.first AND r.last
+    ORDER BY e.stream, e.seq`
+  let entries = 0
+  // Of the lines that were written; a file of CSV repeats the keys.
+  const written = new Set<string>()
+  for (;;) {
+    const rows = yield* sql<EntryRow>`FETCH ${sql.literal(String(fetched))} FROM audit_walk`
+    if (rows.length > 0) {
+      const named = rows.flatMap(({ keyList }) => (keyList === null || written.has(keyList) ? [] : [keyList]))
+      const lists = yield* KeyLists.find(sql, new Set(named))
+      const text = rows.map(({ body, hash, keyList }) =>
+        format === "csv"
+          ? Export.csvRow(body, hash, lists.get(keyList ?? ""))
+          : Export.print({ type: "entry", hash, body })
+      )
+      if (format === "jsonl") {
+        for (const [hash, keys] of lists) {
+          written.add(hash)
+          yield* write(Export.print({ type: "keys", hash, keys }))
+        }
+      }
+      yield* write(text.join(""))
+    }
+    entries += rows.length
+    yield* progress(entries)
+    if (rows.length < fetched) break
+  }
+  yield* sql`CLOSE audit_walk`
+  return entries
+})
+
+/** Bounded in memory by the number of streams. Returns how many entries were written. */
+export const exportTrail = Effect.fn("TrailExport.exportTrail")(function* (options: ExportOptions) {
+  const sql = yield* SqlClient.SqlClient
+  const { format, write } = options
+  const line = (line: Export.Line) => (format === "csv" ? Effect.void : write(Export.print(line)))
+  return yield* snapshot(
+    Effect.gen(function* () {
+      const parts = yield* partsOf(sql, options)
+      if (format === "csv") yield* write(Export.csvHeader)
+      yield* writeHeader(sql, options, parts, line)
+      const entries = yield* writeEntries(sql, options, parts)
+      yield* line({ type: "end", entries })
+      return entries
+    })
+  )
+})

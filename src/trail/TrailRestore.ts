@@ -1,0 +1,126 @@
+/** A database that was restored on purpose: it is behind what was signed, or ends unsealed, and counts all the same. */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as SqlSchema from "@effect/sql/SqlSchema"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as Chain from "#src/audit/Chain.ts"
+import type * as Checkpoint from "#src/audit/Checkpoint.ts"
+import { Vault } from "#src/crypto/Vault.ts"
+import { Audit } from "./Audit.ts"
+import type { AuditEvent } from "./Entry.ts"
+import { AuditSeal } from "./Seal.ts"
+import { Bytes } from "./StreamRows.ts"
+import * as ExposureIndex from "./ExposureIndex.ts"
+import { readCheckpoints, TrailRefused, vaultKeys, verify, type VerifyOptions } from "./TrailVerification.ts"
+
+export interface Acceptance {
+  /** Streams of which more had been signed than the database holds. */
+  readonly accepted: ReadonlyArray<Checkpoint.Accepted>
+  /** Streams whose last entries are under no seal, or that have fewer than their seal says. */
+  readonly closed: ReadonlyArray<Chain.Head>
+}
+
+type AcceptOptions = Omit<VerifyOptions, "vault" | "values">
+
+/** Streams that an entry is written for; of all together one more. */
+const recordedAtMost = 500
+
+const StreamEndRow = Schema.Struct({
+  stream: Schema.String,
+  seq: Schema.Int,
+  hash: Bytes,
+  sealedSeq: Schema.NullOr(Schema.Int),
+  final: Schema.NullOr(Schema.Boolean),
+  seenAt: Schema.NullOr(Schema.DateFromSelf)
+})
+
+/** The last entry of every stream, or its cut, beside its seal. */
+const streamEnds = (sql: SqlClient.SqlClient) =>
+  SqlSchema.findAll({
+    Request: Schema.Void,
+    Result: StreamEndRow,
+    execute: () => sql`
+      SELECT h.stream, h.seq, h.hash, s.seq AS sealed_seq, s.final, s.seen_at FROM (
+        SELECT DISTINCT ON (stream) stream, seq, hash FROM (
+          SELECT stream, seq, hash FROM audit_entries UNION ALL SELECT stream, seq, hash FROM audit_cuts
+        ) AS either ORDER BY stream, seq DESC
+      ) AS h LEFT JOIN audit_seals s ON s.stream = h.stream`
+  })(undefined)
+
+/** What there is to accept. Refused when entries contradict each other: that is no restore. */
+const findAcceptance = Effect.fnUntraced(function* (options: AcceptOptions) {
+  const sql = yield* SqlClient.SqlClient
+  const audit = yield* Audit
+  const plain = yield* verify({ ...options, vault: null, values: false, checkpoints: [] })
+  const contradiction = plain.problems.find(({ what }) => !what.startsWith("is missing, with all up to"))
+  if (contradiction !== undefined) {
+    const { seq, stream, what } = contradiction
+    return yield* new TrailRefused({
+      message: `Entry ${seq ?? 0} of stream ${stream} ${what}: this is no restored database but an altered one.`
+    })
+  }
+  const keys = [...options.keys, ...(yield* vaultKeys(yield* Vault))]
+  const reader = yield* readCheckpoints(options.checkpoints, keys)
+  const [signedProblem] = reader.problems
+  if (signedProblem !== undefined) return yield* new TrailRefused({ message: signedProblem.what })
+  const ends = yield* streamEnds(sql)
+  const heads = new Map(ends.map((row) => [row.stream, row]))
+  const accepted: Array<Checkpoint.Accepted> = []
+  for (const pin of reader.pins.values()) {
+    const { hash, seq, stream } = heads.get(pin.stream) ?? { ...pin, seq: 0, hash: Chain.genesis(pin.stream) }
+    if (seq < pin.seq) accepted.push({ held: { stream, seq, hash }, signed: pin })
+  }
+  const own = yield* audit.seals.streams
+  // More is vouched for than there is: whoever wrote the stream, if it runs still, cannot go on with it.
+  const behind = new Set(accepted.map(({ held }) => held.stream))
+  const hasLost = ({ sealedSeq, seq, stream }: typeof StreamEndRow.Type) => behind.has(stream) || (sealedSeq ?? 0) > seq
+  const ended = ({ seenAt }: typeof StreamEndRow.Type) =>
+    seenAt === null || options.alone || seenAt.getTime() < options.now - Chain.deadAfterMillis
+  const closed = ends
+    .filter(({ stream }) => !own.includes(stream))
+    .filter((row) => row.sealedSeq !== row.seq || row.final !== true)
+    // A process that runs beside this one closes its other streams itself.
+    .filter((row) => hasLost(row) || ended(row))
+  return { accepted, closed } satisfies Acceptance
+})
+
+const restoreEvent = (target: NonNullable<AuditEvent["target"]>): AuditEvent => ({
+  actor: "system",
+  action: "audit.accept_restore",
+  outcome: "allowed",
+  teamId: null,
+  target
+})
+
+/**
+ * The operator says that this database counts, although it is behind what was signed, or ends unsealed. Both heads of
+ * each stream are recorded, signed, beside the checkpoints. `decide` sees what would be accepted and says whether to go
+ * on. False: nothing was accepted.
+ */
+export const acceptRestore = Effect.fn("TrailRestore.acceptRestore")(function* (
+  options: AcceptOptions,
+  decide: (acceptance: Acceptance) => Effect.Effect<boolean>
+) {
+  const sql = yield* SqlClient.SqlClient
+  const audit = yield* Audit
+  const seal = yield* AuditSeal
+  const acceptance = yield* findAcceptance(options)
+  const { accepted, closed } = acceptance
+  if (accepted.length === 0 && closed.length === 0) return false
+  if (!(yield* decide(acceptance))) return false
+  for (const head of closed) {
+    yield* sql`DELETE FROM audit_seals WHERE stream = ${head.stream} AND NOT (final AND seq = ${head.seq})`
+    yield* seal.close(head)
+  }
+  yield* seal.accept(accepted)
+  const each = accepted
+    .slice(0, recordedAtMost)
+    .map(({ held, signed }) =>
+      restoreEvent({ type: "audit_stream", id: held.stream, name: `${held.seq} of ${signed.seq}` })
+    )
+  const name = `${accepted.length} streams behind, ${closed.length} closed`
+  yield* sql.withTransaction(audit.append(...each, restoreEvent({ type: "audit", id: "", name })))
+  yield* seal.now
+  yield* ExposureIndex.rebuild(sql)
+  return true
+})
