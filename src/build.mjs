@@ -130,7 +130,7 @@ if (!fs.existsSync(kept)) {
   fs.rmSync(folder, { recursive: true, force: true })
 }
 fs.copyFileSync(kept, path.join(out, "postgres-template.br"))
-const assets = path.join(root, "src/dashboard/assets")
+const assets = path.join(root, "src/dashboard/frame/assets")
 if (fs.existsSync(assets)) fs.cpSync(assets, path.join(out, "assets"), { recursive: true })
 await buildIslands(path.join(out, "assets/built"))
 

@@ -33,14 +33,17 @@ const large = { cli: "layers/Cli.ts" }
 const apart = {
   name: "programs",
   setup: (plugin) => {
-    plugin.onResolve({ filter: /^#(layers|src)\// }, ({ kind, path: given }) => {
+    plugin.onResolve({ filter: /\.ts$/ }, ({ kind, path: specifier, resolveDir }) => {
       if (kind !== "dynamic-import") return undefined
+      const target = specifier.startsWith("#")
+        ? specifier.slice(1)
+        : path.relative(root, path.join(resolveDir, specifier))
       for (const [programs, ending] of /** @type {const} */ ([
         [parts, "cjs"],
         [large, "mjs"]
       ])) {
-        const found = Object.entries(programs).find(([, file]) => `#${file}` === given)
-        if (found !== undefined) return { path: `./${found[0]}.${ending}`, external: true }
+        const program = Object.entries(programs).find(([, file]) => file === target)
+        if (program !== undefined) return { path: `./${program[0]}.${ending}`, external: true }
       }
       return undefined
     })

@@ -15,7 +15,7 @@ const filesBelow = (folder: string): ReadonlyArray<string> =>
   readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const name = `${folder}/${entry.name}`
     // What a build writes there has its source beside it.
-    if (name === "src/dashboard/assets/built") return []
+    if (name === "src/dashboard/frame/assets/built") return []
     if (entry.isDirectory()) return filesBelow(name)
     return /\.(?:m?tsx?|m?js)$/.test(entry.name) && !/\.d\.m?ts$/.test(entry.name) ? [name] : []
   })

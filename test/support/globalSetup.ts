@@ -88,7 +88,7 @@ const postgresTemplate = (url: string, version: string) => {
 
 export default async function setup(project: TestProject) {
   // Beside the dashboard's other assets, as a build has them.
-  await buildIslands(path.resolve("src/dashboard/assets/built"))
+  await buildIslands(path.resolve("src/dashboard/frame/assets/built"))
   const version = fingerprint()
   const url = process.env["AMPOULE_TEST_DATABASE_URL"]
   project.provide("postgres", url === undefined ? undefined : await postgresTemplate(url, version))
