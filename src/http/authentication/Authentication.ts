@@ -1,10 +1,9 @@
 /**
  * The credential of a request: 401, 429, 403 for its kind, 403 for a cross-site request, in that order. One check
- * serves all credential sets of `schema/Authentication.ts`; they differ in the kinds they take.
+ * serves all credential sets of `schema/Authentication.ts`; they differ in the kinds they accept.
  *
- * A credential of another kind is refused as such (403) only where some route takes it. The codes of an invitation, a
- * password reset or the setup belong into bodies: as a bearer they are 401 CREDENTIAL_INVALID, valid or not, and
- * nothing here looks them up.
+ * A credential of another kind gets 403 only if some route accepts that kind. The codes of an invitation, a password
+ * reset or the setup belong in bodies. As a bearer they get 401 CREDENTIAL_INVALID, valid or not, without a look-up.
  */
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as Context from "effect/Context"
@@ -52,8 +51,8 @@ export const flowCookie = (baseUrl: string): string => cookieName(baseUrl, "ampo
 
 const bearer = /^bearer(?: +(.*))?$/i
 
-/** With both, the bearer alone counts. Undefined = nothing was presented. */
-const presented = (request: HttpServerRequest.HttpServerRequest, cookie: string): string | undefined => {
+/** Text of the bearer, else of the cookie; undefined without either. */
+const presentedText = (request: HttpServerRequest.HttpServerRequest, cookie: string): string | undefined => {
   const { authorization } = request.headers
   const match = authorization === undefined ? null : bearer.exec(authorization)
   if (match !== null) return match[1]?.trim() || undefined
@@ -62,10 +61,10 @@ const presented = (request: HttpServerRequest.HttpServerRequest, cookie: string)
   return request.headers["cookie"] === undefined ? other : (request.cookies[cookie] ?? other)
 }
 
-/** The environment that the query names, so that the statement which verifies the credential reads it too. */
+/** The environment that the query names: the statement that verifies the credential reads it too. */
 const namedBy = (query: Readonly<Record<string, string | ReadonlyArray<string>>>): Named | undefined => {
   const { environment, projectId } = query
-  // The cast: the pattern of the id was just checked, and this runs with every request.
+  // A cast, because the pattern was just checked and this runs with every request.
   return typeof projectId === "string" &&
     typeof environment === "string" &&
     environment.length <= 50 &&
@@ -78,7 +77,7 @@ const namedBy = (query: Readonly<Record<string, string | ReadonlyArray<string>>>
 const valueRoutes = new Set(["/secrets/value", "/secrets/with-values", "/secrets/inject"])
 const sameSite = (site: string | undefined) => site === undefined || site === "same-origin" || site === "none"
 
-/** Whether a session's request may have been made by another site's page. */
+/** True when another site's page may have made the session's request. */
 export const isCrossSite = (request: HttpServerRequest.HttpServerRequest, baseUrl: string): boolean => {
   if (request.method !== "GET" && request.method !== "HEAD") {
     const { origin } = request.headers
@@ -103,20 +102,20 @@ const refuse = <E>({ limiter }: Needs, error: E) => Effect.zipRight(countAddress
 const deny = <E extends { readonly _tag: string }>(needs: Needs, caller: Caller, error: E) =>
   Effect.zipRight(recordRefusal(needs, caller, { reason: error._tag }), Effect.fail(error))
 
-/** The presented text, and what it is when it is one of ours: parsed once for all that follows. */
-const credential = (needs: Needs, request: HttpServerRequest.HttpServerRequest) => {
-  const text = presented(request, needs.cookie)
+/** The presented text, and its parsed form if it is one of our tokens. Parsed once for all later steps. */
+const presentedCredential = (needs: Needs, request: HttpServerRequest.HttpServerRequest) => {
+  const text = presentedText(request, needs.cookie)
   return text === undefined
     ? refuse(needs, new Unauthenticated())
     : Effect.succeed({ text, token: TokenText.parse(text) })
 }
 
-const verified = (needs: Needs, token: TokenText.TokenText | undefined, named?: Named) =>
-  Effect.catchAll(needs.authenticate.verify(token, named), (error) => refuse(needs, error))
+const verify = (needs: Needs, token: TokenText.TokenText | undefined, environment?: Named) =>
+  Effect.catchAll(needs.authenticate.verify(token, environment), (error) => refuse(needs, error))
 
-const admitted = (needs: Needs, found: Verified) =>
-  Effect.catchAll(needs.authenticate.admit(found), (error) =>
-    Effect.zipRight(recordRefusal(needs, found.caller, { reason: error._tag }), refuse(needs, error))
+const admit = (needs: Needs, credential: Verified) =>
+  Effect.catchAll(needs.authenticate.admit(credential), (error) =>
+    Effect.zipRight(recordRefusal(needs, credential.caller, { reason: error._tag }), refuse(needs, error))
   )
 
 /** A valid device code is of the wrong kind everywhere but on its own routes. */
@@ -126,22 +125,23 @@ const refuseDeviceCode = Effect.fnUntraced(function* (needs: Needs, text: string
   return yield* new CredentialKindNotAccepted()
 })
 
-/** Every request of a credential passes here: one generator, and only what can wait or refuse is yielded. */
+/** Runs for every request with a credential: one generator, which yields only steps that can wait or refuse. */
 const check = (needs: Needs, kinds: ReadonlyArray<CredentialKind>, alsoRevokedTokens = false) =>
   Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
     const exchange = yield* CurrentExchange
     const query = yield* HttpServerRequest.ParsedSearchParams
-    const { text, token } = yield* credential(needs, request)
+    const { text, token } = yield* presentedCredential(needs, request)
     if (token?.kind === "dc") return yield* refuseDeviceCode(needs, text)
-    const found = yield* verified(needs, token, namedBy(query))
-    const { caller } = found
+    const verified = yield* verify(needs, token, namedBy(query))
+    const { caller } = verified
     exchange.owner = caller.named?.teamId ?? caller.teams[0]?.id ?? exchange.ip
     if (caller.kind === "session") exchange.via = "dashboard"
-    if (!(alsoRevokedTokens && caller.kind === "api_token" && found.life === "revoked")) yield* admitted(needs, found)
+    if (!(alsoRevokedTokens && caller.kind === "api_token" && verified.life === "revoked"))
+      yield* admit(needs, verified)
     yield* countUse(needs.limiter, caller)
 
-    if (found.mcpOnly || !kinds.includes(caller.kind)) {
+    if (verified.mcpOnly || !kinds.includes(caller.kind)) {
       return yield* deny(needs, caller, new CredentialKindNotAccepted())
     }
     if ((caller.kind === "session" || caller.kind === "management") && isCrossSite(request, needs.origin)) {
@@ -151,7 +151,7 @@ const check = (needs: Needs, kinds: ReadonlyArray<CredentialKind>, alsoRevokedTo
     return caller
   })
 
-/** A session that a team asks for a second factor is asked before anything else. */
+/** Refuses a session that still owes a team its second factor. */
 const checkWithFactor = (...[needs, ...of]: Parameters<typeof check>) =>
   Effect.flatMap(check(needs, ...of), (caller) =>
     caller.withheld.length > 0 ? deny(needs, caller, new SecondFactorMissing()) : Effect.succeed(caller)
@@ -160,17 +160,17 @@ const checkWithFactor = (...[needs, ...of]: Parameters<typeof check>) =>
 /** The code itself is looked up by the route; any other valid credential is of the wrong kind. */
 const deviceCode = (needs: Needs) =>
   Effect.gen(function* () {
-    const { text, token } = yield* credential(needs, yield* HttpServerRequest.HttpServerRequest)
+    const { text, token } = yield* presentedCredential(needs, yield* HttpServerRequest.HttpServerRequest)
     if (token?.kind === "dc") {
       yield* countAddress(needs.limiter)
       yield* LostParameter.refuse(Object.hasOwn(yield* HttpServerRequest.ParsedSearchParams, LostParameter.name))
       return Redacted.make(text)
     }
-    const found = yield* verified(needs, token)
-    if (found.caller.kind === "session") (yield* CurrentExchange).via = "dashboard"
-    yield* admitted(needs, found)
-    yield* countUse(needs.limiter, found.caller)
-    return yield* deny(needs, found.caller, new CredentialKindNotAccepted())
+    const verified = yield* verify(needs, token)
+    if (verified.caller.kind === "session") (yield* CurrentExchange).via = "dashboard"
+    yield* admit(needs, verified)
+    yield* countUse(needs.limiter, verified.caller)
+    return yield* deny(needs, verified.caller, new CredentialKindNotAccepted())
   })
 
 const make = Effect.gen(function* () {

@@ -1,4 +1,4 @@
-/** What REST and `/mcp` do alike with a credential that was identified: count its requests, and record its refusals. */
+/** Counts the requests of an identified credential and records its refusals, for REST and `/mcp` alike. */
 import * as Effect from "effect/Effect"
 import type { Caller } from "#schema/Caller.ts"
 import { RateLimited } from "#schema/Errors.ts"
@@ -6,17 +6,17 @@ import type { Audit } from "#src/trail/Audit.ts"
 import { credentialPolicy, type Policy, type RateLimiter } from "#src/limits/RateLimiter.ts"
 import { CurrentExchange } from "#src/http/engine/RequestContext.ts"
 
-/** Refusals of one credential are recorded at most this often, so that nobody can flood the audit trail. */
+/** Limit of recorded refusals per credential, so that no client can flood the audit trail. */
 const recordedRefusals: Policy = [{ limit: 10, millis: 60_000 }]
 
-/** Records that a request of an identified credential was refused; over `/mcp`, also which tool it asked for. */
+/** Records a refused request of an identified credential; over `/mcp`, with the name of the tool. */
 export const recordRefusal = Effect.fnUntraced(function* (
   { audit, limiter }: { readonly audit: Audit; readonly limiter: RateLimiter },
   caller: Caller,
   { reason, tool }: { readonly reason: string; readonly tool?: string }
 ) {
-  const taken = yield* limiter.count(`refusals:${caller.credentialId}`, recordedRefusals)
-  if (taken?.allowed === false) return
+  const state = yield* limiter.count(`refusals:${caller.credentialId}`, recordedRefusals)
+  if (state?.allowed === false) return
   yield* audit.record({
     actor: caller,
     action: "credential.refused",
@@ -27,7 +27,7 @@ export const recordRefusal = Effect.fnUntraced(function* (
   })
 })
 
-/** Counts a request in the credential's own bucket and puts the state of that bucket on the response. */
+/** Counts a request in the credential's bucket and puts the state of that bucket on the response. */
 export const countUse = Effect.fnUntraced(function* (limiter: RateLimiter, caller: Caller) {
   const exchange = yield* CurrentExchange
   exchange.authenticated = true

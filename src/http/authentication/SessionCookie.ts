@@ -1,6 +1,4 @@
-/**
- * The cookies of the dashboard: a session, and the device that signed in. The routes that open a session without one.
- */
+/** Cookies of the dashboard: the session, the device, the steps of a sign-in, and the flow at an issuer. */
 import * as Cookies from "@effect/platform/Cookies"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as Effect from "effect/Effect"
@@ -26,18 +24,18 @@ export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
   const { origin, protocol } = new URL(baseUrl)
   const attributes = { httpOnly: true, path: "/", sameSite: "lax", secure: protocol === "https:" } as const
 
-  /** Setting up, signing in and accepting an invitation change who the browser is: no other site may do that. */
+  /** Setup, sign-in and accepting an invitation change the browser's identity, which no other site may do. */
   const refuseCrossSite = Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
     isCrossSite(request, origin) ? new CrossSiteRequest() : Effect.void
   )
 
-  /** What the browser presents, valid or not. */
+  /** Cookies of the request, valid or not. */
   const presented = Effect.map(HttpServerRequest.HttpServerRequest, ({ cookies }): PresentedCookies => {
     const read = (name: string) => (cookies[name] === undefined ? null : Redacted.make(cookies[name]))
     return { session: read(session), device: read(device), step: read(step), passkey: read(passkey) }
   })
 
-  /** The person whom a living session names; null for anything else. */
+  /** The caller of a live session; null otherwise. */
   const signedIn = Effect.flatMap(presented, ({ session: text }) =>
     text === null
       ? Effect.succeed(null)
@@ -50,24 +48,24 @@ export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
   const line = (name: string, value: string, maxAge: number) =>
     Cookies.serializeCookie(Cookies.unsafeMakeCookie(name, value, { ...attributes, maxAge }))
 
-  const set = (opened: OpenedSession) =>
+  const set = (texts: OpenedSession) =>
     Effect.map(CurrentExchange, ({ cookies }) => {
       cookies.push(
-        line(session, Redacted.value(opened.text), sessionLife),
-        line(device, Redacted.value(opened.device), deviceLife)
+        line(session, Redacted.value(texts.text), sessionLife),
+        line(device, Redacted.value(texts.device), deviceLife)
       )
     })
 
   /**
-   * The browser forgets the session and what it kept of the pages, and stays a known device. `"cookies"` is not said:
-   * it would sign the person out of everything else under the same registrable domain.
+   * Makes the browser forget the session and its stored pages; the device cookie stays. `Clear-Site-Data` leaves out
+   * `"cookies"`, which would end sessions of other services under the same registrable domain.
    */
   const clear = Effect.map(CurrentExchange, (exchange) => {
     exchange.cookies.push(line(session, "", 0))
     exchange.forgets = true
   })
 
-  /** Between the password and the second factor: opens nothing by itself. */
+  /** Links the password to the second factor that follows; grants no access alone. */
   const setStep = (text: Redacted.Redacted) =>
     Effect.map(CurrentExchange, ({ cookies }) => {
       cookies.push(line(step, Redacted.value(text), stepLife))
@@ -76,13 +74,13 @@ export const make = ({ baseUrl }: Settings, authenticate: Authenticate) => {
     cookies.push(line(step, "", 0))
   })
 
-  /** What an answer of a passkey has to come with: opens nothing by itself. */
+  /** Links a passkey's response to its challenge; grants no access alone. */
   const setPasskey = (text: Redacted.Redacted) =>
     Effect.map(CurrentExchange, ({ cookies }) => {
       cookies.push(line(passkey, Redacted.value(text), ceremonyMillis))
     })
 
-  /** Of a sign-in at an issuer that this browser began. */
+  /** Links an issuer's callback to the browser that began the sign-in. */
   const flowText = Effect.map(HttpServerRequest.HttpServerRequest, ({ cookies }) =>
     cookies[flow] === undefined ? null : Redacted.make(cookies[flow])
   )

@@ -8,6 +8,6 @@ import { addressPolicy, deviceStartPolicy, type RateLimiter } from "#src/limits/
 export const countAddress = (limiter: RateLimiter) =>
   Effect.flatMap(RequestInfo, ({ ip }) => limiter.take(addressBucket(ip), addressPolicy))
 
-/** Starts of device authorization, counted whatever their shape: 429 comes before 400. */
+/** Counts starts of device authorization before their input is checked: 429 precedes 400. */
 export const countDeviceStart = (limiter: RateLimiter) =>
   Effect.flatMap(RequestInfo, ({ ip }) => limiter.take(`device-start:${addressBucket(ip)}`, deviceStartPolicy))

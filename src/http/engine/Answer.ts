@@ -1,4 +1,4 @@
-/** Answers on their way to the socket. */
+/** Sends responses: common headers, body, and the moment at which each is written. */
 import * as Cookies from "@effect/platform/Cookies"
 import type * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Chunk from "effect/Chunk"
@@ -13,7 +13,7 @@ type Answer = HttpServerResponse.HttpServerResponse
 
 const publicDocuments = /^\/(?:\.well-known\/|(?:dashboard\/)?openapi\.json$)/
 
-/** A browser that was here once does not ask in plain http again (RFC 6797), for a year from its last visit. */
+/** One year, in seconds: a browser uses https alone for this long after its last visit (RFC 6797). */
 const strictTransport = "max-age=31536000"
 
 const headersOf = (answer: Answer, exchange: Exchange, overTls: boolean): OutgoingHttpHeaders => {
@@ -26,11 +26,11 @@ const headersOf = (answer: Answer, exchange: Exchange, overTls: boolean): Outgoi
   if (exchange.authenticated || (headers["cache-control"] === undefined && !publicDocuments.test(exchange.path))) {
     headers["cache-control"] = "no-store"
   }
-  const taken = exchange.rateLimit
-  if (taken !== undefined) {
-    headers["ratelimit-limit"] = taken.limit
-    headers["ratelimit-remaining"] = taken.remaining
-    headers["ratelimit-reset"] = taken.resetSeconds
+  const { rateLimit } = exchange
+  if (rateLimit !== undefined) {
+    headers["ratelimit-limit"] = rateLimit.limit
+    headers["ratelimit-remaining"] = rateLimit.remaining
+    headers["ratelimit-reset"] = rateLimit.resetSeconds
   }
   if (exchange.forgets) headers["clear-site-data"] = '"cache", "storage"'
   const cookies = [...Cookies.toSetCookieHeaders(answer.cookies), ...exchange.cookies]
@@ -38,7 +38,7 @@ const headersOf = (answer: Answer, exchange: Exchange, overTls: boolean): Outgoi
   return headers
 }
 
-const drained = (outgoing: ServerResponse) =>
+const afterDrain = (outgoing: ServerResponse) =>
   Effect.async<void>((resume) => {
     outgoing.once("drain", () => resume(Effect.void))
   })
@@ -47,48 +47,48 @@ const stream = (outgoing: ServerResponse, bytes: Stream.Stream<Uint8Array, unkno
   Stream.runForEachChunk(bytes, (chunk) => {
     let room = true
     for (const part of Chunk.toReadonlyArray(chunk)) room = outgoing.write(part)
-    return room ? Effect.void : drained(outgoing)
+    return room ? Effect.void : afterDrain(outgoing)
   }).pipe(
-    // A body that is not complete must not look as if it were.
+    // An incomplete body must not look complete.
     Effect.onExit((exit) => Effect.sync(() => (Exit.isSuccess(exit) ? outgoing.end() : outgoing.destroy())))
   )
 
-interface Leaving {
+interface PendingBody {
   readonly outgoing: ServerResponse
   readonly content: string | Uint8Array
 }
-let leaving: Array<Leaving> = []
+let pendingBodies: Array<PendingBody> = []
 
 /**
- * Answers that are ready in one turn of the event loop leave together at its end. One that leaves alone wakes whoever
- * waits for it, which costs more than a small answer itself; and clients that are answered together ask together, so that
- * their requests share statements.
+ * Writes all responses of one turn of the event loop together, at its end. A single write wakes its client at once,
+ * which costs more than a small response. Clients that are answered together send together, so their requests share
+ * statements.
  */
-const leave = (outgoing: ServerResponse, content: string | Uint8Array) => {
-  const isFirst = leaving.push({ outgoing, content }) === 1
+const writeAtTurnEnd = (outgoing: ServerResponse, content: string | Uint8Array) => {
+  const isFirst = pendingBodies.push({ outgoing, content }) === 1
   if (!isFirst) return
   setImmediate(() => {
-    const ready = leaving
-    leaving = []
-    for (const { content, outgoing } of ready) {
+    const batch = pendingBodies
+    pendingBodies = []
+    for (const { content, outgoing } of batch) {
       try {
         outgoing.end(content)
       } catch {
-        // One that cannot leave takes none of the others along, nor the process.
+        // A failed write must not affect the other responses or the process.
         outgoing.destroy()
       }
     }
   })
 }
 
-/** Sends the answer; done when nothing more has to be made for it. */
+/** Sends the response; completes when the whole body has been produced. */
 export const send = (
   outgoing: ServerResponse,
   answer: Answer,
   exchange: Exchange,
   { head, overTls }: { readonly head: boolean; readonly overTls: boolean }
 ): Effect.Effect<unknown, unknown> => {
-  // What failed was the answer itself, half-way.
+  // A response that fails half-way cannot become another one.
   if (outgoing.headersSent) return Effect.sync(() => outgoing.destroy())
   const { body, status } = answer
   const events = body._tag === "Raw" && body.body instanceof EventStream.EventStream ? body.body : undefined
@@ -98,7 +98,7 @@ export const send = (
   if (events !== undefined) return Effect.sync(() => EventStream.send(outgoing, events))
   if (body._tag === "Stream") return stream(outgoing, body.stream)
   if (body._tag === "FormData") return Effect.dieMessage("no route answers with a form")
-  // `Raw` is the text that `Endpoints.ts` made: one write with its header, where bytes take a second one.
+  // `Raw` is the text that `Endpoints.ts` encoded: it needs one write with its header, bytes need two.
   const content = body.body as string | Uint8Array
-  return Effect.sync(() => leave(outgoing, content))
+  return Effect.sync(() => writeAtTurnEnd(outgoing, content))
 }

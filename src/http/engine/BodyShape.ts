@@ -1,19 +1,15 @@
 /**
- * What is looked for in the text of a body before anybody parses it. Parsing, decoding and describing 32 MiB of
- * `{},{},…`
- * would hold up everybody else for seconds, and what formats a refusal is recursive: the input must not decide its
- * depth.
+ * Bounds the depth and the size of a JSON text before it is parsed. Parsing and decoding 32 MiB of `{},{},…` would
+ * block all other requests for seconds. The formatter of refusals is recursive, so the input must not decide its depth.
  */
 
-/** Levels of a body; those of the contract have five at most. */
+/** Levels of a body; bodies of the contract have at most five. */
 const maxDepth = 32
 
-/**
- * Entries and members of a body; those of the contract have some 3,000 at most, and a few more are told what is wrong.
- */
+/** Entries and members of a body. Bodies of the contract have about 3,000; slightly larger ones get a precise error. */
 const maxParts = 20_000
 
-/** What is wrong with the shape of a JSON text. Other text gets an answer as well, which says nothing about it. */
+/** Problem with the shape of a JSON text, if any. The result for other text has no meaning. */
 export const shapeProblem = (text: string): "nested too deeply" | "made of too many parts" | undefined => {
   let depth = 0
   let parts = 0

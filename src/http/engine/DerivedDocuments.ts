@@ -1,6 +1,6 @@
 /**
- * The two OpenAPI documents, derived from the declarations where the program runs from its sources. That takes 0.4 s of
- * a start, so the build does it once and puts `PackedDocuments.ts` in the place of this file (`src/bundle.mjs`).
+ * The two OpenAPI documents, derived from the declarations when the program runs from its sources. Deriving takes 0.4
+ * s, so the build does it once and replaces this file with `PackedDocuments.ts` (`src/bundle.mjs`).
  */
 import * as Effect from "effect/Effect"
 import * as OpenApi from "#schema/OpenApi.ts"

@@ -1,7 +1,7 @@
-/** The text of an OpenAPI document: only a server knows the address that goes into it. */
+/** Text of an OpenAPI document, split where the server's address belongs: only a running server knows it. */
 import type { JsonObject } from "#schema/OpenApiComponents.ts"
 
-/** What comes before the addresses of the server, and what comes after them. */
+/** The parts before and after the addresses of the server. */
 export interface DocumentText {
   readonly head: string
   readonly tail: string
@@ -17,11 +17,11 @@ export const textOf = ({ info, openapi, ...rest }: JsonObject): DocumentText => 
   tail: JSON.stringify(rest).slice(1)
 })
 
-/** As a server of this address publishes it. */
+/** The document as a server with this address publishes it. */
 export const at = (baseUrl: string, { head, tail }: DocumentText): string =>
   `${head},"servers":${JSON.stringify([{ url: baseUrl }])},${tail}`
 
-/** JSON has no line breaks of its own. */
+/** Joins with line breaks, which `JSON.stringify` never writes. */
 export const pack = ({ contract, dashboard }: DocumentTexts): string =>
   [contract.head, contract.tail, dashboard.head, dashboard.tail].join("\n")
 

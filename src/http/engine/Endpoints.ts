@@ -1,10 +1,10 @@
 /**
- * What runs an endpoint of the HttpApi: the steps, decoders, encoders and statuses of its declaration, compiled once
- * when the server starts. The platform's own runtime does the same and costs more than most use cases (each request
- * copies the map of all services several times); `test/http/declared.test.ts` holds that both answer alike.
+ * Runs the endpoints of the HttpApi: steps, decoders, encoders and statuses of each declaration, compiled once at the
+ * start. The platform's own runtime copies the map of all services several times per request, which costs more than
+ * most use cases. `test/http/declared.test.ts` checks that both engines respond alike.
  *
- * A handler has closed over the services it uses: beside what the platform gives to a route, the context of a request
- * holds what is known of this request, and nothing else.
+ * A handler closes over its services. The context of a request holds only facts about that request, and the services
+ * that the platform gives to a route.
  */
 import type * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApi from "@effect/platform/HttpApi"
@@ -27,7 +27,7 @@ import type * as Scope from "effect/Scope"
 import type * as Credentials from "#schema/Authentication.ts"
 import { UnencodableAnswer, validationFailed } from "./ErrorEnvelope.ts"
 
-/** What every request has. */
+/** Services of every request. */
 export type RequestServices = Exclude<HttpRouter.HttpRouter.Provided, Scope.Scope>
 
 type Endpoint = HttpApiEndpoint.HttpApiEndpoint.AnyWithProps
@@ -41,7 +41,7 @@ export class Declared extends Context.Tag("http/Declared")<
   static readonly Live = Layer.sync(Declared, () => [])
 }
 
-// --- answers ---
+// --- responses ---
 
 type Encode = (value: unknown) => Either.Either<HttpServerResponse.HttpServerResponse, ParseResult.ParseIssue>
 
@@ -51,12 +51,12 @@ const json = (text: string, status: number) =>
 const encoderOf = (schema: Schema.Schema.Any): Encode => {
   const status = HttpApiSchema.getStatusSuccessAST(schema.ast)
   if (HttpApiSchema.isVoid(schema.ast)) return () => Either.right(HttpServerResponse.empty({ status }))
-  // No answer of ours needs a service to be encoded.
+  // None of our responses needs a service for its encoding.
   const encode = ParseResult.encodeUnknownEither(schema as Schema.Schema.AnyNoContext)
   return (value) => Either.map(encode(value), (encoded) => json(JSON.stringify(encoded), status))
 }
 
-/** The first of the declared successes that the value is an instance of. */
+/** Encodes with the first of the declared successes that fits the value. */
 const answerEncoder = (success: Schema.Schema.Any) => {
   const schemas = new Set<Schema.Schema.Any>()
   HttpApiSchema.deunionize(schemas, success)
@@ -73,7 +73,7 @@ const answerEncoder = (success: Schema.Schema.Any) => {
 
 // --- requests ---
 
-/** The members of a request by the names under which a handler gets them; the order is the platform's. */
+/** Members of a request, by the names that a handler gets; the order is the platform's. */
 type Input = { [name: string]: unknown }
 
 type Read = (
@@ -95,7 +95,7 @@ const readers: ReadonlyArray<readonly [name: string, schema: `${string}Schema` &
 
 const inputReader = (endpoint: Endpoint, withoutPayload: boolean) => {
   const members = readers.flatMap(([name, key, read]) => {
-    // The class types its schemas one by one; all are of this type, and none of ours needs a service.
+    // The class types each schema apart; all have this type, and none of ours needs a service.
     const schema = endpoint[key] as Option.Option<Schema.Schema.AnyNoContext>
     if (Option.isNone(schema) || (withoutPayload && name === "payload")) return []
     return [{ name, read, decode: ParseResult.decodeUnknownEither(schema.value) }]
@@ -103,8 +103,8 @@ const inputReader = (endpoint: Endpoint, withoutPayload: boolean) => {
   return Effect.fnUntraced(function* (context: Context.Context<RequestServices>) {
     const input: Input = { request: Context.get(context, HttpServerRequest.HttpServerRequest) }
     for (const { decode, name, read } of members) {
-      const given = read(context)
-      const decoded = decode(Effect.isEffect(given) ? yield* given : given)
+      const raw = read(context)
+      const decoded = decode(Effect.isEffect(raw) ? yield* raw : raw)
       if (Either.isLeft(decoded)) {
         return yield* validationFailed(ParseResult.ArrayFormatter.formatIssueSync(decoded.left))
       }
@@ -114,7 +114,7 @@ const inputReader = (endpoint: Endpoint, withoutPayload: boolean) => {
   })
 }
 
-/** Whoever has to let a request pass before it is decoded. */
+/** Credential checks that run before decoding. */
 export type Guards =
   | Credentials.AnyCredential
   | Credentials.PersonCredential
@@ -126,11 +126,10 @@ export type Guards =
   | Credentials.OwnSessionCredential
   | Credentials.DeviceCodeCredential
 
-/** What has to hold before the request is decoded: the credential. */
 const guardsOf = (endpoint: Endpoint, services: Context.Context<never>) =>
-  // Tags that the layer of the group requires, so that their services are there.
+  // The layer of the group requires these tags, so `services` has them.
   Array.from(endpoint.middlewares as ReadonlySet<HttpApiMiddleware.TagClassAny>, (tag) => ({
-    // Its service is the check; the platform's type leaves open what kind of middleware it is.
+    // The service is the check; the platform's type leaves the kind of middleware open.
     check: Context.unsafeGet(services, tag as Context.Tag<unknown, unknown>) as Effect.Effect<
       unknown,
       unknown,
@@ -140,23 +139,24 @@ const guardsOf = (endpoint: Endpoint, services: Context.Context<never>) =>
   }))
 
 const routeOf = ({ endpoint, handler, withFullRequest }: Item, services: Context.Context<never>) => {
-  // `HttpApiBuilder.Handlers` forgets what an endpoint is made of.
+  // `HttpApiBuilder.Handlers` loses the endpoint's full type.
   const declared = endpoint as Endpoint
   const guards = guardsOf(declared, services)
   const read = inputReader(declared, withFullRequest)
   const encode = answerEncoder(declared.successSchema)
   const run = Effect.fnUntraced(function* (context: Context.Context<RequestServices>) {
     for (const { check, provides } of guards) {
-      const found = yield* check
-      // This map belongs to this request alone: `Effect.provideService` would cost as much as the rest of this function.
-      if (provides !== undefined) context.unsafeMap.set(provides.key, found)
+      const service = yield* check
+      // Mutated, since the map belongs to this request: `Effect.provideService` costs as much as the rest of this
+      // function.
+      if (provides !== undefined) context.unsafeMap.set(provides.key, service)
     }
     return yield* encode(yield* handler(yield* read(context)))
   })
   return HttpRouter.makeRoute(declared.method, declared.path, Effect.contextWithEffect(run))
 }
 
-/** Handlers that add up, as those of `HttpApiBuilder.group` do. */
+/** Collects handlers, as `HttpApiBuilder.group` does. */
 const collecting = (group: HttpApiGroup.HttpApiGroup.AnyWithProps, handlers: Chunk.Chunk<Item> = Chunk.empty()) => {
   const adding = (withFullRequest: boolean) => (name: string, handler: Item["handler"]) =>
     collecting(
@@ -166,15 +166,15 @@ const collecting = (group: HttpApiGroup.HttpApiGroup.AnyWithProps, handlers: Chu
   return { group, handlers, handle: adding(false), handleRaw: adding(true) }
 }
 
-/** All endpoints of a group, each with a handler that needs nothing but the request and what its guards found. */
+/** All endpoints of a group, each with a handler that needs only the request and the results of its guards. */
 type Complete<G extends Guards> = HttpApiBuilder.Handlers<unknown, unknown, RequestServices | G>
 
-/** Who makes a route of an endpoint and its handler; another one only in the test that compares with the platform. */
+/** Makes a route from an endpoint and its handler. Only the test that compares with the platform replaces it. */
 export class RouteMaker extends Context.Reference<RouteMaker>()("http/RouteMaker", { defaultValue: () => routeOf }) {}
 
 /**
- * The handlers of one group, as `HttpApiBuilder.group` takes them. An endpoint without one is a type error, and so is a
- * handler that asks for a service while it runs.
+ * The handlers of one group, as `HttpApiBuilder.group` takes them. An endpoint without a handler is a type error, and
+ * so is a handler that needs a service at run time.
  */
 export const group = <
   Id extends string,
@@ -194,15 +194,15 @@ export const group = <
 ) => {
   const registered = Effect.gen(function* () {
     const services = yield* Effect.context<G>()
-    // `collecting` is what the platform's type lists, endpoint by endpoint.
+    // `collecting` has the methods that the platform's type lists for each endpoint.
     const empty = collecting((api as unknown as HttpApi.HttpApi.AnyWithProps).groups[name])
     const { handlers } = yield* build(empty as unknown as Parameters<typeof build>[0])
     const routes = yield* Declared
     const make = yield* RouteMaker
-    // The route itself runs the guards that the type of a handler asks for.
+    // The route runs the guards that the type of a handler requires.
     for (const item of handlers) routes.push(make(item as Item, services))
   })
   const layer = Layer.provide(Layer.effectDiscard(registered), Declared.Live)
-  // The group is there now: `HttpApiBuilder.api` asks for each of its own.
+  // `HttpApiBuilder.api` requires the service of each group; this layer provides it by its type alone.
   return layer as Layer.Layer<HttpApiGroup.ApiGroup<Id, Name>, E, Exclude<R | G, Declared>>
 }

@@ -1,6 +1,6 @@
 /**
- * Each failure of each route becomes `{statusCode, code, message, field?, …}` (docs/contract/errors.md). No text of a
- * request can pass through here: what decoding says about an input is looked up by the kind of issue, never repeated.
+ * Turns each failure of each route into `{statusCode, code, message, field?, …}` (docs/contract/errors.md). No text of
+ * a request passes through here: the kind of a decoding issue selects the sentence, and the input is never repeated.
  */
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Cause from "effect/Cause"
@@ -14,7 +14,7 @@ import * as Metrics from "#src/telemetry/Metrics.ts"
 import { causeText } from "#src/telemetry/CauseText.ts"
 import type { Exchange } from "./RequestContext.ts"
 
-/** What an answer recommends when a dependency is down or too much is to be done: recovery takes seconds. */
+/** `Retry-After` in seconds when a dependency is down or the server is busy: recovery takes seconds. */
 const dependencyRetrySeconds = 2
 
 interface Issue {
@@ -24,9 +24,8 @@ interface Issue {
 }
 
 /**
- * The sentences of our own filters all start like this; the library's start with `Expected`, `Unable`, `is missing`,
- * `is unexpected` … and quote the input. The alphabet is that of our sentences, so that even a sentence that was built
- * wrongly could not carry much.
+ * Sentences of our own filters all start like this. The library's start with `Expected`, `Unable`, `is missing`, `is
+ * unexpected` … and quote the input. The alphabet is limited too, so that a wrongly built sentence could leak little.
  */
 const ownSentence = /^(?:must |is too |is not accepted: )[\w .,:;()$+{}-]{1,160}$/
 
@@ -43,7 +42,7 @@ const sentenceOf = (issue: Issue): string => {
 
 const maxField = 300
 
-/** Of several issues (a union reports each branch) the one that points deepest is the one that helps. */
+/** Reports the issue with the longest path: a union reports each branch, and the deepest issue helps most. */
 export const validationFailed = (issues: ReadonlyArray<Issue>): ValidationFailed => {
   let deepest = issues[0]
   for (const issue of issues) if (issue.path.length > deepest.path.length) deepest = issue
@@ -54,7 +53,7 @@ export const validationFailed = (issues: ReadonlyArray<Issue>): ValidationFailed
   return new ValidationFailed({ field: field.slice(0, maxField), message: `This member ${sentence}.` })
 }
 
-/** A handler returned what its endpoint does not declare: the fault is ours, and the value stays here. */
+/** A handler returned a value that its endpoint does not declare. The error carries no part of that value. */
 export class UnencodableAnswer extends Data.TaggedError("UnencodableAnswer") {}
 
 type Verdict =
@@ -91,21 +90,21 @@ const headersOf = (error: AnyApiError): Record<string, string> => {
 export const respond = (error: AnyApiError): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.unsafeJson(bodyOf(error), { status: statusOf(error), headers: headersOf(error) })
 
-/** A path without what identifies anything, for the log. */
+/** Path for the log, without segments that identify anything. */
 const shapeOf = (path: string): string =>
   path
     .split("/")
     .map((segment) => (/^[a-z][a-z.-]{0,40}$/.test(segment) || segment === "" ? segment : ":"))
     .join("/")
 
-/** What the answer says of a failure; the log gets what the answer does not say. */
+/** Decides the response to a failure, and logs the cause, which the response leaves out. */
 export const judge = (
   cause: Cause.Cause<unknown>,
   exchange: Exchange,
   method: string,
   path: string
 ): Effect.Effect<AnyApiError | HttpServerResponse.HttpServerResponse> => {
-  // The client is gone, or the server had to stop.
+  // The client went away, or the server is stopping.
   if (Cause.isInterruptedOnly(cause)) return Effect.failCause(Cause.stripFailures(cause))
   const verdict = verdictOf(cause, exchange)
   if ("response" in verdict) return Effect.succeed(verdict.response)
@@ -118,6 +117,6 @@ export const judge = (
   )
 }
 
-/** The answer to a request that failed. */
+/** The response to a failed request. */
 export const answer = (cause: Cause.Cause<unknown>, exchange: Exchange, method: string, path: string) =>
-  Effect.map(judge(cause, exchange, method, path), (judged) => (isApiError(judged) ? respond(judged) : judged))
+  Effect.map(judge(cause, exchange, method, path), (decision) => (isApiError(decision) ? respond(decision) : decision))

@@ -1,33 +1,35 @@
 /**
- * An answer without an end that says something now and then: what is held between is a socket and the calls that write
- * to it, where an Effect stream holds some 50 KB of fibers and channels.
+ * An endless response that writes rarely. Between two writes it holds a socket and callbacks, where an Effect stream
+ * holds some 50 KB of fibers and channels.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type { ServerResponse } from "node:http"
 
-/** Calls of either after the end do nothing. */
+/** After the end, both calls do nothing. */
 export interface Out {
   readonly write: (part: string | Uint8Array) => void
-  /** The answer is complete. */
+  /** Completes the response. */
   readonly end: () => void
 }
 
-/** The body of such an answer (`HttpServerResponse.raw`). */
+/** Body of an endless response (`HttpServerResponse.raw`). */
 export class EventStream {
-  /** Called once, when the head is out; what it returns is called once, when the connection is done, whoever ended it. */
+  /**
+   * Called once, after the head is sent. The returned function is called once, when either side closed the connection.
+   */
   readonly open: (out: Out) => () => void
   constructor(open: EventStream["open"]) {
     this.open = open
   }
 }
 
-/** Bytes that wait for a client which does not read: it is gone, or comes back and looks anew. */
+/** Unread bytes after which a connection is cut: the client is gone, or reconnects and reads the current state. */
 const mostUnread = 64 * 1024
 
 export const send = (outgoing: ServerResponse, { open }: EventStream) => {
   let isOver = false
-  const closed = open({
+  const onClose = open({
     write: (part) => {
       if (isOver) return
       outgoing.write(part)
@@ -38,15 +40,15 @@ export const send = (outgoing: ServerResponse, { open }: EventStream) => {
       outgoing.end()
     }
   })
-  const done = () => {
+  const finish = () => {
     isOver = true
-    closed()
+    onClose()
   }
-  if (outgoing.closed) done()
-  else outgoing.once("close", done)
+  if (outgoing.closed) finish()
+  else outgoing.once("close", finish)
 }
 
-/** What is said of one stream; what comes before its answer began waits for that. */
+/** Writer of one stream. Text from before the response began waits for its start. */
 export class Voice {
   #out: Out | undefined
   #waiting = ""
@@ -66,7 +68,7 @@ export class Voice {
     this.#out?.end()
   }
 
-  /** The headers leave with the first byte of the body: `opening`, then what waited. */
+  /** Sends `opening` and then the waiting text. The headers leave with the first byte of the body. */
   begin(out: Out, opening: string) {
     this.#out = out
     out.write(opening + this.#waiting)
@@ -76,16 +78,13 @@ export class Voice {
 }
 
 export interface Hold {
-  /** What is to be called when the stream is done; at once, when it is. */
+  /** Registers a call for the end of the stream; calls at once if the stream has ended. */
   readonly until: (release: () => void) => void
   readonly began: () => void
   readonly end: () => void
 }
 
-/**
- * What a stream holds. It is let go of with the request, unless the stream began: then when `end` is called, from wherever
- * that is.
- */
+/** Resources of a stream. They are released with the request, or by `end` if the stream has begun. */
 export const hold: Effect.Effect<Hold, never, Scope.Scope> = Effect.gen(function* () {
   const releases: Array<() => void> = []
   let began = false

@@ -1,15 +1,15 @@
 /**
- * Requests, counted and timed where they are seen whole: around the handler, from the header to the last byte. An
- * address of no route is counted as one, whatever it was.
+ * Counts and times requests around the handler, from the header to the last byte. All addresses without a route count
+ * under one name.
  */
 import type { IncomingMessage, ServerResponse } from "node:http"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 import type { Exchange } from "./RequestContext.ts"
 
-/** Starts to answer. */
+/** Starts the response and returns the request's exchange. */
 export type Handler = (request: IncomingMessage, response: ServerResponse) => Exchange
 
-/** As proxies log it: the client went away before its answer was complete. */
+/** Status that proxies log for a client that left before its response was complete. */
 const clientGone = 499
 
 export const counted =

@@ -1,4 +1,4 @@
-/** A request of `node:http` as the platform's handlers know one, with bodies that are bounded (`RequestBody.ts`). */
+/** Adapts a request of `node:http` to the platform's type, with bounded bodies (`RequestBody.ts`). */
 import * as Cookies from "@effect/platform/Cookies"
 import type * as Headers from "@effect/platform/Headers"
 import * as HttpIncomingMessage from "@effect/platform/HttpIncomingMessage"
@@ -22,13 +22,13 @@ class NodeRequest extends Inspectable.Class {
     readonly path: string
   ) {
     super()
-    // Node's parser knows methods in capitals alone; the router refuses those without a route.
+    // Node's parser accepts methods in capitals alone; the router refuses those without a route.
     this.method = source.method as HttpMethod
     this.url = source.url ?? ""
     this.originalUrl = this.url
   }
   get headers(): Headers.Headers {
-    // As the platform takes them: names in lower case.
+    // Node gives names in lower case, as the platform expects.
     return this.source.headers as Headers.Headers
   }
   get cookies() {
@@ -52,7 +52,7 @@ class NodeRequest extends Inspectable.Class {
   get urlParamsBody() {
     return this.#readers.urlParamsBody
   }
-  /** No route takes files: such a body is refused as what it is not. */
+  /** No route takes files, so a multipart body fails as a body that is not JSON. */
   get multipart() {
     return this.#readers.json
   }
@@ -62,8 +62,8 @@ class NodeRequest extends Inspectable.Class {
 }
 
 /**
- * The cast: what can be wrong with a body is an error of the contract here, where the platform knows one error of its
- * own; and no route reads a body as a stream or changes the protocol, so that those members are not there.
+ * Needs the cast for two reasons. Faults of a body are errors of the contract here, where the platform has one error.
+ * And the members for streams and upgrades are missing, because no route uses them.
  */
 export const make = (source: IncomingMessage, path: string): HttpServerRequest.HttpServerRequest =>
   new NodeRequest(source, path) as unknown as HttpServerRequest.HttpServerRequest

@@ -1,7 +1,4 @@
-/**
- * The routes that need no credential: what they count against, and whether they refuse parameters that they do not
- * know.
- */
+/** Routes without a credential: their rate limits, and whether they refuse unknown parameters. */
 import type * as HttpApi from "@effect/platform/HttpApi"
 import { ServerApi } from "#schema/ServerApi.ts"
 
@@ -14,7 +11,7 @@ export interface OpenRoute {
 const limitsOf = (path: string): OpenRoute["limits"] =>
   path.startsWith("/health/") ? "none" : path === "/auth/cli/device" ? "address and start" : "address"
 
-/** By `METHOD path`, from the declarations: a route that declares no credential is open. */
+/** Open routes by `METHOD path`. A route that declares no credential is open. */
 export const openRoutes = (): ReadonlyMap<string, OpenRoute> => {
   const routes = new Map<string, OpenRoute>()
   // The class carries its groups by name; only the untyped form lets a loop read them.

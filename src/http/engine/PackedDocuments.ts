@@ -1,4 +1,4 @@
-/** The two OpenAPI documents as the build has derived them: `openapi.br`, beside the bundle that this becomes part of. */
+/** Reads the two OpenAPI documents that the build derived, from `openapi.br` beside the bundle. */
 import * as Effect from "effect/Effect"
 import { readFile } from "node:fs/promises"
 import { promisify } from "node:util"

@@ -1,7 +1,7 @@
 /**
- * Request bodies, bounded (docs/contract/errors.md). The platform's own reader has no clean answer to a chunked body
- * that grows past its limit: it cuts the socket. This one stops keeping bytes and says 413; the rest passes by until
- * the server's request timeout.
+ * Reads request bodies up to a limit (docs/contract/errors.md). The platform's reader cuts the socket when a chunked
+ * body passes the limit. This one responds with 413 and discards the remaining bytes until the server's request
+ * timeout.
  */
 import * as UrlParams from "@effect/platform/UrlParams"
 import * as Effect from "effect/Effect"
@@ -22,7 +22,7 @@ export const limitOf = (path: string): number => {
 }
 
 /**
- * OAuth speaks in forms (RFC 6749), and so do the dashboard's pages; MCP answers in its own shapes. All else is JSON.
+ * Paths with their own formats: OAuth (RFC 6749) and pages send forms, MCP has its own errors. All others take JSON.
  */
 const readsAnything = (path: string): boolean =>
   path === "/reports/leaked-credentials" ||
@@ -42,7 +42,7 @@ const read = (source: IncomingMessage, limit: number): Effect.Effect<Buffer, Pay
       else settle(new PayloadTooLarge())
     }
     const onEnd = () => settle(Effect.succeed(Buffer.concat(chunks, size)))
-    // The client is gone, or sent what is not HTTP: nobody waits for an answer.
+    // The client left or broke HTTP, so no response can reach it.
     const onError = () => settle(Effect.interrupt)
     const settle = (outcome: Effect.Effect<Buffer, PayloadTooLarge>) => {
       source.off("data", onData)
@@ -65,7 +65,7 @@ const decode = (bytes: Buffer) =>
     catch: () => new ValidationFailed({ message: "The body is not UTF-8." })
   })
 
-/** V8's own message would quote the text. */
+/** Replaces V8's message, which would quote the text. */
 const parse = (text: string) =>
   Effect.suspend(() => {
     if (text === "") return Effect.succeed(null)
@@ -79,14 +79,14 @@ const parse = (text: string) =>
 
 const mediaType = /^\s*application\/json\s*(?:;\s*(?:charset\s*=\s*"?utf-8"?\s*(?:;\s*)?)?)?$/i
 
-/** The readers of a request's body, each by its kind. They fail with errors of the contract. */
+/** Readers of a request's body by kind. They fail with errors of the contract. */
 export const readersOf = (source: IncomingMessage, path: string) => {
   const contentType = source.headers["content-type"]
-  let kept: Buffer | undefined
+  let cached: Buffer | undefined
   const bytes = Effect.suspend(() =>
-    kept === undefined
-      ? Effect.tap(read(source, limitOf(path)), (read) => Effect.sync(() => (kept = read)))
-      : Effect.succeed(kept)
+    cached === undefined
+      ? Effect.tap(read(source, limitOf(path)), (read) => Effect.sync(() => (cached = read)))
+      : Effect.succeed(cached)
   )
   const text = Effect.flatMap(bytes, decode)
   const empty = source.headers["transfer-encoding"] === undefined && Number(source.headers["content-length"] ?? 0) === 0

@@ -1,6 +1,4 @@
-/**
- * What is known of a request before anybody answers it: its id, where it came from, and what authentication found out.
- */
+/** Facts about a request: its id, its origin, and the results of authentication. */
 import * as Context from "effect/Context"
 import type { IncomingMessage } from "node:http"
 import { BlockList, isIP } from "node:net"
@@ -8,25 +6,25 @@ import type { RequestOrigin, Via } from "#src/database/RequestInfo.ts"
 import type { RateLimitState } from "#src/limits/RateLimiter.ts"
 
 /**
- * One per request. `HttpApiMiddleware` runs before a handler and cannot touch its answer (docs/architecture.md, H4), so
- * what authentication finds out is written down here and read when the answer leaves.
+ * One per request. `HttpApiMiddleware` runs before a handler and cannot change its response (docs/architecture.md, H4).
+ * Authentication therefore stores its results here, and the response reads them when it leaves.
  */
 export class Exchange implements RequestOrigin {
   via: Via
-  /** State of the credential's own bucket, for the `RateLimit-*` headers. */
+  /** State of the credential's bucket, for the `RateLimit-*` headers. */
   rateLimit: RateLimitState | undefined = undefined
   authenticated = false
-  /** `Set-Cookie` lines, whatever the answer will be. */
+  /** `Set-Cookie` lines, sent with any response. */
   readonly cookies: Array<string> = []
-  /** The browser is to forget what it kept of the pages. */
+  /** True when the browser must clear its stored pages. */
   forgets = false
-  /** The template of the route that answers. */
+  /** Template of the matched route. */
   route = "none"
-  /** The answer has no end of its own. */
+  /** True for a streamed response. */
   streams = false
   owner: string
   committed = false
-  /** Something in it failed because of the database. */
+  /** True when the database caused a failure of this request. */
   databaseFailed = false
   constructor(
     readonly id: string,
@@ -45,12 +43,12 @@ export class CurrentExchange extends Context.Reference<CurrentExchange>()("http/
 
 const plainAddress = (address: string): string => (address.startsWith("::ffff:") ? address.slice(7) : address)
 
-/** Addresses and CIDR blocks; whatever is neither is left out (the settings were checked when they were read). */
+/** Takes addresses and CIDR blocks. Skips other text, which the settings already refuse. */
 export const trustedProxies = (addresses: ReadonlyArray<string>): ((address: string) => boolean) => {
   if (addresses.length === 0) return () => false
   const list = new BlockList()
-  for (const given of addresses) {
-    const [address, prefix] = given.split("/")
+  for (const entry of addresses) {
+    const [address, prefix] = entry.split("/")
     const family = isIP(address) === 6 ? "ipv6" : "ipv4"
     if (isIP(address) === 0) continue
     if (prefix === undefined) list.addAddress(address, family)
@@ -62,9 +60,7 @@ export const trustedProxies = (addresses: ReadonlyArray<string>): ((address: str
   }
 }
 
-/**
- * The rightmost address that no trusted proxy of ours reported of itself: everything left of it is the client's claim.
- */
+/** The rightmost address that is not a trusted proxy. Addresses left of it are claims of the client. */
 export const clientAddress = (
   peer: string,
   forwardedFor: string | undefined,
@@ -92,7 +88,7 @@ export const exchangeOf = (
   const forwarded = headers["x-forwarded-for"]
   return new Exchange(
     id,
-    // Node joins repeated lines of this header, so that it is one text.
+    // Node joins repeated lines of this header into one text.
     clientAddress(socket.remoteAddress ?? "", typeof forwarded === "string" ? forwarded : undefined, trusted),
     headers["user-agent"]?.slice(0, maxUserAgent) ?? null,
     path

@@ -1,8 +1,7 @@
 /**
- * One pass over every request. It gets its id and its route; limits of open routes come before anything runs; the route
- * answers (`Endpoints.ts` for those of the HttpApi), a failure becomes its answer (`ErrorEnvelope.ts`), and the answer
- * leaves with the headers that all have (`Answer.ts`). All that needs no waiting is done before the request has a fiber;
- * what each stage costs stands in docs/architecture.md.
+ * One pass over every request: id, route, limits of open routes, then the route itself (`Endpoints.ts` for the
+ * HttpApi). `ErrorEnvelope.ts` turns a failure into a response, and `Answer.ts` sends it with the common headers. Steps
+ * that never wait run before the request has a fiber. docs/architecture.md lists the cost of each stage.
  */
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpRouter from "@effect/platform/HttpRouter"
@@ -37,9 +36,9 @@ import { CurrentExchange, type Exchange, exchangeOf, trustedProxies } from "./Re
 import * as Tracing from "./Tracing.ts"
 
 /**
- * Paths that two readers could read differently (dot segments, encoded separators, `;`) name no route. Nor do letters,
- * digits and `-_~` that need no encoding (RFC 3986 2.3): the router decodes a path, and what is decided by a path as it
- * is written (limits, refusals of other sites) must not be avoided by another spelling of it.
+ * Paths that two parsers could read differently (dot segments, encoded separators, `;`) match no route. The same holds
+ * for encoded letters, digits and `-_~`, which need no encoding (RFC 3986 2.3). The router decodes a path, while limits
+ * and cross-site checks compare it as written: another spelling must not avoid them.
  */
 const ambiguous = /%(?:2[def]|3\d|4[1-9a-f]|5[\dacf]|6[1-9a-f]|7[\dae]|00)|[\\;#]|\/\/|\/\.{1,2}(?:\/|$)|^[^/]/i
 
@@ -56,7 +55,7 @@ type Answering<R> = Effect.Effect<HttpServerResponse.HttpServerResponse, unknown
 interface Entry {
   readonly route: HttpRouter.Route<unknown, unknown>
   readonly open: OpenRoute | undefined
-  /** What a route beside the HttpApi holds until its answer is out (`/mcp`) lives in a scope; the others hold nothing. */
+  /** True for routes outside the HttpApi, such as `/mcp`: they hold resources until the response is sent. */
   readonly scoped: boolean
   readonly answer: Answering<RequestServices | Scope.Scope>
 }
@@ -72,7 +71,7 @@ const routeTable = Effect.gen(function* () {
   }
   for (const route of yield* Declared) add(route, false, route.handler as Answering<RequestServices>)
   for (const route of Chunk.toReadonlyArray(beside.routes)) {
-    // No route of ours sends a file, which is what the platform's type asks its services for.
+    // The platform's type requires services for sending files, which none of our routes does.
     const handler = route.handler as Effect.Effect<
       HttpServerRespondable.Respondable,
       unknown,
@@ -85,13 +84,13 @@ const routeTable = Effect.gen(function* () {
 })
 
 type Routed = Pick<Entry, "answer" | "scoped">
-type Found = NonNullable<ReturnType<Effect.Effect.Success<typeof routeTable>>>
+type Match = NonNullable<ReturnType<Effect.Effect.Success<typeof routeTable>>>
 
 type Request = HttpServerRequest.HttpServerRequest
 
 /**
- * What is known of this request, and nothing else: services are closed over where the routes are made. The map belongs
- * to the request, and what is found out on the way is added in place.
+ * Holds only facts about this request; handlers close over their services. The map belongs to the request, so later
+ * steps add to it in place.
  */
 const contextOf = (request: Request, exchange: Exchange) =>
   new Map<string, unknown>([
@@ -100,34 +99,34 @@ const contextOf = (request: Request, exchange: Exchange) =>
     [CurrentExchange.key, exchange]
   ])
 
-const addRoute = (known: Map<string, unknown>, { handler, params, searchParams }: Found) => {
-  known.set(HttpServerRequest.ParsedSearchParams.key, searchParams)
-  known.set(HttpRouter.RouteContext.key, {
+const addRoute = (services: Map<string, unknown>, { handler, params, searchParams }: Match) => {
+  services.set(HttpServerRequest.ParsedSearchParams.key, searchParams)
+  services.set(HttpRouter.RouteContext.key, {
     [HttpRouter.RouteContextTypeId]: HttpRouter.RouteContextTypeId,
     route: handler.route,
     params
   })
 }
 
-/** Limits of routes that need no credential; they come before the shape of a request. */
+/** Limits of routes without a credential. They count before the input is checked. */
 const limitsWith = (limiter: RateLimiter) => {
-  const counted = countAddress(limiter)
+  const countOne = countAddress(limiter)
   const limits: Record<Exclude<OpenRoute["limits"], "none">, Effect.Effect<unknown, RateLimited>> = {
-    address: counted,
-    "address and start": Effect.zipRight(counted, countDeviceStart(limiter))
+    address: countOne,
+    "address and start": Effect.zipRight(countOne, countDeviceStart(limiter))
   }
   return {
-    /** A request for a route that does not exist counts against its address. */
-    noRoute: Effect.match(counted, { onFailure: respond, onSuccess: () => respond(new RouteNotFound()) }),
-    opened: ({ limits: kind, strict }: OpenRoute, url: string, answer: Entry["answer"]): Entry["answer"] => {
+    /** Counts a request for a missing route against its address. */
+    noRoute: Effect.match(countOne, { onFailure: respond, onSuccess: () => respond(new RouteNotFound()) }),
+    withLimits: ({ limits: kind, strict }: OpenRoute, url: string, answer: Entry["answer"]): Entry["answer"] => {
       const isLost = strict && LostParameter.isIn(queryOf(url))
-      const asked = isLost ? Effect.zipRight(LostParameter.refuse(true), answer) : answer
-      return kind === "none" ? asked : Effect.zipRight(limits[kind], asked)
+      const checked = isLost ? Effect.zipRight(LostParameter.refuse(true), answer) : answer
+      return kind === "none" ? checked : Effect.zipRight(limits[kind], checked)
     }
   }
 }
 
-/** `traced`: with a span for each request. */
+/** `traced` opens a span for each request. */
 export const make = ({ traced }: { readonly traced: boolean }) =>
   Effect.gen(function* () {
     const crypto = yield* Crypto
@@ -137,44 +136,44 @@ export const make = ({ traced }: { readonly traced: boolean }) =>
     const clock = yield* Effect.clock
     const { fiberRefs, runtimeFlags } = yield* Effect.runtime<never>()
     const find = yield* routeTable
-    const { noRoute, opened } = limitsWith(limiter)
+    const { noRoute, withLimits } = limitsWith(limiter)
     const overTls = baseUrl.startsWith("https:")
     const trusted = trustedProxies(proxies)
 
-    const routed = ({ method, url }: Request, exchange: Exchange, known: Map<string, unknown>): Routed => {
-      const found = ambiguous.test(exchange.path) ? undefined : find(method, url)
-      if (found === undefined) return { answer: noRoute, scoped: false }
-      const { answer, open, route, scoped } = found.handler
+    const routed = ({ method, url }: Request, exchange: Exchange, services: Map<string, unknown>): Routed => {
+      const match = ambiguous.test(exchange.path) ? undefined : find(method, url)
+      if (match === undefined) return { answer: noRoute, scoped: false }
+      const { answer, open, route, scoped } = match.handler
       exchange.route = route.path
-      addRoute(known, found)
-      return { answer: open === undefined ? answer : opened(open, url, answer), scoped }
+      addRoute(services, match)
+      return { answer: open === undefined ? answer : withLimits(open, url, answer), scoped }
     }
 
     const handle: Handler = (incoming, outgoing) => {
       const path = pathOf(incoming.url ?? "")
       const exchange = exchangeOf(crypto.uuidAt(clock.unsafeCurrentTimeMillis()), incoming, path, trusted)
       const request = NodeRequest.make(incoming, path)
-      const known = contextOf(request, exchange)
-      const sent = { head: request.method === "HEAD", overTls }
+      const services = contextOf(request, exchange)
+      const options = { head: request.method === "HEAD", overTls }
       const failed = (cause: Cause.Cause<unknown>) => answer(cause, exchange, request.method, path)
       const send = (response: HttpServerResponse.HttpServerResponse) => {
         inTime()
-        return Answer.send(outgoing, response, exchange, sent)
+        return Answer.send(outgoing, response, exchange, options)
       }
       const work = Effect.suspend(() => {
-        const { answer, scoped } = routed(request, exchange, known)
+        const { answer, scoped } = routed(request, exchange, services)
         const response = traced ? Tracing.spanned(request, exchange, Effect.catchAllCause(answer, failed)) : answer
         return scoped ? Effect.scoped(Effect.flatMap(response, send)) : Effect.flatMap(response, send)
       })
       const whole = Effect.catchAllCause(work, (cause) => Effect.flatMap(failed(cause), send))
-      const context = Context.unsafeMake<RequestServices | Scope.Scope>(known)
+      const context = Context.unsafeMake<RequestServices | Scope.Scope>(services)
       const runFork = Runtime.runFork(Runtime.make({ context, fiberRefs, runtimeFlags }))
       const inTime = Deadline.watch(incoming, () => {
         runFork(Effect.flatMap(failed(Cause.fail(new Busy())), send))
         fiber.unsafeInterruptAsFork(fiber.id())
       })
       const fiber = runFork(whole)
-      // Nobody waits for the answer any more.
+      // After this event, no client waits for the response.
       outgoing.once("close", () => {
         inTime()
         if (exchange.databaseFailed) probe.doubt()

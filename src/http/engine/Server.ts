@@ -1,6 +1,6 @@
 /**
- * The listening server. It is built last, when everything it needs stands, so that the port opens ready (a request in
- * between would hang), and it closes first, so that running requests end on services that are still there.
+ * The listening server. It is built last, so that no request arrives before the services are ready. It closes first, so
+ * that running requests finish while the services still exist.
  */
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Context from "effect/Context"
@@ -22,21 +22,21 @@ export interface Options {
   readonly host: string
   /** 0: any free port. */
   readonly port: number
-  /** Spans of requests: only with somewhere to send them. */
+  /** Opens a span for each request; useful only with an exporter. */
   readonly traced: boolean
-  /** Requests counted and timed: only when somebody reads it. */
+  /** Counts and times requests; useful only when metrics are read. */
   readonly measured?: boolean
-  /** After how long a connection is cut on which nothing moves, in milliseconds; absent: a minute. */
+  /** Milliseconds without traffic after which a connection is cut; by default, one minute. */
   readonly stalledMillis?: number
 }
 
-/** Where the server listens. */
+/** Address and port of the running server. */
 export class Listening extends Context.Tag("http/Listening")<
   Listening,
   { readonly host: string; readonly port: number }
 >() {}
 
-/** A stop takes at most 10 s, closing the database included: what still runs after this is cut off. */
+/** Milliseconds until a stop cuts requests that still run. The whole stop, with the database, takes at most 10 s. */
 const graceMillis = 7_000
 
 const limits: Http.ServerOptions = {
@@ -45,11 +45,11 @@ const limits: Http.ServerOptions = {
   requestTimeout: 120_000,
   connectionsCheckingInterval: 5_000,
   keepAliveTimeout: 60_000,
-  // No route reads it, and Node's own refusal has no body.
+  // No route reads the host, and Node's own refusal has no body.
   requireHostHeader: false
 }
 
-/** Who stops reading an answer holds its memory no longer than this. Event streams have their beats. */
+/** Destroys a connection whose peer stops reading, in milliseconds. Event streams send heartbeats and stay open. */
 const stalledMillis = 60_000
 
 const listen = (server: Http.Server, { host, port }: Options) =>
@@ -71,7 +71,7 @@ const listen = (server: Http.Server, { host, port }: Options) =>
     })
   })
 
-/** By Node's code of what no handler sees. */
+/** Refusal by Node's error code, for requests that reach no handler. */
 const refusalOf = ({ code }: NodeJS.ErrnoException) => {
   if (code === "HPE_HEADER_OVERFLOW") return new PayloadTooLarge({ message: "The request's header is too large." })
   const message =
@@ -81,7 +81,7 @@ const refusalOf = ({ code }: NodeJS.ErrnoException) => {
   return new ValidationFailed({ message })
 }
 
-/** What is not HTTP has no request to answer; it gets the same body all the same (docs/contract/errors.md). */
+/** Sends bytes that are not HTTP the same error body as a request (docs/contract/errors.md). */
 export const refuseGarbage = (newId: () => string) => (error: NodeJS.ErrnoException, socket: Socket) => {
   if (!socket.writable || error.code === "ECONNRESET") return socket.destroy()
   const refusal = refusalOf(error)
@@ -102,12 +102,12 @@ export const refuseGarbage = (newId: () => string) => (error: NodeJS.ErrnoExcept
   )
 }
 
-/** No new connection, streams ended, running requests answered, then everything shut. */
+/** Refuses new connections, ends streams, lets running requests finish, then closes all sockets. */
 const drain = (server: Http.Server, sockets: ReadonlySet<Socket>, shutdown: Context.Tag.Service<Shutdown>) =>
   Effect.zipRight(
     Deferred.succeed(shutdown.deferred, undefined),
     Effect.async<void>((resume) => {
-      // A connection becomes idle when its last answer is out; Node looks only once.
+      // A connection becomes idle after its last response, and Node checks only once.
       const sweep = setInterval(() => server.closeIdleConnections(), 20)
       const cut = setTimeout(() => server.closeAllConnections(), graceMillis)
       server.close(() => {
@@ -115,7 +115,7 @@ const drain = (server: Http.Server, sockets: ReadonlySet<Socket>, shutdown: Cont
         clearTimeout(cut)
         resume(Effect.void)
       })
-      // Node does not count a connection as idle that never asked for anything.
+      // Node does not count a connection without any request as idle.
       for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
     })
   )

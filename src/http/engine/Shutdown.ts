@@ -3,10 +3,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
-/**
- * Done when the server starts to stop: whatever answers without an end (event streams) ends then, or the stop would
- * wait for it.
- */
+/** Completes when the server begins to stop. Event streams end then, because the stop would wait for them. */
 export class Shutdown extends Context.Tag("http/Shutdown")<
   Shutdown,
   { readonly deferred: Deferred.Deferred<void> }

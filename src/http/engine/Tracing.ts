@@ -1,6 +1,6 @@
 /**
  * One span per request: template of the route, method, status, request id. The platform's own span carries the whole
- * address and all headers, and with them invitation codes and names; it stays switched off.
+ * address and all headers, including invitation codes and names, so it stays switched off.
  */
 import type * as HttpApp from "@effect/platform/HttpApp"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Exchange } from "./RequestContext.ts"
 
-/** Trace ids of a caller are exported as they are: nothing but hex gets that far (W3C Trace Context, version 00). */
+/** Accepts only hex, because a caller's trace ids are exported unchanged (W3C Trace Context, version 00). */
 const traceparent = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
 
 const parentOf = (request: HttpServerRequest.HttpServerRequest) =>

@@ -5,7 +5,7 @@ import { AccessRequests } from "#src/projects/AccessRequests.ts"
 import { EnvironmentAccess } from "#src/projects/EnvironmentAccess.ts"
 import * as Endpoints from "#src/http/engine/Endpoints.ts"
 
-const asked = Endpoints.group(ServerApi, "accessRequests", (handlers) =>
+const requestGroup = Endpoints.group(ServerApi, "accessRequests", (handlers) =>
   Effect.map(AccessRequests, (requests) =>
     handlers
       .handle("create", ({ path, payload }) => requests.create(path.envId, payload))
@@ -14,7 +14,7 @@ const asked = Endpoints.group(ServerApi, "accessRequests", (handlers) =>
       .handle("withdraw", ({ path }) => Effect.as(requests.withdraw(path.requestId), { deleted: true }))
   )
 )
-const decided = Endpoints.group(ServerApi, "accessDecisions", (handlers) =>
+const decisionGroup = Endpoints.group(ServerApi, "accessDecisions", (handlers) =>
   Effect.map(AccessRequests, (requests) =>
     handlers
       .handle("approve", ({ path }) => requests.approve(path.requestId))
@@ -22,8 +22,8 @@ const decided = Endpoints.group(ServerApi, "accessDecisions", (handlers) =>
   )
 )
 
-const reached = Endpoints.group(ServerApi, "environmentAccess", (handlers) =>
+const accessGroup = Endpoints.group(ServerApi, "environmentAccess", (handlers) =>
   Effect.map(EnvironmentAccess, (access) => handlers.handle("ofEnvironment", ({ path }) => access.show(path.envId)))
 )
 
-export const layer = Layer.mergeAll(asked, decided, reached)
+export const layer = Layer.mergeAll(requestGroup, decisionGroup, accessGroup)

@@ -4,7 +4,7 @@ import { ServerApi } from "#schema/ServerApi.ts"
 import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
 import * as Endpoints from "#src/http/engine/Endpoints.ts"
 
-const waiting = Endpoints.group(ServerApi, "changeRequests", (handlers) =>
+const requestGroup = Endpoints.group(ServerApi, "changeRequests", (handlers) =>
   Effect.map(ChangeRequests, (requests) =>
     handlers
       .handle("listOfEnvironment", ({ path }) => requests.listOfEnvironment(path.envId))
@@ -12,7 +12,7 @@ const waiting = Endpoints.group(ServerApi, "changeRequests", (handlers) =>
       .handle("withdraw", ({ path }) => Effect.as(requests.withdraw(path.requestId), { deleted: true }))
   )
 )
-const decided = Endpoints.group(ServerApi, "changeDecisions", (handlers) =>
+const decisionGroup = Endpoints.group(ServerApi, "changeDecisions", (handlers) =>
   Effect.map(ChangeRequests, (requests) =>
     handlers
       .handle("approve", ({ path }) => requests.approve(path.requestId))
@@ -20,4 +20,4 @@ const decided = Endpoints.group(ServerApi, "changeDecisions", (handlers) =>
   )
 )
 
-export const layer = Layer.merge(waiting, decided)
+export const layer = Layer.merge(requestGroup, decisionGroup)

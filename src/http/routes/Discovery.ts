@@ -10,10 +10,10 @@ import * as DerivedDocuments from "#src/http/engine/DerivedDocuments.ts"
 import { at, type DocumentTexts } from "#src/http/engine/DocumentText.ts"
 import * as Endpoints from "#src/http/engine/Endpoints.ts"
 
-/** Readiness answers within 2 s, whatever the dependencies do (docs/contract/outages.md). */
+/** Readiness responds within 2 s, even when a dependency hangs (docs/contract/outages.md). */
 const deadline = "1700 millis"
 
-/** A check that does not answer is down; what it left running ends on its own. */
+/** Reports a check that does not answer as down, without waiting for its interruption. */
 const up = <E, R>(check: Effect.Effect<unknown, E, R>) =>
   check.pipe(
     Effect.as({ status: "up" }),
@@ -22,7 +22,7 @@ const up = <E, R>(check: Effect.Effect<unknown, E, R>) =>
     Effect.catchAllCause(() => Effect.succeed({ status: "down" }))
   )
 
-/** Made when it is first asked for, and held from then on. */
+/** Made at the first request, and cached from then on. */
 const published = (baseUrl: string, name: keyof DocumentTexts) =>
   Effect.cached(Effect.map(DerivedDocuments.load, (texts) => at(baseUrl, texts[name]))).pipe(
     Effect.map(Effect.map((text) => HttpServerResponse.text(text, { contentType: "application/json" })))

@@ -7,7 +7,7 @@ import * as Endpoints from "#src/http/engine/Endpoints.ts"
 export const layer = Endpoints.group(ServerApi, "leakReports", (handlers) =>
   Effect.map(LeakReports, (reports) =>
     handlers
-      // The signature is over the bytes: nothing decodes them before the use case.
+      // The signature covers the raw bytes, so only the use case decodes them.
       .handleRaw("report", ({ headers, request }) =>
         Effect.map(
           reports.report({
@@ -15,7 +15,7 @@ export const layer = Endpoints.group(ServerApi, "leakReports", (handlers) =>
             signature: headers["github-public-key-signature"],
             body: Effect.map(Effect.orDie(request.arrayBuffer), (bytes) => new Uint8Array(bytes))
           }),
-          // The answer repeats what was reported.
+          // No cache, because the response repeats the reported tokens.
           (labels) => HttpServerResponse.unsafeJson(labels, { headers: { "cache-control": "no-store" } })
         )
       )

@@ -5,7 +5,7 @@ import { AppConfig } from "#src/AppConfig.ts"
 import * as Metadata from "#src/oauth/Metadata.ts"
 import * as Endpoints from "#src/http/engine/Endpoints.ts"
 
-/** Public and the same for everybody: any page may read them, any cache may keep them for an hour. */
+/** Public and equal for all clients: any page may read them, any cache may keep them for an hour. */
 const publicDocument = { "cache-control": "public, max-age=3600", "access-control-allow-origin": "*" }
 
 export const layer = Endpoints.group(ServerApi, "metadata", (handlers) =>

@@ -1,6 +1,6 @@
 /**
- * The authorization server's endpoints. A request is cut to what they take, the library responds, and every failure has
- * the shape of RFC 6749. Where there is no client to send the error to, a page shows it to the person (OAuth 2.1
+ * Endpoints of the authorization server. A request is cut to its accepted parameters, the library responds, and every
+ * failure has the shape of RFC 6749. If no client can receive the error, a page shows it to the person (OAuth 2.1
  * 4.1.2.1).
  */
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
@@ -29,11 +29,11 @@ import { CurrentExchange } from "#src/http/engine/RequestContext.ts"
 
 type Response = HttpServerResponse.HttpServerResponse
 
-/** A form or a registration is small. */
+/** Bytes of a form or a registration. */
 const maxBody = 64 * 1024
-/** New clients of one address: they are kept a day when nobody uses them. */
+/** New clients per address. An unused client is kept for a day. */
 const registrationPolicy: Policy = [{ limit: 10, millis: 60_000 }]
-/** Requests to begin with a document's address: each may make this server fetch it. */
+/** Authorizations whose client id is a document's address: each may make this server fetch the document. */
 const documentPolicy: Policy = [{ limit: 20, millis: 60_000 }]
 
 const anyOrigin = { "access-control-allow-origin": "*", "access-control-expose-headers": "WWW-Authenticate" }
@@ -41,7 +41,7 @@ const anyOrigin = { "access-control-allow-origin": "*", "access-control-expose-h
 const failure = (status: number, error: string, headers: Record<string, string> = {}): Response =>
   HttpServerResponse.unsafeJson({ error }, { status, headers: { "cache-control": "no-store", ...headers } })
 
-/** What the page says, by the error's code: fixed texts, nothing of the request. */
+/** Sentences of the page by error code: fixed texts, no part of the request. */
 const sentences: ReadonlyMap<string, string> = new Map([
   ["invalid_client", "The program that sent you here is not known to Ampoule. Start again from it."],
   ["invalid_redirect_uri", "The program that sent you here named a return address that it did not register."],
@@ -64,7 +64,7 @@ const page = (status: number, error: string): Response =>
     }
   )
 
-/** The registration as the library gets it; a string is the error to answer. */
+/** The registration for the library, or the error code as a string. */
 const registrationOf = (body: unknown): string | Readonly<Record<string, unknown>> => {
   const metadata = ClientMetadata.cut(body)
   if (metadata === undefined) return "invalid_client_metadata"
@@ -73,10 +73,7 @@ const registrationOf = (body: unknown): string | Readonly<Record<string, unknown
 
 const grantTypeRefused = "requested grant type is not allowed for this client"
 const readError = Schema.decodeOption(Schema.parseJson(OAuthErrorResponse))
-/**
- * The members and names of RFC 6749 5.2: the library repeats the scope that was asked for, and has another name for one
- * error.
- */
+/** Restores RFC 6749 5.2: the library repeats the requested scope, and names one error differently. */
 const withStandardError = (response: Dispatch.LibraryResponse): Dispatch.LibraryResponse =>
   Option.match(response.status === 400 ? readError(response.body.toString()) : Option.none(), {
     onNone: () => response,
@@ -92,23 +89,23 @@ interface Needs {
   readonly secure: boolean
 }
 
-const limit = ({ limiter }: Needs, what: string, policy: Policy) =>
-  Effect.flatMap(RequestInfo, ({ ip }) => limiter.take(`${what}:${addressBucket(ip)}`, policy))
+const limit = ({ limiter }: Needs, bucket: string, policy: Policy) =>
+  Effect.flatMap(RequestInfo, ({ ip }) => limiter.take(`${bucket}:${addressBucket(ip)}`, policy))
 
-/** Lets the library respond. A failure inside it (the database is away) is a defect here instead of its 500. */
-const dispatch = Effect.fnUntraced(function* ({ server }: Needs, asked: Dispatch.LibraryRequest) {
+/** Lets the library respond. A failure inside it, such as a lost database, becomes a defect instead of its 500. */
+const dispatch = Effect.fnUntraced(function* ({ server }: Needs, libraryRequest: Dispatch.LibraryRequest) {
   const { callback, problemOf } = yield* server.instance
-  const request = Dispatch.requestOf(server.issuer, asked)
+  const request = Dispatch.requestOf(server.issuer, libraryRequest)
   const { done, response } = Dispatch.responseTo(request)
-  const answered = yield* Effect.promise(async () => {
+  const libraryResponse = yield* Effect.promise(async () => {
     await callback(request, response)
     return done
   })
   const problem = problemOf(request)
-  return problem === undefined ? answered : yield* Effect.die(problem)
+  return problem === undefined ? libraryResponse : yield* Effect.die(problem)
 })
 
-/** Sets the library's cookies with their texts unchanged, because it signs each name and value. */
+/** Sets the library's cookies unchanged, because it signs each name and value. */
 const withCookies = ({ secure }: Needs, response: Response, cookies: ReadonlyArray<string>): Response =>
   cookies.reduce((to, cookie) => {
     const [pair, ...attributes] = cookie.split(/;\s*/)
@@ -132,18 +129,18 @@ const respond = (
   { body, headers, status }: Dispatch.LibraryResponse,
   extra: Record<string, string> = {}
 ): Response => {
-  const kept: Record<string, string> = { "cache-control": "no-store", ...extra }
+  const responseHeaders: Record<string, string> = { "cache-control": "no-store", ...extra }
   for (const name of keptHeaders) {
     const value = headers[name]
-    if (typeof value === "string") kept[name] = value
+    if (typeof value === "string") responseHeaders[name] = value
   }
   const contentType = headers["content-type"]
   const response =
     body.length === 0
-      ? HttpServerResponse.empty({ status, headers: kept })
+      ? HttpServerResponse.empty({ status, headers: responseHeaders })
       : HttpServerResponse.uint8Array(body, {
           status,
-          headers: kept,
+          headers: responseHeaders,
           contentType: typeof contentType === "string" ? contentType : "application/json"
         })
   return withCookies(needs, response, Dispatch.cookiesOf(headers, isInteractionCookie))
@@ -161,7 +158,7 @@ const redirectOrPage = (needs: Needs, response: Dispatch.LibraryResponse): Respo
 const interactionCookies = (request: HttpServerRequest.HttpServerRequest) =>
   Dispatch.cookieHeader(request.headers["cookie"], isInteractionCookie)
 
-/** Failures of any kind: a page where a person is looking, else in the shape of RFC 6749. */
+/** Turns any failure into a page for a person, or into the shape of RFC 6749. */
 const guarded = <E, R>(work: Effect.Effect<Response, E, R>, forPerson: boolean) =>
   Effect.catchAllCause(work, (cause) =>
     Effect.gen(function* () {
@@ -185,12 +182,12 @@ const guarded = <E, R>(work: Effect.Effect<Response, E, R>, forPerson: boolean) 
 
 const authorize = Effect.fnUntraced(function* (needs: Needs) {
   const request = yield* HttpServerRequest.HttpServerRequest
-  const given = new URLSearchParams(queryOf(request.url))
-  const clientId = given.get("client_id") ?? ""
+  const parameters = new URLSearchParams(queryOf(request.url))
+  const clientId = parameters.get("client_id") ?? ""
   if (clientId.startsWith("https://")) yield* limit(needs, "client-document", documentPolicy)
   const response = yield* dispatch(needs, {
     method: "GET",
-    url: `/oauth/authorize?${Parameters.ofAuthorization(given, needs.server).toString()}`,
+    url: `/oauth/authorize?${Parameters.ofAuthorization(parameters, needs.server).toString()}`,
     headers: { accept: "text/html", cookie: interactionCookies(request) }
   })
   return redirectOrPage(needs, response)

@@ -1,6 +1,6 @@
 /**
- * `POST /auth/token-exchange` (RFC 8693): form or JSON in, RFC 6749's shapes out. `audience` is the id of the trust rule,
- * the logical name of what the token is for; `scope` may say `read` where the rule would give `write`.
+ * `POST /auth/token-exchange` (RFC 8693): accepts a form or JSON, responds in the shapes of RFC 6749. `audience` is the
+ * id of the trust rule. `scope` may request `read` where the rule allows `write`.
  */
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
@@ -33,7 +33,7 @@ type ErrorCode =
   | "temporarily_unavailable"
   | "server_error"
 
-/** RFC 6749 5.1: no cache keeps an answer of a token endpoint. */
+/** RFC 6749 5.1: no cache keeps a response of a token endpoint. */
 const headers = { "cache-control": "no-store", pragma: "no-cache" }
 
 const refuse = (error: ErrorCode, description: string, status = 400, more: Record<string, string> = {}) =>
@@ -46,12 +46,12 @@ const json = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?$/i
 
 type Parameters = ReadonlyMap<string, string>
 
-/** Parameters as text; a string says what is wrong. A parameter that is there twice is refused (RFC 6749 3.2). */
+/** Parameters as text, or a sentence about the fault. Repeated parameters are refused (RFC 6749 3.2). */
 const parametersOf = (contentType: string, text: string): Parameters | string => {
   if (form.test(contentType)) {
     const parameters = new Map<string, string>()
     for (const [name, value] of new URLSearchParams(text)) {
-      if (parameters.has(name)) return "A parameter is in the request twice."
+      if (parameters.has(name)) return "The request repeats a parameter."
       parameters.set(name, value)
     }
     return parameters
@@ -61,7 +61,7 @@ const parametersOf = (contentType: string, text: string): Parameters | string =>
   if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) return "The body is not a JSON object."
   const parameters = new Map<string, string>()
   for (const [name, value] of Object.entries(parsed)) {
-    if (typeof value !== "string") return "Every parameter is a string."
+    if (typeof value !== "string") return "Every parameter must be a string."
     parameters.set(name, value)
   }
   return parameters
@@ -78,7 +78,7 @@ const parse = (text: string): unknown => {
 const levelOf = (scope: string | undefined): AccessLevel | undefined | "unknown" =>
   scope === undefined || scope === "" ? undefined : scope === "read" || scope === "write" ? scope : "unknown"
 
-/** What RFC 8693 2.1 asks for; what it does not know is ignored, what is known and not supported is refused. */
+/** Reads the request of RFC 8693 2.1. Unknown parameters are ignored; known but unsupported ones are refused. */
 const requestOf = (parameters: Parameters): ExchangeRequest | HttpServerResponse.HttpServerResponse => {
   const of = (name: string): string | undefined => parameters.get(name) || undefined
   const grant = of("grant_type")
@@ -97,7 +97,7 @@ const requestOf = (parameters: Parameters): ExchangeRequest | HttpServerResponse
     return malformed("actor_token is not supported.")
   }
   if (of("resource") !== undefined)
-    return refuse("invalid_target", "resource is not supported: audience names the rule.")
+    return refuse("invalid_target", "resource is not supported. Name the rule in audience.")
   const audience = of("audience")
   if (audience === undefined) return malformed("audience is required: the id of the trust rule.")
   if (!uuidPattern.test(audience)) return refuse("invalid_target", "audience must be the id of a trust rule.")
