@@ -1,0 +1,40 @@
+/**
+ * Places that are not clean yet. A clean place is taken off this list and cannot come back: `test/words.test.ts` holds
+ * every other place to the rules.
+ */
+export const pending: ReadonlyArray<string> = [
+  "schema",
+  "layers",
+  "migrations",
+  "src",
+  "src/access",
+  "src/audit",
+  "src/backup",
+  "src/cli",
+  "src/client",
+  "src/credentials",
+  "src/crypto",
+  "src/dashboard",
+  "src/database",
+  "src/formats",
+  "src/http",
+  "src/limits",
+  "src/machines",
+  "src/mcp",
+  "src/net",
+  "src/oauth",
+  "src/openid",
+  "src/outbound",
+  "src/projects",
+  "src/rows",
+  "src/sealed",
+  "src/secrets",
+  "src/telemetry",
+  "src/trail",
+  "src/trail-use",
+  "src/vault",
+  "src/webhooks",
+  "test",
+  "deploy",
+  "pages"
+]
