@@ -30,7 +30,7 @@ import type { EnvironmentTarget, ProjectTarget, Target, TeamTarget } from "./Tar
 /**
  * What the trail calls this use, and the keys it names; written with a denial here, with the use itself by the service.
  */
-interface Intent {
+export interface Intent {
   readonly audit: AuditAction
   readonly keys?: ReadonlyArray<string>
 }

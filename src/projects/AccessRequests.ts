@@ -9,21 +9,13 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { AccessRequest, CreateAccessRequest } from "#schema/AccessRequestsApi.ts"
 import type { AuditAction } from "#schema/Audit.ts"
-import { type Caller, CurrentCaller } from "#schema/Caller.ts"
-import { Forbidden, GrantAlreadyDecided, GrantNotFound, PlanLimitReached, ValidationFailed } from "#schema/Errors.ts"
-import {
-  type AccessRequestId,
-  AccessRequestIdOut,
-  type EnvironmentId,
-  EnvironmentIdOut,
-  ProjectIdOut,
-  TeamIdOut,
-  type UserId,
-  UserIdOut
-} from "#schema/Ids.ts"
-import { GrantLevel, Readers, Role, Visibility } from "#schema/Scopes.ts"
+import { type Caller } from "#schema/Caller.ts"
+import { Forbidden, GrantAlreadyDecided, ValidationFailed } from "#schema/Errors.ts"
+import { type AccessRequestId, AccessRequestIdOut, type EnvironmentId, type UserId, UserIdOut } from "#schema/Ids.ts"
+import { GrantLevel, Readers, Role } from "#schema/Scopes.ts"
 import { Access, type Location } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
+import * as ApprovalRequests from "#src/access/ApprovalRequests.ts"
 import { change } from "#src/access/Change.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
@@ -48,51 +40,32 @@ type Needs = Effect.Effect.Success<typeof services>
 
 const life = days(7)
 const hour = 3_600_000
-/** Abuse limits, of what is pending in one environment; a list shows all. */
 const requestsPerPerson = 3
-const requestsPerEnvironment = 100
-const listLimit = 500
 
-const PersonRow = Schema.Struct({ id: UserIdOut, email: Schema.String })
 const RequestRow = Schema.Struct({
   id: AccessRequestIdOut,
-  teamId: TeamIdOut,
-  projectId: ProjectIdOut,
-  project: Schema.String,
-  environmentId: EnvironmentIdOut,
-  environment: Schema.String,
-  user: PersonRow,
+  ...ApprovalRequests.fields,
   level: GrantLevel,
   hours: Schema.Number,
   reason: Schema.String,
   approvals: Schema.Number,
-  approvedBy: Schema.NullOr(PersonRow),
-  createdAt: Rows.Iso,
-  expiresAt: Rows.Iso,
-  status: Schema.Literal("pending", "approved", "denied"),
+  approvedBy: Schema.NullOr(ApprovalRequests.Person),
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf),
-  approvers: Schema.Array(UserIdOut),
-  readers: Readers,
-  visibility: Visibility
+  readers: Readers
 })
 type RequestRow = typeof RequestRow.Type
 const RoleRow = Schema.Struct({ userId: UserIdOut, role: Role })
-const PendingRow = Schema.Struct({ ofPerson: Schema.Number, ofEnvironment: Schema.Number })
 
-/** Requests of active members for live environments; two approvals count where changes are protected. */
+/** Two approvals count where changes are protected. */
 const columns = (sql: SqlClient.SqlClient) =>
-  sql.literal(`
-    r.id, r.team_id, e.project_id, p.name AS project, r.environment_id, e.slug AS environment,
-    json_build_object('id', u.id, 'email', u.email) AS "user", r.level, r.hours, r.reason,
-    CASE WHEN e.protected THEN e.approvals ELSE 1 END AS approvals,
-    CASE WHEN a.id IS NOT NULL THEN json_build_object('id', a.id, 'email', a.email) END AS approved_by,
-    r.created_at, r.expires_at, r.status, r.mac, e.approvers, e.readers, p.visibility
-    FROM access_requests r
-    JOIN environments e ON e.id = r.environment_id AND e.deleted_at IS NULL
-    JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
-    JOIN memberships m ON m.team_id = r.team_id AND m.user_id = r.user_id AND m.active
-    JOIN users u ON u.id = r.user_id
-    LEFT JOIN users a ON a.id = r.approved_by`)
+  ApprovalRequests.columns(
+    sql,
+    "access_requests",
+    `r.level, r.hours, r.reason, r.mac, e.readers,
+      CASE WHEN e.protected THEN e.approvals ELSE 1 END AS approvals,
+      CASE WHEN a.id IS NOT NULL THEN json_build_object('id', a.id, 'email', a.email) END AS approved_by`,
+    "LEFT JOIN users a ON a.id = r.approved_by"
+  )
 
 /** What the MAC is over; it is emptied by the decision, so that nobody without the key makes a request of it again. */
 const isOwn = (macs: RowMac, row: RequestRow): boolean =>
@@ -121,57 +94,23 @@ const recordOf = (caller: Caller, row: RequestRow): AccessRequest => {
   return { ...told, mayDecide: mayDecide(caller, row) }
 }
 
-/** A request is seen by who asked, and by who decides about the environment's; to others it is not there. */
-const sees = (caller: Caller, row: RequestRow): boolean => {
-  const role = Policy.teamOf(caller, row.teamId)?.role ?? null
-  const userId = caller.user?.id
-  return (
-    userId !== undefined &&
-    role !== null &&
-    Policy.environmentVisible(caller, row) &&
-    (userId === row.user.id || Policy.decidesRequests(role, userId, row.approvers))
-  )
-}
-
-const pending = Effect.fnUntraced(function* (
-  { rowSeal, sql }: Needs,
-  caller: Caller,
-  environmentId: EnvironmentId | null
-) {
-  const macs = yield* rowSeal.ready
-  const userId = caller.user?.id ?? null
-  const all = caller.teams.filter(({ scopes }) => scopes === null || scopes.includes("secrets:read"))
-  const managed = all.filter(({ role }) => role !== null && Policy.roleAllows(role, "access:manage"))
-  const rows = yield* Rows.findAll(
-    RequestRow,
-    sql`
-      SELECT ${columns(sql)}
-      WHERE r.team_id = any(${all.map(({ id }) => id)}::uuid[]) AND r.status = 'pending'
-        AND (${environmentId}::uuid IS NULL OR r.environment_id = ${environmentId})
-        AND r.expires_at > ${new Date(yield* Clock.currentTimeMillis)}
-        AND (r.user_id = ${userId} OR r.team_id = any(${managed.map(({ id }) => id)}::uuid[])
-          OR ${userId}::uuid = any(e.approvers))
-      ORDER BY r.id LIMIT ${listLimit}`
-  )
-  return { items: rows.filter((row) => isOwn(macs, row) && sees(caller, row)).map((row) => recordOf(caller, row)) }
+const targetOf = (about: { readonly id: string; readonly level: GrantLevel; readonly email: string }) => ({
+  type: "access_request",
+  id: about.id,
+  name: `${about.level}: ${about.email}`
 })
 
-const list = Effect.fn("AccessRequests.list")(function* (needs: Needs) {
-  const { caller } = yield* needs.access.eachTeam("secrets:read", { audit: "access.list" })
-  return yield* pending(needs, caller, null)
-})
-
-const listOfEnvironment = Effect.fn("AccessRequests.listOfEnvironment")(function* (needs: Needs, id: EnvironmentId) {
-  const permit = yield* needs.access.environmentWithId("secrets:read", id, { audit: "access.list" })
-  return yield* pending(needs, permit.caller, id)
-})
-
-const eventAbout = (
-  permit: EnvironmentPermit<"secrets:read" | "access:decide">,
-  about: { readonly id: string; readonly level: GrantLevel; readonly email: string; readonly reason?: string }
-) => ({
-  ...permit.event({ target: { type: "access_request", id: about.id, name: `${about.level}: ${about.email}` } }),
-  ...(about.reason === undefined ? {} : { reason: about.reason })
+const { find, list, listOfEnvironment, over, pending, withPermit, withdraw } = ApprovalRequests.make({
+  name: "AccessRequests",
+  noun: "request for access",
+  audit: { list: "access.list", withdraw: "access.withdraw" },
+  Row: RequestRow,
+  columns,
+  isOwn: ({ rowSeal }: Needs) => Effect.map(rowSeal.ready, (macs) => (row: RequestRow) => isOwn(macs, row)),
+  recordOf,
+  about: ({ id, level, user }) => ({ target: targetOf({ id, level, email: user.email }) }),
+  remove: (sql, id) => RowJournal.ending(sql, "access_requests")`
+    DELETE FROM access_requests WHERE id = ${id} AND status = 'pending' RETURNING id`
 })
 
 /** A request that would promise what nobody gets. */
@@ -223,14 +162,8 @@ const create = Effect.fn("AccessRequests.create")(function* (
     const problem = checkLevel(permit, input.level)
     if (problem !== undefined) return yield* problem
     const now = yield* Clock.currentTimeMillis
-    const { ofEnvironment, ofPerson } = yield* Rows.single(
-      PendingRow,
-      sql`
-        SELECT count(*) FILTER (WHERE user_id = ${user.id}) AS of_person, count(*) AS of_environment
-        FROM access_requests
-        WHERE environment_id = ${environmentId} AND status = 'pending' AND expires_at > ${new Date(now)}`
-    )
-    if (ofPerson >= requestsPerPerson || ofEnvironment >= requestsPerEnvironment) return yield* new PlanLimitReached()
+    const at = { environmentId, userId: user.id, now: new Date(now) }
+    yield* ApprovalRequests.checkLimits(sql, "access_requests", at, requestsPerPerson)
     const id = AccessRequestIdOut.make(yield* crypto.uuid)
     const { hours, level, reason } = input
     const row = {
@@ -246,41 +179,15 @@ const create = Effect.fn("AccessRequests.create")(function* (
       expiresAt: new Date(now + life)
     }
     yield* Rows.run(sql`INSERT INTO access_requests ${yield* rowSeal.values("access_requests", row, { reason })}`)
-    yield* audit.append(eventAbout(permit, { id, level, email: user.email, reason }))
+    yield* audit.append(permit.event({ target: targetOf({ id, level, email: user.email }), reason }))
     return recordOf(caller, yield* Rows.single(RequestRow, sql`SELECT ${columns(sql)} WHERE r.id = ${id}`))
   })
 })
 
-// The same for one that is not there and one that is not shown.
-const gone = () => new GrantNotFound({ message: "No such request for access." })
-const over = () => new GrantAlreadyDecided({ message: "This request for access was already decided." })
-
-/** A decided one only tells that it is; a pending one that no server wrote is not there. */
-const find = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, id: AccessRequestId) {
-  const macs = yield* rowSeal.ready
-  const row = yield* Rows.findOne(
-    RequestRow,
-    sql`
-      SELECT ${columns(sql)} WHERE r.id = ${id} AND r.expires_at > ${new Date(yield* Clock.currentTimeMillis)}`
+const toDecide = (needs: Needs, id: AccessRequestId, audit: AuditAction) =>
+  withPermit(needs, id, audit, ({ environmentId }, intent) =>
+    needs.access.environmentWithId("access:decide", environmentId, intent)
   )
-  return row !== undefined && (row.status !== "pending" || isOwn(macs, row)) ? row : yield* gone()
-})
-
-/** The request as the caller sees it. */
-const seen = Effect.fnUntraced(function* (needs: Needs, id: AccessRequestId) {
-  const row = yield* find(needs, id)
-  return sees(yield* CurrentCaller, row) ? row : yield* gone()
-})
-
-const toDecide = Effect.fnUntraced(function* (needs: Needs, id: AccessRequestId, audit: AuditAction) {
-  const row = yield* seen(needs, id)
-  const permit = yield* Effect.catchTag(
-    needs.access.environmentWithId("access:decide", row.environmentId, { audit }),
-    "ENVIRONMENT_NOT_FOUND",
-    gone
-  )
-  return { row, permit, event: eventAbout(permit, { id, level: row.level, email: row.user.email }) }
-})
 
 /** Roles now, which stay until the transaction ends. Memberships are locked before requests, as where members change. */
 const lockedRoles = Effect.fnUntraced(function* ({ sql }: Needs, { teamId, user }: RequestRow, by: UserId) {
@@ -361,26 +268,6 @@ const approve = Effect.fn("AccessRequests.approve")(function* (needs: Needs, id:
     const { level, reason, user } = row
     yield* AccessGrants.give(needs, permit, { user, level, until, reason, createdBy: by })
     return { status: "approved" as const }
-  })
-})
-
-const withdraw = Effect.fn("AccessRequests.withdraw")(function* (needs: Needs, id: AccessRequestId) {
-  const row = yield* seen(needs, id)
-  const intent = { audit: "access.withdraw" } as const
-  const permit = yield* Effect.catchTag(
-    needs.access.environmentWithId("secrets:read", row.environmentId, intent),
-    "ENVIRONMENT_NOT_FOUND",
-    gone
-  )
-  const event = eventAbout(permit, { id, level: row.level, email: row.user.email })
-  yield* change(needs, event, function* () {
-    if (row.user.id !== permit.caller.user?.id) return yield* new Forbidden({ message: "Who asked can withdraw it." })
-    const withdrawn = yield* Rows.exists(
-      RowJournal.ending(needs.sql, "access_requests")`
-      DELETE FROM access_requests WHERE id = ${id} AND status = 'pending' RETURNING id`
-    )
-    if (!withdrawn) return yield* over()
-    yield* needs.audit.append(event)
   })
 })
 

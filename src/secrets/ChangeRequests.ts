@@ -3,23 +3,15 @@
  * the environment's approvers decide. An approved one is written by the one write path, as the one who approves.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { AuditAction } from "#schema/Audit.ts"
-import { type Caller, CurrentCaller } from "#schema/Caller.ts"
-import {
-  Forbidden,
-  GrantAlreadyDecided,
-  GrantNotFound,
-  SecretAlreadyExists,
-  SecretNotFound,
-  SecretVersionConflict
-} from "#schema/Errors.ts"
-import type { ChangeRequestId, EnvironmentId, SecretId } from "#schema/Ids.ts"
+import { Forbidden, SecretAlreadyExists, SecretNotFound, SecretVersionConflict } from "#schema/Errors.ts"
+import type { ChangeRequestId, SecretId } from "#schema/Ids.ts"
 import { Role } from "#schema/Scopes.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
+import * as ApprovalRequests from "#src/access/ApprovalRequests.ts"
 import { change } from "#src/access/Change.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
@@ -42,81 +34,33 @@ const services = Effect.all({
 })
 type Needs = Effect.Effect.Success<typeof services>
 
-/** A list shows all that can be pending where one person decides, within reason. */
-const listLimit = 500
-
 const BoxRow = Schema.Struct({
   dataKeyId: Schema.String,
   sealed: Schema.NullOr(Schema.Uint8ArrayFromSelf),
   role: Role
 })
 
-/** A request is seen by its author, and by who decides about the environment's; to others it is not there. */
-const sees = (caller: Caller, row: RequestRow): boolean => {
-  const role = Policy.teamOf(caller, row.teamId)?.role ?? null
-  const userId = caller.user?.id
-  return (
-    userId !== undefined &&
-    role !== null &&
-    Policy.environmentVisible(caller, row) &&
-    (userId === row.user.id || Policy.decidesRequests(role, userId, row.approvers))
-  )
-}
-
-const pending = Effect.fnUntraced(function* ({ sql }: Needs, caller: Caller, environmentId: EnvironmentId | null) {
-  const userId = caller.user?.id ?? null
-  const all = caller.teams.filter(({ scopes }) => scopes === null || scopes.includes("secrets:read"))
-  const managed = all.filter(({ role }) => role !== null && Policy.roleAllows(role, "access:manage"))
-  const rows = yield* Rows.findAll(
-    RequestRow,
-    sql`
-      SELECT ${columns(sql)}
-      WHERE r.team_id = any(${all.map(({ id }) => id)}::uuid[]) AND r.status = 'pending'
-        AND (${environmentId}::uuid IS NULL OR r.environment_id = ${environmentId})
-        AND r.expires_at > ${new Date(yield* Clock.currentTimeMillis)}
-        AND (r.user_id = ${userId} OR r.team_id = any(${managed.map(({ id }) => id)}::uuid[])
-          OR ${userId}::uuid = any(e.approvers))
-      ORDER BY r.id LIMIT ${listLimit}`
-  )
-  return { items: rows.filter((row) => sees(caller, row)).map((row) => recordOf(caller, row)) }
-})
-
-const list = Effect.fn("ChangeRequests.list")(function* (needs: Needs) {
-  const { caller } = yield* needs.access.eachTeam("secrets:read", { audit: "change.list" })
-  return yield* pending(needs, caller, null)
-})
-
-const listOfEnvironment = Effect.fn("ChangeRequests.listOfEnvironment")(function* (needs: Needs, id: EnvironmentId) {
-  const permit = yield* needs.access.environmentWithId("secrets:read", id, { audit: "change.list" })
-  return yield* pending(needs, permit.caller, id)
-})
-
-// The same for one that is not there and one that is not shown.
-const gone = () => new GrantNotFound({ message: "No such change." })
-const over = () => new GrantAlreadyDecided({ message: "This change was already decided." })
-
-const seen = Effect.fnUntraced(function* ({ sql }: Needs, id: ChangeRequestId) {
-  const row = yield* Rows.findOne(
-    RequestRow,
-    sql`SELECT ${columns(sql)} WHERE r.id = ${id} AND r.expires_at > ${new Date(yield* Clock.currentTimeMillis)}`
-  )
-  return row !== undefined && sees(yield* CurrentCaller, row) ? row : yield* gone()
-})
-
-const intentOf = (audit: AuditAction, row: RequestRow) => ({ audit, keys: row.changes.map(({ key }) => key) })
+const keysOf = ({ changes }: RequestRow) => changes.map(({ key }) => key)
 const targetOf = ({ id, user }: RequestRow) => ({ type: "change_request", id, name: user.email })
 
-/** The request, and the permit of who may approve it: what denies the approval denies the refusal of it, too. */
-const toDecide = Effect.fnUntraced(function* (needs: Needs, id: ChangeRequestId, audit: AuditAction) {
-  const row = yield* seen(needs, id)
-  const by = { approvers: row.approvers, author: row.user.id }
-  const permit = yield* Effect.catchTag(
-    needs.access.approvalOf(row.environmentId, by, intentOf(audit, row)),
-    "ENVIRONMENT_NOT_FOUND",
-    gone
-  )
-  return { row, permit, event: permit.event({ keys: intentOf(audit, row).keys, target: targetOf(row) }) }
+const { gone, list, listOfEnvironment, over, withPermit, withdraw } = ApprovalRequests.make({
+  name: "ChangeRequests",
+  noun: "change",
+  audit: { list: "change.list", withdraw: "change.withdraw" },
+  Row: RequestRow,
+  columns,
+  // The box of a change names its author and its keys: a row that no server wrote is refused when it is opened.
+  isOwn: () => Effect.succeed(() => true),
+  recordOf,
+  about: (row) => ({ keys: keysOf(row), target: targetOf(row) }),
+  remove: (sql, id) => sql`DELETE FROM change_requests WHERE id = ${id} AND status = 'pending' RETURNING id`
 })
+
+/** The request, and the permit of who may approve it: what denies the approval denies the refusal of it, too. */
+const toDecide = (needs: Needs, id: ChangeRequestId, audit: AuditAction) =>
+  withPermit(needs, id, audit, ({ approvers, environmentId, user }, intent) =>
+    needs.access.approvalOf(environmentId, { approvers, author: user.id }, intent)
+  )
 
 /** Takes the request from those who decide at the same time. Its box goes with the decision. */
 const decided = Effect.fnUntraced(function* ({ sql }: Needs, id: ChangeRequestId, status: "approved" | "denied") {
@@ -210,23 +154,6 @@ const writtenFor = (permit: WritePermit, row: RequestRow) => (outcome: WriteTran
     ...WriteTransaction.byOutcome(permit)(outcome)
   ].map((entry) => ({ ...entry, target: targetOf(row) }))
 }
-
-const withdraw = Effect.fn("ChangeRequests.withdraw")(function* (needs: Needs, id: ChangeRequestId) {
-  const row = yield* seen(needs, id)
-  const permit = yield* Effect.catchTag(
-    needs.access.environmentWithId("secrets:read", row.environmentId, intentOf("change.withdraw", row)),
-    "ENVIRONMENT_NOT_FOUND",
-    gone
-  )
-  const event = permit.event({ keys: intentOf("change.withdraw", row).keys, target: targetOf(row) })
-  yield* change(needs, event, function* () {
-    if (row.user.id !== permit.caller.user?.id) return yield* new Forbidden({ message: "Its author can withdraw it." })
-    const withdrawn = yield* Rows.exists(needs.sql`
-      DELETE FROM change_requests WHERE id = ${id} AND status = 'pending' RETURNING id`)
-    if (!withdrawn) return yield* over()
-    yield* needs.audit.append(event)
-  })
-})
 
 export class ChangeRequests extends Effect.Service<ChangeRequests>()("secrets/ChangeRequests", {
   effect: Effect.map(services, (needs) => methods(needs, { list, listOfEnvironment, approve, deny, withdraw }))

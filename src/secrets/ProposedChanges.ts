@@ -11,17 +11,9 @@ import * as Schema from "effect/Schema"
 import type { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
 import type { Caller } from "#schema/Caller.ts"
 import { PlanLimitReached } from "#schema/Errors.ts"
-import {
-  type ChangeRequestId,
-  ChangeRequestIdOut,
-  EnvironmentIdOut,
-  ProjectIdOut,
-  SecretIdOut,
-  TeamIdOut,
-  UserIdOut
-} from "#schema/Ids.ts"
-import { Visibility } from "#schema/Scopes.ts"
+import { type ChangeRequestId, ChangeRequestIdOut, SecretIdOut, UserIdOut } from "#schema/Ids.ts"
 import { SecretKind } from "#schema/Values.ts"
+import * as ApprovalRequests from "#src/access/ApprovalRequests.ts"
 import * as Policy from "#src/access/Policy.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
 import type { DataKeys } from "#src/crypto/DataKeys.ts"
@@ -34,9 +26,7 @@ import * as SecretBoxes from "./SecretBoxes.ts"
 import { type Change, type Changes, isContinuation, isRestoration, type Continuation } from "./SecretChanges.ts"
 
 const life = days(7)
-/** Abuse limits, of what is pending in one environment; a list shows all. */
 const requestsPerPerson = 20
-const requestsPerEnvironment = 100
 /** Bytes of one change set. */
 const maxBytes = 1_048_576
 
@@ -117,36 +107,21 @@ const ChangeRow = Schema.Struct({
 })
 export const RequestRow = Schema.Struct({
   id: ChangeRequestIdOut,
-  teamId: TeamIdOut,
-  projectId: ProjectIdOut,
-  project: Schema.String,
-  environmentId: EnvironmentIdOut,
-  environment: Schema.String,
-  user: Schema.Struct({ id: UserIdOut, email: Schema.String }),
-  changes: Schema.Array(ChangeRow),
-  createdAt: Rows.Iso,
-  expiresAt: Rows.Iso,
-  status: Schema.Literal("pending", "approved", "denied"),
-  approvers: Schema.Array(UserIdOut),
-  visibility: Visibility
+  ...ApprovalRequests.fields,
+  changes: Schema.Array(ChangeRow)
 })
 export type RequestRow = typeof RequestRow.Type
 
-/** Requests of active members for live environments. A change conflicts when its secret has another version by now. */
+/** A change conflicts when its secret has another version by now. */
 export const columns = (sql: SqlClient.SqlClient) =>
-  sql.literal(`
-    r.id, r.team_id, e.project_id, p.name AS project, r.environment_id, e.slug AS environment,
-    json_build_object('id', u.id, 'email', u.email) AS "user",
-    (SELECT json_agg(json_build_object('key', c.key, 'change', c.change, 'version', c.version,
+  ApprovalRequests.columns(
+    sql,
+    "change_requests",
+    `(SELECT json_agg(json_build_object('key', c.key, 'change', c.change, 'version', c.version,
         'conflict', coalesce(s.version, 0) <> c.version) ORDER BY c.key)
       FROM jsonb_to_recordset(r.changes) AS c (key text, change text, version integer)
-      LEFT JOIN secrets s ON s.environment_id = r.environment_id AND s.key = c.key AND s.deleted_at IS NULL) AS changes,
-    r.created_at, r.expires_at, r.status, e.approvers, p.visibility
-    FROM change_requests r
-    JOIN environments e ON e.id = r.environment_id AND e.deleted_at IS NULL
-    JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
-    JOIN memberships m ON m.team_id = r.team_id AND m.user_id = r.user_id AND m.active
-    JOIN users u ON u.id = r.user_id`)
+      LEFT JOIN secrets s ON s.environment_id = r.environment_id AND s.key = c.key AND s.deleted_at IS NULL) AS changes`
+  )
 
 /** Members alone: what the policy reads of a row is not told. */
 export const recordOf = (caller: Caller, row: RequestRow): ChangeRequest => {
@@ -161,19 +136,6 @@ export const recordOf = (caller: Caller, row: RequestRow): ChangeRequest => {
   }
 }
 
-const PendingRow = Schema.Struct({ ofPerson: Schema.Number, ofEnvironment: Schema.Number })
-
-const checkLimits = Effect.fnUntraced(function* ({ at, permit, sql }: Transaction, userId: string) {
-  const { ofEnvironment, ofPerson } = yield* Rows.single(
-    PendingRow,
-    sql`
-      SELECT count(*) FILTER (WHERE user_id = ${userId}) AS of_person, count(*) AS of_environment
-      FROM change_requests
-      WHERE environment_id = ${permit.target.environmentId} AND status = 'pending' AND expires_at > ${at}`
-  )
-  if (ofPerson >= requestsPerPerson || ofEnvironment >= requestsPerEnvironment) return yield* new PlanLimitReached()
-})
-
 const kindOf = (change: Exclude<Change, Continuation>, isLive: boolean): typeof Kind.Type => {
   if (change === null) return "delete"
   return isRestoration(change) ? "restore" : isLive ? "update" : "create"
@@ -185,7 +147,8 @@ export const keep = Effect.fnUntraced(function* (transaction: Transaction, chang
   const { caller, target } = permit
   const user = caller.user
   if (user === null) return yield* Effect.dieMessage("only a person proposes")
-  yield* checkLimits(transaction, user.id)
+  const where = { environmentId: target.environmentId, userId: user.id, now: at }
+  yield* ApprovalRequests.checkLimits(sql, "change_requests", where, requestsPerPerson)
   const all = []
   for (const [key, change] of changes) {
     if (change !== null && isContinuation(change))
