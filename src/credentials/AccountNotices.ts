@@ -1,7 +1,8 @@
 /**
- * What a person is told about their own sign-in: a new device, a reset link that was used, a factor that was removed, a sign-in that was linked,
- * another e-mail address. It commits with what it tells of; the dashboard shows it until the person has seen it, and where a mail server is set an
- * e-mail follows. Webhooks of the person's teams are told by the trail's entry.
+ * Notices to a person about their own sign-in: a new device, a used reset link, a removed factor, a linked sign-in, a
+ * changed e-mail address. A notice commits with the change that it reports. The dashboard shows it until the person
+ * dismisses it; a server with a mail server also sends an e-mail. Webhooks of the person's teams follow the entry in
+ * the trail instead.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -24,14 +25,14 @@ import * as Rows from "#src/database/Rows.ts"
 const NoticeKind = Schema.Literal("new_device", "password_reset", "factor_removed", "sign_in_linked", "email_changed")
 export type NoticeKind = typeof NoticeKind.Type
 
-/** Until then an e-mail is tried again; what is older is not news. */
-const mailedFor = days(1)
-const keptFor = days(30)
-const shownAtMost = 10
-const mailsAtOnce = 20
+/** Age at which an unsent e-mail is given up. */
+const mailPeriod = days(1)
+const retention = days(30)
+const listLimit = 10
+const mailBatch = 20
 const maxUserAgent = 256
 
-/** Part of the caller's transaction. `about`: what it is about, by its name; empty when the kind says it all. */
+/** Part of the caller's transaction. `about`: the name of the changed thing; empty when the kind says enough. */
 export const record = Effect.fnUntraced(function* (
   { crypto, sql }: { readonly sql: SqlClient.SqlClient; readonly crypto: Crypto },
   userId: UserId,
@@ -59,18 +60,18 @@ export type Notice = typeof NoticeRow.Type
 const services = Effect.all({ sql: SqlClient.SqlClient })
 type Needs = Effect.Effect.Success<typeof services>
 
-/** Those that the person has not seen, the newest first. */
+/** Notices that the person has not dismissed, newest first. */
 const list = Effect.fn("AccountNotices.list")(({ sql }: Needs, caller: Caller) =>
   Rows.findAll(
     NoticeRow,
     sql`
       SELECT id, kind, about, ip, user_agent, created_at FROM account_notices
       WHERE user_id = ${caller.user?.id ?? null} AND seen_at IS NULL
-      ORDER BY created_at DESC, id DESC LIMIT ${shownAtMost}`
+      ORDER BY created_at DESC, id DESC LIMIT ${listLimit}`
   )
 )
 
-/** The person has seen all that there is now. */
+/** Marks every current notice as seen. */
 const dismiss = Effect.fn("AccountNotices.dismiss")(function* ({ sql }: Needs, caller: Caller) {
   const now = yield* DateTime.nowAsDate
   yield* Rows.run(sql`
@@ -97,14 +98,16 @@ const sentences: { readonly [Kind in NoticeKind]: (notice: DueRow) => string } =
   new_device: () => "Somebody signed in to your account with a browser that had not signed in to it before.",
   password_reset: () => "Somebody used a reset link and set a new password for your account.",
   factor_removed: ({ about }) => `This was removed from your account: ${about}.`,
-  sign_in_linked: ({ about }) => `Whoever signs in with this opens your account from now on: ${line(about)}.`,
-  email_changed: ({ about }) => `Another e-mail address signs you in from now on, no longer ${about}.`
+  sign_in_linked: ({ about }) => `This sign-in opens your account from now on: ${line(about)}.`,
+  email_changed: ({ about }) => `You sign in with another e-mail address from now on. ${about} no longer works.`
 }
 
-/** What comes from a browser or a person stays on one line. */
+/**
+ * Control characters and line breaks become spaces: text from a browser or a person must not add lines to an e-mail.
+ */
 const line = (text: string) => text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ")
 
-/** Of a change of the address, the one before: whoever has the account now must not be the only one who is told. */
+/** The old address receives the notice of a changed address: a thief of the account may own the new one. */
 const recipientOf = ({ about, email, kind }: DueRow) => (kind === "email_changed" ? about : email)
 
 const messageOf = (notice: DueRow, baseUrl: string): Message => ({
@@ -123,21 +126,21 @@ const messageOf = (notice: DueRow, baseUrl: string): Message => ({
   ].join("\n")
 })
 
-/** Whose address was changed cannot sign in with the one that they know. */
+/** After a changed address the person cannot sign in themselves, so the advice names others who can help. */
 const advice = ({ kind }: DueRow, baseUrl: string): ReadonlyArray<string> =>
   kind === "email_changed"
     ? [
-        "If it was you, there is nothing to do. If not, tell an owner or admin of your team at once: they deactivate the account. The operator of the server gives it its address back."
+        "If it was you, do nothing. If not, tell an owner or admin of your team at once, so that they deactivate the account. The operator of the server can restore your address."
       ]
     : [
-        "If it was you, there is nothing to do. If not, sign in, change your password, and look at where you are signed in:",
+        "If it was you, do nothing. If not, sign in, change your password, and check your sessions:",
         `${baseUrl}/app/account/sessions`
       ]
 
-/** Doubles with every attempt. Milliseconds. */
+/** Milliseconds before the next attempt; doubles with every attempt. */
 const pauseAfter = (attempts: number) => Math.min(3_600_000, 30_000 * 2 ** Math.min(attempts, 10))
 
-/** Takes what is due from the other processes, sends it, and says what became of it. */
+/** Claims due notices so that no other process sends them, sends them, and records the result. */
 export const sendDue = Effect.fnUntraced(function* (
   { baseUrl, sql }: { readonly sql: SqlClient.SqlClient; readonly baseUrl: string },
   send: (message: Message) => Effect.Effect<void, MailRefused>
@@ -149,24 +152,24 @@ export const sendDue = Effect.fnUntraced(function* (
       UPDATE account_notices n SET mail_attempts = n.mail_attempts + 1, mail_at = ${new Date(now + 60_000)}
       FROM users u WHERE u.id = n.user_id AND n.id IN (
         SELECT id FROM account_notices
-        WHERE mail_at <= ${new Date(now)} AND created_at > ${new Date(now - mailedFor)}
-        ORDER BY mail_at LIMIT ${mailsAtOnce} FOR UPDATE SKIP LOCKED)
+        WHERE mail_at <= ${new Date(now)} AND created_at > ${new Date(now - mailPeriod)}
+        ORDER BY mail_at LIMIT ${mailBatch} FOR UPDATE SKIP LOCKED)
       RETURNING n.id, n.kind, n.about, n.ip, n.user_agent, n.created_at, n.mail_attempts, u.email`
   )
   yield* Effect.forEach(due, (notice) =>
-    Effect.flatMap(Effect.either(send(messageOf(notice, baseUrl))), (sent) => {
-      const isOver = sent._tag === "Right" || sent.left.lasting
-      const again = isOver ? null : new Date(now + pauseAfter(notice.mailAttempts))
-      return Rows.run(sql`UPDATE account_notices SET mail_at = ${again} WHERE id = ${notice.id}`)
+    Effect.flatMap(Effect.either(send(messageOf(notice, baseUrl))), (result) => {
+      const isFinal = result._tag === "Right" || result.left.lasting
+      const retryAt = isFinal ? null : new Date(now + pauseAfter(notice.mailAttempts))
+      return Rows.run(sql`UPDATE account_notices SET mail_at = ${retryAt} WHERE id = ${notice.id}`)
     })
   )
   return due.length
 })
 
-/** What nobody sends, and what is old. */
+/** Deletes old notices, sent or not. */
 const forget = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
   const now = yield* Clock.currentTimeMillis
-  yield* Rows.run(sql`DELETE FROM account_notices WHERE created_at < ${new Date(now - keptFor)}`)
+  yield* Rows.run(sql`DELETE FROM account_notices WHERE created_at < ${new Date(now - retention)}`)
 })
 
 export const layer = Layer.scopedDiscard(

@@ -1,4 +1,4 @@
-/** A person's account, the session that opens it in a browser, and the browsers that it knows. */
+/** Accounts of people, the dashboard sessions that they open, and the devices that signed in before. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"
 import * as DateTime from "effect/DateTime"
@@ -24,7 +24,7 @@ export interface Needs {
   readonly rowSeal: RowSeal
 }
 
-/** A longer text tells nothing more about a browser. */
+/** Longest stored user agent; the start identifies a browser well enough. */
 export const maxUserAgent = 256
 
 export const AccountRow = Schema.Struct({
@@ -48,7 +48,7 @@ export const AccountRow = Schema.Struct({
 })
 export type AccountRow = typeof AccountRow.Type
 
-/** An account that no server wrote as it is, with its address and its password, is none. */
+/** The account, or undefined when none exists or the MAC of its row fails. */
 export const find = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, column: "email" | "id", value: string) =>
   Effect.zipWith(
     rowSeal.ready,
@@ -64,16 +64,16 @@ export const find = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, column: "
     (macs, row) => (row !== undefined && macs.holds("users", row) ? row : undefined)
   )
 
-/** An event that concerns a person, not a team: one entry in the trail of each of their teams, or one in none. */
+/** Events that concern a person, not a team: one entry in the trail of each of their teams, or one without a team. */
 export const inEachTeam = (
   teams: ReadonlyArray<{ readonly id: TeamId }>,
   event: Omit<AuditEvent, "teamId">
 ): ReadonlyArray<AuditEvent> =>
   teams.length === 0 ? [{ ...event, teamId: null }] : teams.map(({ id }) => ({ ...event, teamId: id }))
 
-// Browsers that signed in to an account before. Each has attempts of its own to sign in, so that wrong passwords from
-// elsewhere cannot lock the person out. The cookie opens nothing; it ends 90 days after the last sign-in, and with the
-// password that it signed in with.
+// Known devices: browsers that signed in to an account before. Each has its own sign-in attempts, so that wrong
+// passwords from elsewhere cannot lock the person out. The cookie opens nothing. It ends 90 days after the last
+// sign-in, and with the password that it signed in with.
 
 export interface KnownDevice {
   readonly id: string
@@ -81,13 +81,13 @@ export interface KnownDevice {
 }
 
 export const deviceLife = days(90)
-/** The oldest of one account make room: signing in again and again does not fill the table. */
+/** Repeated sign-ins must not fill the table: the oldest devices of an account are deleted. */
 const devicesPerPerson = 32
 
 const devicePattern = /^([0-9A-Za-z]{16})\.([0-9A-Za-z]{43})$/
 const DeviceRow = Schema.Struct({ id: Schema.String, ...TokenText.ProofRow.fields })
 
-/** The device that a browser presents, when it signed in to the account with this address before. */
+/** The known device of the presented cookie, when it signed in to the account with this address before. */
 export const findDevice = Effect.fnUntraced(function* (
   { rowSeal, sql }: Needs,
   text: Redacted.Redacted | null,
@@ -107,16 +107,16 @@ export const findDevice = Effect.fnUntraced(function* (
   return device
 })
 
-/** Part of the transaction that opens a session. Answers what the browser keeps. */
-const rememberDevice = Effect.fnUntraced(function* (needs: Needs, userId: UserId, known: KnownDevice | null) {
+/** Part of the transaction that opens a session. Returns the text of the device cookie. */
+const rememberDevice = Effect.fnUntraced(function* (needs: Needs, userId: UserId, device: KnownDevice | null) {
   const { crypto, rowSeal, sql } = needs
   const now = yield* DateTime.nowAsDate
   const expiresAt = new Date(now.getTime() + deviceLife)
   const renewed =
-    known !== null &&
+    device !== null &&
     (yield* Rows.exists(sql`
-      UPDATE known_devices SET expires_at = ${expiresAt} WHERE id = ${known.id} AND user_id = ${userId} RETURNING id`))
-  if (renewed) return known.text
+      UPDATE known_devices SET expires_at = ${expiresAt} WHERE id = ${device.id} AND user_id = ${userId} RETURNING id`))
+  if (renewed) return device.text
   const lookupId = yield* crypto.lookupId
   const secret = Redacted.value(yield* crypto.credentialSecret)
   const salt = yield* crypto.randomBytes(16)
@@ -130,49 +130,52 @@ const rememberDevice = Effect.fnUntraced(function* (needs: Needs, userId: UserId
   return Redacted.make(`${lookupId}.${secret}`)
 })
 
-/** A new password makes every device a stranger: one of them may be the thief's. */
+/** Part of a password change: no device stays known, since one of them may be the thief's. */
 export const forgetDevices = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
   Rows.run(sql`DELETE FROM known_devices WHERE user_id = ${userId}`)
 
-/** A fresh session: the texts of the two cookies that the browser keeps. */
+/** A new session: the texts of the two cookies that the browser keeps. */
 export interface OpenedSession {
   readonly text: Redacted.Redacted
-  /** By which the browser is known the next time. */
+  /** Identifies the browser at its next sign-in. */
   readonly device: Redacted.Redacted
 }
 
-/** Which issuer says who the person is, and what it calls them and their session there; null: a password does. */
-export interface SignedBy {
+/**
+ * The way a session was opened: by an issuer (with its names for the person and their session there), or null for a
+ * password.
+ */
+export interface SignInSource {
   readonly issuer: string | null
-  /** The team of an issuer of a team. */
+  /** The team that owns the issuer; null for an issuer of the server. */
   readonly onlyTeam: TeamId | null
   readonly subject: string | null
   readonly session: string | null
 }
-export const byPassword: SignedBy = { issuer: null, onlyTeam: null, subject: null, session: null }
+export const byPassword: SignInSource = { issuer: null, onlyTeam: null, subject: null, session: null }
 
 /**
- * Whether a session stands for the whole account. One of a team's own issuer does not where the person belongs to another
- * team: what signs them in there is not for that issuer to change.
+ * Whether a session may change the whole account. A session from a team's own issuer may not when the person belongs to
+ * another team: that issuer must not change how the person signs in there.
  */
-export const isWhole = ({ onlyTeam }: Caller, { memberships }: AccountRow): boolean =>
+export const coversAccount = ({ onlyTeam }: Caller, { memberships }: AccountRow): boolean =>
   onlyTeam === null || memberships.every(({ id }) => id === onlyTeam)
 
-const IssuedRow = Schema.Struct({
+const SourceRow = Schema.Struct({
   subject: Schema.NullOr(Schema.String),
   session: Schema.NullOr(Schema.String)
 })
 
-/** For a session that takes the place of the caller's: it is good for what that one was. */
-export const sameAs = ({ sql }: Pick<Needs, "sql">, caller: Caller) =>
+/** The source of the caller's session, for the session that replaces it. */
+export const sourceOf = ({ sql }: Pick<Needs, "sql">, caller: Caller) =>
   Effect.map(
     Rows.findOne(
-      IssuedRow,
+      SourceRow,
       sql`
         SELECT issuer_subject AS subject, issuer_session AS session FROM sessions
         WHERE id = ${caller.credentialId}`
     ),
-    (row): SignedBy => ({
+    (row): SignInSource => ({
       issuer: caller.issuer,
       onlyTeam: caller.onlyTeam,
       subject: row?.subject ?? null,
@@ -181,8 +184,8 @@ export const sameAs = ({ sql }: Pick<Needs, "sql">, caller: Caller) =>
   )
 
 /**
- * Part of the caller's transaction. `known`: the device that the browser presented, when it is one of this person;
- * `factorAt`: when the person proved a second factor, if they did.
+ * Part of the caller's transaction. `device`: the known device that the browser presented, if it is this person's.
+ * `factorAt`: time of the person's last proof of a second factor, if any.
  */
 export const openSession = Effect.fnUntraced(function* (
   needs: Needs,
@@ -191,8 +194,8 @@ export const openSession = Effect.fnUntraced(function* (
   {
     by = byPassword,
     factorAt = null,
-    known = null
-  }: { readonly known?: KnownDevice | null; readonly factorAt?: Date | null; readonly by?: SignedBy } = {}
+    device = null
+  }: { readonly device?: KnownDevice | null; readonly factorAt?: Date | null; readonly by?: SignInSource } = {}
 ) {
   const { crypto, rowSeal, sql } = needs
   const now = yield* DateTime.nowAsDate
@@ -226,33 +229,32 @@ export const openSession = Effect.fnUntraced(function* (
     }
   )
   yield* Rows.run(sql`INSERT INTO sessions ${row}`)
-  const opened: OpenedSession = { text, device: yield* rememberDevice(needs, userId, known) }
-  return opened
+  const session: OpenedSession = { text, device: yield* rememberDevice(needs, userId, device) }
+  return session
 })
 
 const EndedSessionRow = Schema.Struct({ id: Schema.String })
 
-/** Part of the caller's transaction: the sessions that meet the condition end, each once. Returns their ids. */
+/** Part of the caller's transaction: ends the live sessions that meet the condition. Returns their ids. */
 export const endSessions = Effect.fnUntraced(function* ({ sql }: Pick<Needs, "sql">, condition: Statement.Fragment) {
-  const ended = yield* Rows.findAll(
+  const rows = yield* Rows.findAll(
     EndedSessionRow,
     RowJournal.ending(sql, "sessions")`
       UPDATE sessions SET revoked_at = ${yield* DateTime.nowAsDate}, mac = ''
       WHERE ${condition} AND revoked_at IS NULL RETURNING id`
   )
-  return ended.map(({ id }) => id)
+  return rows.map(({ id }) => id)
 })
 
 const ActiveTeamRow = Schema.Struct({ activeTeamId: Schema.NullOr(TeamIdOut) })
 
-/** The team that a session works in. */
 export const activeTeamOf = ({ sql }: Pick<Needs, "sql">, sessionId: string) =>
   Effect.map(
     Rows.findOne(ActiveTeamRow, sql`SELECT active_team_id FROM sessions WHERE id = ${sessionId}`),
     (row) => row?.activeTeamId ?? null
   )
 
-/** The team that the person's newest session worked in. */
+/** The active team of the person's newest session. */
 export const lastActiveTeam = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
   Effect.map(
     Rows.findOne(
@@ -263,15 +265,15 @@ export const lastActiveTeam = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
     (row) => row?.activeTeamId ?? null
   )
 
-/** Whether the person had a session in a browser before, as far back as sessions are kept. */
+/** Whether the person had a browser session before, as far back as sessions are stored. */
 export const hasSignedIn = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
   Rows.exists(sql`SELECT 1 FROM sessions WHERE user_id = ${userId} LIMIT 1`)
 
 const SessionEndRow = Schema.Struct({ revokedAt: Schema.NullOr(Schema.DateFromSelf) })
 
 /**
- * Whether the session ended, locked to the end of the caller's transaction: a new password comes before this and is seen,
- * or after it and takes back what the session does now.
+ * Whether the session ended. Locks its row to the end of the caller's transaction: a new password either ends the
+ * session before this check, or waits and then revokes the result.
  */
 export const hasEnded = ({ sql }: Pick<Needs, "sql">, sessionId: string) =>
   Effect.map(

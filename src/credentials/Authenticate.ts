@@ -1,6 +1,6 @@
 /**
- * Credential text to `Caller`, in one batched statement that also reads the environment the request names. No validity
- * is cached: revocation holds from the next request, on every process.
+ * Turns credential text into a `Caller`, in one batched statement that also reads the environment that the request
+ * names. No validity is cached: a revocation takes effect at the next request, on every process.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -18,7 +18,7 @@ import {
   type CredentialRow,
   type GrantRow,
   grantRows,
-  type Named,
+  type EnvironmentName,
   type SessionRow,
   sessionRows,
   type TeamRow,
@@ -30,42 +30,46 @@ import { LastUse, type UsedTable } from "./LastUse.ts"
 import * as LookUps from "./LookUps.ts"
 import * as TokenText from "./TokenText.ts"
 
-/** A token of a list of addresses is, from another address, as unknown as any other text. */
+/** A token with a list of addresses is unknown from any other address. */
 const tokenFrom = (row: TokenRow, verified: Verified, ip: string): Verified | undefined =>
   AddressRanges.holds(row.addresses, ip) ? verified : undefined
 
-/** From another address than the team says, a person has nothing of it: signed in, or at the command line. */
+/** Removes teams whose address list excludes the request's address, for browser sessions and CLI logins. */
 const personFrom = (row: SessionRow | GrantRow, verified: Verified, ip: string): Verified => {
   const teams: ReadonlyArray<TeamRow> = row.teams
-  const barred = teams.filter(({ sessionAddresses }) => !AddressRanges.holds(sessionAddresses, ip))
-  if (barred.length === 0) return verified
-  const isOpen = ({ id }: { readonly id: TeamId }) => !barred.some((team) => team.id === id)
+  const blocked = teams.filter(({ sessionAddresses }) => !AddressRanges.holds(sessionAddresses, ip))
+  if (blocked.length === 0) return verified
+  const isOpen = ({ id }: { readonly id: TeamId }) => !blocked.some((team) => team.id === id)
   const { caller } = verified
   return {
     ...verified,
     caller: { ...caller, teams: caller.teams.filter(isOpen), withheld: caller.withheld.filter(isOpen) }
   }
 }
-/** Agents come from the addresses of whoever runs them. */
+/** No address check: agents use the addresses of their vendors. */
 const fromAnywhere = (_: AccessRow, verified: Verified): Verified => verified
 
 /**
- * The row of a credential text, described; CREDENTIAL_INVALID when there is none, when its secret is another, and when no
- * server wrote what counts in it: undefined.
+ * The verified credential of a text. CREDENTIAL_INVALID when no row exists, the secret differs, or the MAC of the row
+ * fails.
  */
 const verifier = <Row extends CredentialRow>(
   { ready }: RowSeal,
-  find: (asked: LookUps.Asked) => Effect.Effect<LookUps.Found<Row, Verified>, SqlError>,
+  find: (lookup: LookUps.TimedLookup) => Effect.Effect<LookUps.LookUpResult<Row, Verified>, SqlError>,
   from: (row: Row, verified: Verified, ip: string) => Verified | undefined
 ) =>
-  Effect.fnUntraced(function* ({ id, kind, secret }: TokenText.TokenText, named: Named | undefined, now: number) {
+  Effect.fnUntraced(function* (
+    { id, kind, secret }: TokenText.TokenText,
+    named: EnvironmentName | undefined,
+    now: number
+  ) {
     const macs = yield* ready
-    const found = yield* Effect.orDie(find({ id, named, now }))
+    const result = yield* Effect.orDie(find({ id, named, now }))
     const { ip } = yield* RequestInfo
-    const { row } = found
+    const { row } = result
     const isProved = TokenText.verify(macs, kind, row.id === null ? undefined : row, secret)
-    const described = isProved ? found.described(macs) : undefined
-    const verified = described === undefined ? undefined : from(row, described, ip)
+    const credential = isProved ? result.describe(macs) : undefined
+    const verified = credential === undefined ? undefined : from(row, credential, ip)
     return verified === undefined ? yield* new CredentialInvalid() : verified
   })
 
@@ -87,10 +91,10 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
     const verifyGrant = verifier(rowSeal, yield* LookUps.batched(grantRows(sql), ofGrant), personFrom)
     const verifyAccess = verifier(rowSeal, yield* LookUps.batched(accessTokenRows(sql), ofAccess), fromAnywhere)
 
-    /** Text, or what was parsed of it, to a credential in any state of life; does not count as a use. */
+    /** Finds the credential of a text (or its parsed form), live or ended. Does not count as a use. */
     const verify = (
       presented: string | TokenText.TokenText | undefined,
-      named?: Named
+      named?: EnvironmentName
     ): Effect.Effect<Verified, CredentialInvalid> => {
       const token = typeof presented === "string" ? TokenText.parse(presented) : presented
       return Effect.flatMap(Clock.currentTimeMillis, (now) => {
@@ -109,7 +113,7 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
       })
     }
 
-    /** Only a live credential goes on; counts as its use. */
+    /** Refuses an ended credential; counts as a use of a live one. */
     const admit = (verified: Verified): Effect.Effect<Verified, CredentialRevoked | CredentialExpired> => {
       if (verified.life === "revoked") return new CredentialRevoked()
       if (verified.life === "expired") return new CredentialExpired()
@@ -117,8 +121,8 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
       return Effect.as(lastUse.touch(usedTables[caller.kind], caller.credentialId, caller.lastUsedAt), verified)
     }
 
-    /** A credential that may be used now. Counts as its use. */
-    const authenticate = (text: string, named?: Named) => Effect.flatMap(verify(text, named), admit)
+    /** Both steps: finds the credential and admits it. */
+    const authenticate = (text: string, named?: EnvironmentName) => Effect.flatMap(verify(text, named), admit)
 
     return { verify, admit, authenticate } as const
   })

@@ -1,4 +1,7 @@
-/** CLI grants: 180 days or 90 days unused, revoked by their holder; what else ends them is in `Revocation.ts`. */
+/**
+ * CLI grants: they end after 180 days, after 90 days without use, or when their holder revokes them. `Revocation.ts`
+ * has the other ends.
+ */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -29,9 +32,9 @@ import * as TokenText from "./TokenText.ts"
 export interface NewGrant extends Restrictions {
   readonly userId: UserId
   readonly machine: boolean
-  /** When the person who approved it had last proved a second factor; null: never. */
+  /** Time of the approver's last proof of a second factor; null: never. */
   readonly factorAt: Date | null
-  /** At least one. */
+  /** Never empty. */
   readonly teams: ReadonlyArray<typeof GrantTeamRow.Type>
   readonly hostname: string | null
   readonly os: string | null
@@ -60,7 +63,7 @@ const GrantRow = Schema.Struct({
 })
 type GrantRow = typeof GrantRow.Type
 
-/** Host as claimed by the client; null when it claimed nothing. */
+/** The host as the client reports it; null when it reports none. */
 export const hostOf = (row: { readonly hostname: string | null; readonly os: string | null }): CliGrant["host"] =>
   row.hostname === null && row.os === null
     ? null
@@ -81,7 +84,7 @@ const teamsOf = `
     JOIN memberships m ON m.team_id = g.team_id AND m.user_id = c.user_id AND m.active
     WHERE g.grant_id = c.id) AS teams`
 
-/** Part of the caller's transaction: the credential exists exactly when its delivery commits. */
+/** Part of the caller's transaction: the credential exists only if its delivery commits. */
 const mint = Effect.fnUntraced(function* (needs: Needs, grant: NewGrant) {
   const { crypto, rowSeal, sql } = needs
   const now = yield* Clock.currentTimeMillis
@@ -119,7 +122,7 @@ const recordOf = (row: GrantRow): CliGrant => ({
   lastUsedUserAgent: row.lastUsedUserAgent
 })
 
-/** Grants of the signed-in person that still work, newest first. */
+/** Live grants of the signed-in person, newest first. */
 const list = Effect.fn("CliGrants.list")(function* ({ sql }: Needs) {
   const { user } = yield* CurrentCaller
   const now = yield* Clock.currentTimeMillis
@@ -138,31 +141,29 @@ const list = Effect.fn("CliGrants.list")(function* ({ sql }: Needs) {
 
 const RevokedRow = Schema.Struct({ hostname: Schema.NullOr(Schema.String), teams: Schema.Array(GrantTeamRow) })
 
-/** Whether there was a live grant of the caller's to revoke. */
+/** Returns whether the caller had such a live grant. */
 const revoke = function* ({ audit, sql }: Needs, id: string) {
   const caller = yield* CurrentCaller
   const now = yield* Clock.currentTimeMillis
-  const revoked = yield* Rows.findOne(
+  const row = yield* Rows.findOne(
     RevokedRow,
     RowJournal.ending(sql, "cli_grants")`
       UPDATE cli_grants c SET revoked_at = ${new Date(now)}, mac = ''
       WHERE c.id = ${id} AND c.user_id = ${caller.user?.id ?? null} AND c.revoked_at IS NULL
       RETURNING c.id, c.hostname, ${sql.literal(teamsOf)}`
   )
-  if (revoked === undefined) return false
-  const target = { type: "cli_grant", id, name: revoked.hostname ?? "" } as const
-  yield* audit.append(
-    ...inEachTeam(revoked.teams, { actor: caller, action: "grant.revoke", outcome: "allowed", target })
-  )
+  if (row === undefined) return false
+  const target = { type: "cli_grant", id, name: row.hostname ?? "" } as const
+  yield* audit.append(...inEachTeam(row.teams, { actor: caller, action: "grant.revoke", outcome: "allowed", target }))
   return true
 }
 
-/** A grant of the signed-in person; GRANT_NOT_FOUND for another's, an unknown and a revoked one. */
+/** Revokes a grant of the signed-in person. GRANT_NOT_FOUND for another person's, an unknown, and a revoked one. */
 const revokeOwn = Effect.fn("CliGrants.revokeOwn")(function* (needs: Needs, id: GrantId) {
   if (!(yield* Rows.transaction(needs.sql, () => revoke(needs, id)))) return yield* new GrantNotFound()
 })
 
-/** The presented grant ends itself. Two at once both succeed: the grant is revoked either way. */
+/** Revokes the presented grant. Two simultaneous calls both succeed. */
 const logout = Effect.fn("CliGrants.logout")(function* (needs: Needs) {
   const { credentialId } = yield* CurrentCaller
   yield* Rows.transaction(needs.sql, () => revoke(needs, credentialId))

@@ -1,6 +1,6 @@
 /**
- * Passwords of 12 characters and more that guessing starts with: those that leaked most often, known phrases, and the
- * patterns behind most of the rest. Shorter ones need no list, since the length refuses them.
+ * Common passwords of at least 12 characters: the most leaked ones, known phrases, and patterns behind most others.
+ * Shorter passwords are refused for their length.
  */
 import * as Effect from "effect/Effect"
 import { readFile } from "node:fs/promises"
@@ -43,7 +43,7 @@ const phrases = new Set(
     .filter((word) => word.length >= 12)
 )
 
-/** Runs that fingers walk: a password that is a piece of one of them, in either direction, is a pattern. */
+/** Keyboard walks: a password that is part of one, in either direction, is a pattern. */
 const walks = [
   "01234567890123456789012345678901234567890",
   "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz",
@@ -55,7 +55,7 @@ const walks = [
   "!@#$%^&*()_+!@#$%^&*()_+"
 ].flatMap((walk) => [walk, [...walk].reverse().join("")])
 
-/** Words that are no better for the digits around them. */
+/** Words that surrounding digits do not improve. */
 const stems = [
   "password",
   "passwort",
@@ -68,10 +68,10 @@ const stems = [
   "ampoule"
 ]
 
-/** A short piece, over and over. */
+/** Whether the text repeats a piece of 1 to 4 characters. */
 const repeats = (text: string): boolean => /^(.{1,4})\1+(.{0,3})$/su.test(text)
 
-/** Known phrases and patterns, whatever their case. */
+/** Whether the password is a known phrase or pattern, in any case. */
 export const isPattern = (password: string): boolean => {
   const text = password.toLowerCase()
   return (
@@ -85,12 +85,12 @@ export const isPattern = (password: string): boolean => {
 }
 
 /** `list`: fingerprints of `length` bytes each, sorted. */
-export const holds = (list: Buffer, length: number, wanted: Buffer): boolean => {
+export const holds = (list: Buffer, length: number, fingerprint: Buffer): boolean => {
   let low = 0
   let high = list.length / length
   while (low < high) {
     const middle = (low + high) >> 1
-    const order = wanted.compare(list, middle * length, (middle + 1) * length)
+    const order = fingerprint.compare(list, middle * length, (middle + 1) * length)
     if (order === 0) return true
     if (order < 0) high = middle
     else low = middle + 1
@@ -99,29 +99,28 @@ export const holds = (list: Buffer, length: number, wanted: Buffer): boolean => 
 }
 
 /**
- * `common-passwords.bin`: the 10,000 most common passwords of 12 characters and more, each in lower case, as the first 5
- * bytes of its SHA-256, sorted and joined. OWASP ASVS 6.2.4 asks for the top 3,000 that a policy lets through. One in a
- * hundred million others has a fingerprint of these by chance.
+ * `common-passwords.bin`: the 10,000 most common passwords of at least 12 characters. Each is stored in lower case, as
+ * the first 5 bytes of its SHA-256, sorted and joined. OWASP ASVS 6.2.4 asks for the top 3,000 that a policy accepts.
+ * One in a hundred million other passwords collides by chance.
  *
- * Made from the ten million passwords that Mark Burnett published, as the OWASP project SecLists ranks the first
- * million of them (MIT license, copyright Daniel Miessler).
+ * Source: the ten million passwords that Mark Burnett published, in the ranking of the first million by the OWASP
+ * project SecLists (MIT license, copyright Daniel Miessler).
  */
 export const fingerprintLength = 5
 
 /**
- * Beside this module, or beside the bundle it became part of. Read when a person sets a password: a start does without
- * it.
+ * Read when a person sets a password, so that a start does not pay for it. The file lies beside this module, or beside
+ * the bundle.
  */
 export const fingerprints: Effect.Effect<Buffer> = Effect.promise(() =>
   readFile(fileURLToPath(new URL("./common-passwords.bin", import.meta.url)))
 )
 
-/** Among those that leaked most often. */
 const isListed = (password: string): Effect.Effect<boolean> =>
   Effect.map(fingerprints, (list) =>
     holds(list, fingerprintLength, sha256(password.toLowerCase()).subarray(0, fingerprintLength))
   )
 
-/** The most common passwords, whatever their case. `password`: in NFC. */
+/** Whether the password is one of the most common, in any case. `password`: in NFC. */
 export const isCommon = (password: string): Effect.Effect<boolean> =>
   isPattern(password) ? Effect.succeed(true) : isListed(password)

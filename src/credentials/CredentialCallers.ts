@@ -6,7 +6,7 @@ import * as Policy from "#src/access/Policy.ts"
 import type { RowMac } from "#src/rows/RowMac.ts"
 import * as TeamRows from "#src/access/TeamRows.ts"
 import type { AccessRow, CredentialRow, GrantRow, PersonRow, SessionRow, TeamRow, TokenRow } from "./CredentialRows.ts"
-import * as HeldGrants from "./HeldGrants.ts"
+import * as PersonGrants from "./PersonGrants.ts"
 import * as Liveness from "./Liveness.ts"
 import type { Present } from "./LookUps.ts"
 
@@ -107,7 +107,7 @@ const callerOf = (
   accessLevel: own.accessLevel,
   mcpScopes: own.mcpScopes,
   restrictions: own.restrictions,
-  grants: HeldGrants.inForce(row.held, now, macs),
+  grants: PersonGrants.inForce(row.personGrants, now, macs),
   machine: own.machine,
   factorAt: own.factorAt,
   issuer: own.issuer,

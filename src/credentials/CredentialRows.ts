@@ -1,22 +1,22 @@
 /**
- * The rows that prove a credential, one statement for each kind, over all credentials that are presented at the same
- * moment, with the environment that each request names. Every request waits for one of them: rows are typed at the
- * statement, since decoding them with a schema would cost more than the rest of the check.
+ * Rows that prove a credential: one statement per kind, for all credentials presented at the same moment, with the
+ * environment that each request names. Every request waits for one of them. The statement gives the rows their type,
+ * since a schema decode would cost more than the rest of the check.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
 import type { AccessLevel, Changes, LeakRule, Plan, Readers, Role, Scope, Visibility } from "#schema/Scopes.ts"
 import type { StoredMac } from "#src/rows/RowMac.ts"
-import * as HeldGrants from "./HeldGrants.ts"
+import * as PersonGrants from "./PersonGrants.ts"
 
-/** The environment a request's query names, when both members are well formed. */
-export interface Named {
+/** The environment in a request's query, when both of its parameters are well formed. */
+export interface EnvironmentName {
   readonly projectId: ProjectId
   readonly environment: string
 }
 export interface Lookup {
   readonly id: string
-  readonly named: Named | undefined
+  readonly named: EnvironmentName | undefined
 }
 
 export interface CredentialRow {
@@ -46,8 +46,8 @@ export interface CredentialRow {
   readonly pTeamId: TeamId
   readonly pSlug: string
   readonly pMac: StoredMac
-  /** Grants of the person, or of the creator of an API token (`HeldGrants.ts`). */
-  readonly held: string | null
+  /** Access grants of the person, or of the creator of an API token (`PersonGrants.ts`). */
+  readonly personGrants: string | null
 }
 /** A team with the person's membership, times in milliseconds since 1970. */
 export interface TeamRow {
@@ -59,11 +59,11 @@ export interface TeamRow {
   readonly secondFactorRequired: boolean
   readonly stepUpMinutes: number
   readonly leakedCredentials: LeakRule
-  /** The issuers that alone let people in; null: a password does too. */
+  /** Issuers that members must sign in with; null: a password works too. */
   readonly signInOnly: ReadonlyArray<string> | null
-  /** By the operator: nothing of the team is reached by anything. */
+  /** By the operator: no credential reaches the team. */
   readonly suspended: boolean
-  /** From where people of the team are let in; null: from anywhere. */
+  /** Addresses that members may use; null: any. */
   readonly sessionAddresses: ReadonlyArray<string> | null
   readonly teamMac: StoredMac
   readonly role: Role
@@ -72,7 +72,7 @@ export interface TeamRow {
   readonly updatedAt: number
   readonly ruledBy: string | null
   readonly roleLimit: Role | null
-  /** Whom the team lets in with a password all the same. */
+  /** This member may sign in with a password despite `signInOnly`. */
   readonly breakGlass: boolean
   readonly mac: StoredMac
 }
@@ -99,20 +99,20 @@ export interface TokenRow extends CredentialRow {
   readonly creatorMac: StoredMac
   readonly teamMac: StoredMac
   readonly adminsNeedGrants: boolean
-  /** The team bounds its tokens by what their creators may do now, over REST too. */
+  /** Limits the team's tokens, over REST too, to their creators' current rights. */
   readonly tokensFollowCreators: boolean
   readonly secondFactorRequired: boolean
   readonly stepUpMinutes: number
   readonly leakedCredentials: LeakRule
   readonly signInOnly: ReadonlyArray<string> | null
-  /** By the operator: nothing of the team is reached by anything. */
+  /** By the operator: no credential reaches the team. */
   readonly suspended: boolean
   readonly sessionAddresses: ReadonlyArray<string> | null
-  /** From where the token is taken; null: from anywhere. */
+  /** Addresses that may use the token; null: any. */
   readonly addresses: ReadonlyArray<string> | null
 }
 export interface PersonRow extends CredentialRow {
-  /** When the person last proved a second factor with it, or had when they approved it. */
+  /** Time of the last proof of a second factor in this session, or before the approval of this login. */
   readonly factorAt: Date | null
   readonly expiresAt: Date
   readonly userId: UserId
@@ -120,12 +120,12 @@ export interface PersonRow extends CredentialRow {
   readonly userName: string
 }
 export interface SessionRow extends PersonRow {
-  /** Which issuer signed the person in; null: a password. */
+  /** Issuer that signed the person in; null: a password. */
   readonly issuer: string | null
-  /** The issuer is this team's: the session is good for nothing else. */
+  /** Team that owns the issuer: the session reaches no other team. */
   readonly onlyTeam: TeamId | null
   readonly lastUsedAt: Date
-  /** Of a management session: its team, and the login that asked for it, which may have ended. */
+  /** Management session only: its team, and the CLI login that started it, which may have ended. */
   readonly manages: TeamId | null
   readonly loginId: string | null
   readonly loginLives: boolean
@@ -152,14 +152,14 @@ export interface GrantRow extends PersonRow {
   readonly teams: ReadonlyArray<TeamRow & { readonly scopes: ReadonlyArray<Scope>; readonly grantTeamMac: StoredMac }>
 }
 
-/** Few look-ups are made up to one of these numbers by such that find nothing. */
-const fewest = [2, 4, 8]
+/** Sizes to which a small batch is padded. */
+const paddedSizes = [2, 4, 8]
 
 /**
- * The look-ups of a batch, in their order; after them perhaps some that find nothing. Postgres keeps a plan when it takes
- * it for no dearer than one that is made for the parameters. For an array of unknown length it reckons with ten rows, so
- * that few look-ups would be planned at each execution, which takes ten times as long as they do: the limit tells it. A
- * lone look-up is no list at all, which takes it a third less.
+ * Look-ups of a batch in their order, padded with empty ones. Postgres keeps a generic plan only if it seems no dearer
+ * than a custom one. It assumes ten rows for an array of unknown length, so a small batch would be planned at each
+ * execution, which takes ten times as long as the look-up. The LIMIT gives it the real size. A single look-up needs no
+ * array, which saves a third.
  */
 const lookups = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => {
   const [{ id, named }] = batch
@@ -167,14 +167,14 @@ const lookups = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => {
     return sql`(SELECT ${id}::text, ${named?.projectId ?? null}::uuid, ${named?.environment ?? null}::text, 1)
       AS q (lookup_id, project_id, slug, n)`
   }
-  const few = fewest.find((size) => batch.length <= size)
-  const padding = Array.from({ length: (few ?? 0) - batch.length }, () => null)
+  const size = paddedSizes.find((limit) => batch.length <= limit)
+  const padding = Array.from({ length: (size ?? 0) - batch.length }, () => null)
   return sql`(
     SELECT * FROM unnest(
       ${[...batch.map((l) => l.id), ...padding]}::text[],
       ${[...batch.map((l) => l.named?.projectId ?? null), ...padding]}::uuid[],
       ${[...batch.map((l) => l.named?.environment ?? null), ...padding]}::text[]
-    ) WITH ORDINALITY ${few === undefined ? sql`` : sql`LIMIT ${sql.literal(String(few))}`}
+    ) WITH ORDINALITY ${size === undefined ? sql`` : sql`LIMIT ${sql.literal(String(size))}`}
   ) AS q (lookup_id, project_id, slug, n)`
 }
 const namedColumns = `,
@@ -196,7 +196,7 @@ const namedJoins = `
   LEFT JOIN projects ep ON ep.id = q.project_id AND ep.deleted_at IS NULL
   LEFT JOIN environments e ON e.project_id = ep.id AND e.slug = q.slug AND e.deleted_at IS NULL`
 
-/** What a batch reads of the environments that its requests name: nothing, when none names one. */
+/** Columns and joins of the environments that a batch names; empty when it names none. */
 const environmentsOf = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => {
   const isNamed = batch.some(({ named }) => named !== undefined)
   return { columns: sql.literal(isNamed ? namedColumns : ""), joins: sql.literal(isNamed ? namedJoins : "") }
@@ -215,7 +215,7 @@ export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
     t.leaked_credentials,
     t.sign_in_only, t.suspended,
     t.session_addresses, c.addresses,
-    ${sql.literal(HeldGrants.column("c.created_by"))}${environments.columns}
+    ${sql.literal(PersonGrants.column("c.created_by"))}${environments.columns}
   FROM ${lookups(sql, batch)}
   LEFT JOIN api_tokens c ON c.lookup_id = q.lookup_id
   LEFT JOIN teams t ON t.id = c.team_id
@@ -233,7 +233,7 @@ export const sessionRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<L
     (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)})
         ORDER BY t.id), '[]'::json)
       FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id AND m.active) AS teams,
-    ${sql.literal(HeldGrants.column("u.id"))}${environments.columns}
+    ${sql.literal(PersonGrants.column("u.id"))}${environments.columns}
   FROM ${lookups(sql, batch)}
   LEFT JOIN sessions c ON c.lookup_id = q.lookup_id
   LEFT JOIN cli_grants l ON l.id = c.login_id AND l.revoked_at IS NULL
@@ -254,7 +254,7 @@ export const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
       JOIN teams t ON t.id = g.team_id
       JOIN memberships m ON m.team_id = g.team_id AND m.user_id = u.id AND m.active
       WHERE g.grant_id = c.id) AS teams,
-    ${sql.literal(HeldGrants.column("u.id"))}${environments.columns}
+    ${sql.literal(PersonGrants.column("u.id"))}${environments.columns}
   FROM ${lookups(sql, batch)}
   LEFT JOIN cli_grants c ON c.lookup_id = q.lookup_id
   LEFT JOIN users u ON u.id = c.user_id
@@ -262,8 +262,8 @@ export const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
   ORDER BY q.n`
 }
 
-// A person's standing in a team carries a grant only as it was when they gave it: a change of role, leaving, being
-// removed or deactivated takes the team from the grant, also when it is undone later.
+// An agent's consent covers a team only while the membership is unchanged. A new role, a deactivation or a departure
+// removes the team from the consent, even when it is undone later.
 export const accessTokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Lookup>) => {
   const environments = environmentsOf(sql, batch)
   return sql<AccessRow>`
@@ -277,7 +277,7 @@ export const accessTokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArr
       JOIN teams t ON t.id = o.team_id
       JOIN memberships m ON m.team_id = o.team_id AND m.user_id = u.id AND m.active AND m.updated_at <= g.created_at
       WHERE o.grant_id = g.id) AS teams,
-    ${sql.literal(HeldGrants.column("u.id"))}${environments.columns}
+    ${sql.literal(PersonGrants.column("u.id"))}${environments.columns}
   FROM ${lookups(sql, batch)}
   LEFT JOIN oauth_access_tokens c ON c.lookup_id = q.lookup_id
   LEFT JOIN oauth_grants g ON g.id = c.grant_id

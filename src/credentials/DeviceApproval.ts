@@ -1,4 +1,4 @@
-/** A person's decision about a device. Showing a request never approves it. */
+/** A person's decision about a device. Viewing a request never approves it. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Data from "effect/Data"
@@ -42,22 +42,22 @@ export interface Needs {
   readonly bus: typeof EventBus.Service
 }
 
-const lookUp = Effect.fnUntraced(function* (needs: Needs, typed: string) {
+const findByCode = Effect.fnUntraced(function* (needs: Needs, typed: string) {
   const code = UserCode.canonical(typed)
   const row = code === undefined ? undefined : yield* DeviceRequests.byUserCode(needs, code)
   if (code === undefined || row === undefined) return yield* new GrantNotFound()
-  // What a login asks for is for its person alone to decide.
+  // Only the person of the login may decide about its request for management.
   if (row.askedBy !== null && row.askedBy !== (yield* CurrentCaller).user?.id) return yield* new GrantNotFound()
   return { code, row }
 })
 
-/** The request that a person's entry names. Wrong entries are limited per session and per address. */
-export const entered = Effect.fnUntraced(function* (needs: Needs, typed: string) {
+/** The request of an entered user code. Wrong codes are limited per session and per address. */
+export const requestOfCode = Effect.fnUntraced(function* (needs: Needs, typed: string) {
   const { credentialId } = yield* CurrentCaller
   const { ip } = yield* RequestInfo
   const buckets = [`user-code:session:${credentialId}`, `user-code:${addressBucket(ip)}`]
   const isWrong = Predicate.isTagged(GrantNotFound.code)
-  return yield* Attempts.attempt(needs.limiter, { buckets, policy: userCodePolicy }, lookUp(needs, typed), isWrong)
+  return yield* Attempts.attempt(needs.limiter, { buckets, policy: userCodePolicy }, findByCode(needs, typed), isWrong)
 })
 
 export const targetOf = (row: DeviceRequests.RequestRow) => ({
@@ -68,7 +68,7 @@ export const targetOf = (row: DeviceRequests.RequestRow) => ({
 
 export const show = Effect.fn("DeviceGrants.show")(function* (needs: Needs, typed: string) {
   const caller = yield* CurrentCaller
-  const { code, row } = yield* entered(needs, typed)
+  const { code, row } = yield* requestOfCode(needs, typed)
   const team = caller.teams.find(({ id }) => id === row.manages)
   const state = DeviceRequests.stateOf(row, yield* Clock.currentTimeMillis)
   yield* needs.audit.record({
@@ -93,12 +93,12 @@ export const show = Effect.fn("DeviceGrants.show")(function* (needs: Needs, type
 })
 
 /**
- * What became of a request that the person decided: `consumed` once the device has what was approved. Adds no entry to
- * the trail, which has the decision; GRANT_NOT_FOUND for a request that is undecided or another's to decide.
+ * State of a request that the person decided: `consumed` once the device has its credential. Adds no entry, since the
+ * trail has the decision. GRANT_NOT_FOUND for a request that is undecided or another person's.
  */
 export const progress = Effect.fn("DeviceGrants.progress")(function* (needs: Needs, typed: string) {
   const { user } = yield* CurrentCaller
-  const { row } = yield* entered(needs, typed)
+  const { row } = yield* requestOfCode(needs, typed)
   if (row.decidedBy === null || row.decidedBy !== user?.id) return yield* new GrantNotFound()
   return DeviceRequests.stateOf(row, yield* Clock.currentTimeMillis)
 })
@@ -110,13 +110,13 @@ interface TeamScopes {
 
 interface Approval extends Restrictions {
   readonly status: "approved"
-  /** When the person last proved a second factor. */
+  /** Time of the person's last proof of a second factor. */
   readonly factorAt: Date | null
   readonly teams: ReadonlyArray<TeamScopes>
   readonly machine: boolean
 }
 
-/** Writes the decision if there is still one to take. */
+/** Writes the decision while the request is pending. */
 export const decide = Effect.fnUntraced(function* (
   needs: Needs,
   row: DeviceRequests.RequestRow,
@@ -125,7 +125,7 @@ export const decide = Effect.fnUntraced(function* (
 ) {
   const now = new Date(yield* Clock.currentTimeMillis)
   const { rowSeal, sql } = needs
-  const granted =
+  const grant =
     decision.status === "approved"
       ? {
           machine: decision.machine,
@@ -135,22 +135,22 @@ export const decide = Effect.fnUntraced(function* (
           environmentIds: decision.environmentIds
         }
       : {}
-  const decided = yield* rowSeal.update(
+  const changed = yield* rowSeal.update(
     "device_requests",
     sql`id = ${row.id} AND status = 'pending' AND expires_at > ${now}`,
-    () => ({ status: decision.status, decidedBy: userId, ...granted }),
+    () => ({ status: decision.status, decidedBy: userId, ...grant }),
     { decided_at: now }
   )
-  if (decided > 0) return
-  const after = yield* DeviceRequests.byId(needs, row.id)
-  if (after === undefined || after.status === "pending") return yield* new GrantNotFound()
+  if (changed > 0) return
+  const current = yield* DeviceRequests.byId(needs, row.id)
+  if (current === undefined || current.status === "pending") return yield* new GrantNotFound()
   return yield* new GrantAlreadyDecided()
 })
 
-/** Scopes that the person's role in this team does not allow. */
+/** A scope exceeds the person's role in this team. */
 class AboveRole extends Data.TaggedError("AboveRole")<{ readonly teamId: TeamId }> {}
 
-/** Only what the person may do can be given away. `roles`: of the teams that the person is an active member of. */
+/** A person can approve only scopes of their own role. `roles`: by team, of the person's active memberships. */
 const checkRoles = Effect.fnUntraced(function* (roles: ReadonlyMap<TeamId, Role>, teams: ReadonlyArray<TeamScopes>) {
   if (!teams.every(({ teamId }) => roles.has(teamId))) return yield* new TeamNotFound()
   for (const { scopes, teamId } of teams) {
@@ -162,9 +162,9 @@ const checkRoles = Effect.fnUntraced(function* (roles: ReadonlyMap<TeamId, Role>
 const MembershipRow = Schema.Struct({ teamId: TeamIdOut, role: Role })
 
 /**
- * Part of the approval's transaction: the memberships and the session, locked to its end. A loss of a team or a new
- * password comes before this and is seen, or after and takes the approval back. Memberships first, as where members
- * change.
+ * Part of the approval's transaction: locks the memberships and the session to its end. A lost team or a new password
+ * either precedes this check, or waits and then revokes the approval. Memberships come first, in the lock order of
+ * membership changes.
  */
 export const recheck = Effect.fnUntraced(function* (
   { sql }: Needs,
@@ -183,7 +183,7 @@ export const recheck = Effect.fnUntraced(function* (
   if (yield* Accounts.hasEnded({ sql }, caller.credentialId)) return yield* new Forbidden()
 })
 
-export const signedIn = Effect.flatMap(CurrentCaller, (caller) =>
+export const currentPerson = Effect.flatMap(CurrentCaller, (caller) =>
   caller.user === null ? Effect.dieMessage("a decision needs a person") : Effect.succeed({ caller, user: caller.user })
 )
 
@@ -193,32 +193,33 @@ const approvalOf = (row: DeviceRequests.RequestRow, body: ApproveDevice, factorA
   teams: body.teams.map(({ scopes, teamId }) => ({ teamId, scopes: [...new Set<Scope>(scopes)] })),
   projectIds: body.projectIds === undefined ? null : [...new Set(body.projectIds)],
   environmentIds: body.environmentIds === undefined ? null : [...new Set(body.environmentIds)],
-  // Unattended use is offered only to a request that asked for it, where it stays on unless switched off.
+  // Only a request that asks for unattended use can get it; the approver may switch it off.
   machine: row.machineRequested && body.machine !== false
 })
 
-/** The credential itself is made when it is fetched. */
+/** The device's next poll creates the credential. */
 export const approve = Effect.fn("DeviceGrants.approve")(function* (needs: Needs, typed: string, body: ApproveDevice) {
   const { audit, sql } = needs
-  const { caller, user } = yield* signedIn
-  // A body that was decoded names each team once; a page fills one in by itself.
+  const { caller, user } = yield* currentPerson
+  // The API's decoder refuses duplicate teams; the page's form does not.
   if (new Set(body.teams.map(({ teamId }) => teamId)).size < body.teams.length) {
     return yield* new ValidationFailed({ field: "teams" })
   }
-  const { row } = yield* entered(needs, typed)
+  const { row } = yield* requestOfCode(needs, typed)
   if (row.manages !== null) return yield* new GrantNotFound()
   const approval = approvalOf(row, body, caller.factorAt)
   const event = { actor: caller, action: "device.approve", target: targetOf(row) } as const
-  const own = new Map(caller.teams.map(({ id, role }) => [id, role ?? "viewer"]))
-  if (!approval.teams.every(({ teamId }) => own.has(teamId))) return yield* new TeamNotFound()
-  const old = Policy.firstWithOldFactor(caller, approval.teams)
-  if (old !== undefined) {
-    yield* audit.record({ ...event, outcome: "denied", reason: StepUpRequired.code, teamId: old.id })
+  const roles = new Map(caller.teams.map(({ id, role }) => [id, role ?? "viewer"]))
+  if (!approval.teams.every(({ teamId }) => roles.has(teamId))) return yield* new TeamNotFound()
+  const staleTeam = Policy.firstWithOldFactor(caller, approval.teams)
+  if (staleTeam !== undefined) {
+    yield* audit.record({ ...event, outcome: "denied", reason: StepUpRequired.code, teamId: staleTeam.id })
     return yield* new StepUpRequired()
   }
-  const beyond = yield* beyondTeams(needs, caller, [...own.keys()], approval)
-  if (beyond !== undefined) return yield* beyond === "projects" ? new ProjectNotFound() : new EnvironmentNotFound()
-  yield* checkRoles(own, approval.teams).pipe(
+  const unreachable = yield* beyondTeams(needs, caller, [...roles.keys()], approval)
+  if (unreachable !== undefined)
+    return yield* unreachable === "projects" ? new ProjectNotFound() : new EnvironmentNotFound()
+  yield* checkRoles(roles, approval.teams).pipe(
     Effect.zipRight(
       Rows.transaction(sql, function* () {
         yield* recheck(needs, caller, user.id, approval.teams)
@@ -237,8 +238,8 @@ export const approve = Effect.fn("DeviceGrants.approve")(function* (needs: Needs
 
 export const deny = Effect.fn("DeviceGrants.deny")(function* (needs: Needs, typed: string) {
   const { audit, sql } = needs
-  const { caller, user } = yield* signedIn
-  const { row } = yield* entered(needs, typed)
+  const { caller, user } = yield* currentPerson
+  const { row } = yield* requestOfCode(needs, typed)
   yield* Rows.transaction(sql, function* () {
     yield* decide(needs, row, user.id, { status: "denied" })
     yield* audit.append({

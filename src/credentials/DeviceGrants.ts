@@ -1,6 +1,6 @@
 /**
  * Device authorization (RFC 8628): start, poll, the event stream, and a person's decision. The poll that delivers the
- * credential mints it, so nothing plaintext waits in the database.
+ * credential creates it, so the database never stores it in plaintext.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -42,7 +42,7 @@ type Needs = Effect.Effect.Success<typeof services>
 /** RFC 8628 3.5: a device that polls too fast waits 5 seconds longer from then on. */
 const slowDownSeconds = 5
 
-const failed = (reason: "denied" | "expired" | "consumed" | "unknown"): DevicePollResponse => ({
+const failure = (reason: "denied" | "expired" | "consumed" | "unknown"): DevicePollResponse => ({
   status: "failed",
   reason
 })
@@ -50,37 +50,36 @@ const failed = (reason: "denied" | "expired" | "consumed" | "unknown"): DevicePo
 const TeamRow = Schema.Struct({ id: TeamIdOut, name: Schema.String })
 
 /**
- * Part of the poll's transaction, which holds the request's row. Memberships are looked at once more: a team that the
- * approver lost since is not delivered, and a change that
- * takes a membership away while this runs waits for the row, then finds the grant.
+ * Part of the poll's transaction, which locks the request's row. Memberships are checked once more, so that a team that
+ * the approver lost is not delivered. A change that takes a membership away waits for the row, then finds the grant.
  */
 const deliver = Effect.fnUntraced(function* (
   { audit, grants, sql }: Needs,
   row: DeviceRequests.RequestRow,
   decidedBy: UserId
 ) {
-  const chosen = new Map((row.teams ?? []).map(({ scopes, teamId }) => [teamId, scopes]))
+  const approvedScopes = new Map((row.teams ?? []).map(({ scopes, teamId }) => [teamId, scopes]))
   const memberships = yield* Rows.findAll(
     TeamRow,
     sql`
       SELECT t.id, t.name FROM memberships m JOIN teams t ON t.id = m.team_id
-      WHERE m.user_id = ${decidedBy} AND m.active AND m.team_id = any(${[...chosen.keys()]}::uuid[])
+      WHERE m.user_id = ${decidedBy} AND m.active AND m.team_id = any(${[...approvedScopes.keys()]}::uuid[])
       ORDER BY t.id`
   )
-  const teams = memberships.map((team) => ({ ...team, scopes: chosen.get(team.id) ?? [] }))
-  // The approver has lost all the teams since: what was approved cannot be had any more.
-  if (teams.length === 0) return failed("denied")
+  const teams = memberships.map((team) => ({ ...team, scopes: approvedScopes.get(team.id) ?? [] }))
+  // The approver has lost every approved team.
+  if (teams.length === 0) return failure("denied")
   const machine = row.machine === true
   const { projectIds, environmentIds } = row
   const grant = yield* grants.mint({ ...row, userId: decidedBy, machine, teams })
   const now = yield* Clock.currentTimeMillis
-  const delivered = yield* Rows.exists(
+  const isMarked = yield* Rows.exists(
     RowJournal.ending(sql, "device_requests")`
     UPDATE device_requests SET delivered_at = ${new Date(now)}, grant_id = ${grant.id}, mac = ''
     WHERE id = ${row.id} AND delivered_at IS NULL RETURNING id`
   )
   // The row is locked, so this cannot happen; if it did, a defect rolls the second credential back.
-  if (!delivered) return yield* Effect.dieMessage("device request delivered twice")
+  if (!isMarked) return yield* Effect.dieMessage("device request delivered twice")
   const email = row.decidedByEmail ?? ""
   yield* audit.append(
     ...inEachTeam(teams, {
@@ -104,13 +103,13 @@ const deliver = Effect.fnUntraced(function* (
 
 const step = function* (needs: Needs, id: string) {
   const row = yield* DeviceRequests.lock(needs, id)
-  if (row === undefined) return failed("unknown")
+  if (row === undefined) return failure("unknown")
   const now = yield* Clock.currentTimeMillis
   const state = DeviceRequests.stateOf(row, now)
   if (state === "approved" && row.decidedBy !== null) {
     return yield* (row.manages === null ? deliver : Management.deliver)(needs, row, row.decidedBy)
   }
-  if (state !== "pending") return failed(state === "approved" ? "unknown" : state)
+  if (state !== "pending") return failure(state === "approved" ? "unknown" : state)
   const tooSoon = row.lastPolledAt !== null && now - row.lastPolledAt.getTime() < row.intervalSeconds * 1_000
   const interval = row.intervalSeconds + (tooSoon ? slowDownSeconds : 0)
   yield* Rows.run(needs.sql`
@@ -119,10 +118,10 @@ const step = function* (needs: Needs, id: string) {
   return answer
 }
 
-/** Answers in every state. */
+/** Has a response for every state; never fails. */
 const poll = Effect.fn("DeviceGrants.poll")(function* (needs: Needs, deviceCode: Redacted.Redacted) {
   const id = yield* DeviceRequests.idOf(needs, deviceCode)
-  return id === undefined ? failed("unknown") : yield* Rows.transaction(needs.sql, () => step(needs, id))
+  return id === undefined ? failure("unknown") : yield* Rows.transaction(needs.sql, () => step(needs, id))
 })
 
 const { events, live, start } = DeviceRequests

@@ -1,6 +1,6 @@
 /**
- * Requests of device authorization (RFC 8628): their rows, their states, their start, and the event stream of a device
- * code: `connected`, then the decision.
+ * Requests of device authorization (RFC 8628): rows, states, start, and the event stream of a device code (`connected`,
+ * then the decision).
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"
@@ -89,7 +89,9 @@ const columns = `
   r.manages, r.login_id, r.asked_by, r.delivered_at, r.lookup_id, r.hash, r.user_code_hash, r.mac
   FROM device_requests r LEFT JOIN users u ON u.id = r.decided_by`
 
-/** A request that no server wrote as it is, is none: another's code, or a decision that nobody took. */
+/**
+ * The request, or undefined when none exists or the MAC of its row fails: then its code or its decision is not ours.
+ */
 const find = ({ rowSeal, sql }: ProvingNeeds, where: Statement.Fragment) =>
   Effect.zipWith(
     rowSeal.ready,
@@ -105,7 +107,7 @@ export const byUserCode = (needs: ProvingNeeds, code: string) =>
 
 type State = "pending" | "approved" | "denied" | "expired" | "consumed"
 
-/** A delivered and a denied request stay so; an approval that is not fetched in time expires. */
+/** Delivered and denied are final; an approval that no device fetches in time expires. */
 export const stateOf = (row: Pick<RequestRow, "status" | "deliveredAt" | "expiresAt">, now: number): State => {
   if (row.deliveredAt !== null) return "consumed"
   if (row.status === "denied") return "denied"
@@ -114,7 +116,7 @@ export const stateOf = (row: Pick<RequestRow, "status" | "deliveredAt" | "expire
 
 const RequestProofRow = Schema.Struct({ id: Schema.String, ...TokenText.ProofRow.fields })
 
-/** Id of the request whose code this is; undefined for anything else. */
+/** Id of the request with this device code; undefined for any other text. */
 export const idOf = (needs: ProvingNeeds, deviceCode: Redacted.Redacted) =>
   Effect.map(
     TokenText.prove(needs, "dc", deviceCode, (id) =>
@@ -123,7 +125,10 @@ export const idOf = (needs: ProvingNeeds, deviceCode: Redacted.Redacted) =>
     (row) => row?.id
   )
 
-/** The request of a code that can still lead to something; a consumed code is as unknown as one never issued. */
+/**
+ * The request of a code that is pending, approved or denied. A consumed code is as unknown as one that was never
+ * issued.
+ */
 export const live = Effect.fnUntraced(function* (needs: ProvingNeeds, deviceCode: Redacted.Redacted) {
   const id = yield* idOf(needs, deviceCode)
   const row = id === undefined ? undefined : yield* byId(needs, id)
@@ -134,7 +139,7 @@ export const live = Effect.fnUntraced(function* (needs: ProvingNeeds, deviceCode
   return row
 })
 
-const undecided = {
+const noDecision = {
   decidedBy: null,
   machine: null,
   teams: null,
@@ -143,22 +148,22 @@ const undecided = {
   factorAt: null
 }
 
-/** A login that asks to manage one team, and whose it is; null for a new login, which nobody asks for yet. */
-interface Asking {
+/** The CLI login that requests management of one team, and its person; all null for a new login. */
+interface Requester {
   readonly manages: TeamId | null
   readonly loginId: GrantId | null
   readonly askedBy: UserId | null
 }
-const nobody: Asking = { manages: null, loginId: null, askedBy: null }
+const noRequester: Requester = { manages: null, loginId: null, askedBy: null }
 
 type StartNeeds = ProvingNeeds & { readonly baseUrl: string; readonly crypto: Crypto }
 
-/** Starts are counted where requests are, before their shape is checked (`http/AddressLimit.ts`). */
+/** The rate limit of starts is applied before the body is parsed (`http/AddressLimit.ts`). */
 export const start = Effect.fn("DeviceGrants.start")((needs: StartNeeds, request: DeviceStart | null) =>
-  open(needs, request, nobody)
+  open(needs, request, noRequester)
 )
 
-export const open = Effect.fnUntraced(function* (needs: StartNeeds, request: DeviceStart | null, asking: Asking) {
+export const open = Effect.fnUntraced(function* (needs: StartNeeds, request: DeviceStart | null, requester: Requester) {
   const { baseUrl, crypto, rowSeal, sql } = needs
   const { ip } = yield* RequestInfo
   const now = yield* Clock.currentTimeMillis
@@ -176,8 +181,8 @@ export const open = Effect.fnUntraced(function* (needs: StartNeeds, request: Dev
         status: "pending",
         machineRequested: request?.machineCredential === "grant",
         expiresAt: new Date(now + lifetimeSeconds * 1_000),
-        ...undecided,
-        ...asking
+        ...noDecision,
+        ...requester
       },
       {
         salt: proof.salt,
@@ -195,12 +200,12 @@ export const open = Effect.fnUntraced(function* (needs: StartNeeds, request: Dev
     )
     return isFree ? Option.some(userCode) : Option.none()
   })
-  // A code that another request holds is drawn again; with 20^8 codes the second draw is already rare.
+  // A code that another request uses is drawn again; with 20^8 codes a second draw is rare.
   const userCode = UserCode.print(
     yield* Effect.repeat(insert, { until: Option.isSome }).pipe(Effect.flatten, Effect.orDie)
   )
   const verificationUri = `${baseUrl}/device`
-  const started: DeviceAuthorization = {
+  const authorization: DeviceAuthorization = {
     deviceCode: Redacted.value(text),
     userCode,
     verificationUri,
@@ -208,22 +213,22 @@ export const open = Effect.fnUntraced(function* (needs: StartNeeds, request: Dev
     expiresInSeconds: lifetimeSeconds,
     pollIntervalSeconds
   }
-  return started
+  return authorization
 })
 
-/** What an open stream sends: an event, or a comment. */
+/** An item of an open stream: an event, or a comment. */
 export type DeviceSignal = DeviceEvent | "heartbeat"
 
-/** Comments that keep proxies from closing a silent stream. */
+/** Interval of the comments that keep proxies from closing a silent stream. */
 const heartbeat = Duration.seconds(15)
-/** How often an open stream looks for itself, should a notification get lost on its way from another process. */
+/** Interval at which a stream reads the database, in case a notification from another process is lost. */
 const backstop = Duration.seconds(10)
 
-/** Open streams of one code, and of all in one process; a device that finds no room polls. */
+/** Open streams of one code, and of one process; a device beyond the limit polls. */
 export const maxStreamsEach = 4
 const maxStreams = 1_000
 
-/** Streams that are open in this process, by request: anybody can have a code, and each stream costs look-ups. */
+/** Open streams of this process, by request: anyone can get a code, and each stream costs look-ups. */
 export const openStreams = () => {
   const byRequest = new Map<string, number>()
   let total = 0
@@ -250,7 +255,7 @@ interface StreamNeeds extends ProvingNeeds {
 
 const topic = (id: string) => `device:${id}`
 
-/** The decision is made whether or not this reaches the stream, which also looks for itself. */
+/** A lost notification changes nothing: the stream also reads the database. */
 export const announce = ({ bus }: Pick<StreamNeeds, "bus">, id: string) =>
   Effect.catchAllDefect(bus.publish(topic(id)), () => Effect.void)
 
@@ -261,36 +266,39 @@ const decisionOf = (needs: StreamNeeds, id: string) =>
       : Option.some({ event: row.status, ...(row.decidedByEmail === null ? {} : { email: row.decidedByEmail }) })
   )
 
-/** Listening starts before the first look, so that no decision falls between the two. */
-const decision = (needs: StreamNeeds, id: string, left: Duration.Duration) =>
+/** Subscribes before the first read, so that no decision is missed between the two. */
+const decision = (needs: StreamNeeds, id: string, timeLeft: Duration.Duration) =>
   Stream.unwrapScoped(
     Effect.map(needs.bus.subscribe(topic(id)), (notified) =>
       Stream.merge(notified, Stream.fromSchedule(Schedule.spaced(backstop))).pipe(
         Stream.mapEffect(() => decisionOf(needs, id)),
         (later) => Stream.concat(Stream.fromEffect(decisionOf(needs, id)), later),
-        Stream.filterMap((decided) => decided),
+        Stream.filterMap((event) => event),
         Stream.take(1),
-        Stream.interruptAfter(left)
+        Stream.interruptAfter(timeLeft)
       )
     )
   )
 
-/** `connected`, then the decision, comments in between. Ends after the decision, and silently when the code expires. */
+/**
+ * `connected`, then the decision, with comments in between. Ends after the decision, and without an event when the code
+ * expires.
+ */
 export const events = Effect.fn("DeviceGrants.events")(function* (needs: StreamNeeds, deviceCode: Redacted.Redacted) {
   const { streams } = needs
   const { expiresAt, id } = yield* live(needs, deviceCode)
   if (streams.isFull(id)) return yield* new RateLimited({ retryAfterSeconds: pollIntervalSeconds })
-  const left = Duration.millis(Math.max(0, expiresAt.getTime() - (yield* Clock.currentTimeMillis)))
+  const timeLeft = Duration.millis(Math.max(0, expiresAt.getTime() - (yield* Clock.currentTimeMillis)))
   const comments = Stream.as(Stream.fromSchedule(Schedule.spaced(heartbeat)), "heartbeat" as const)
   const connected: DeviceEvent = { event: "connected" }
   const signals: Stream.Stream<DeviceSignal> = Stream.concat(
     Stream.make(connected),
-    Stream.merge(decision(needs, id, left), comments, { haltStrategy: "left" })
+    Stream.merge(decision(needs, id, timeLeft), comments, { haltStrategy: "left" })
   )
-  // Counted when it begins, so that an answer that the client never reads holds nothing.
-  const taken = Effect.acquireRelease(
+  // Counted when the stream starts, so that a response that the client never reads uses no slot.
+  const slot = Effect.acquireRelease(
     Effect.sync(() => streams.take(id)),
     (isTaken) => Effect.sync(() => (isTaken ? streams.release(id) : undefined))
   )
-  return Stream.unwrapScoped(Effect.map(taken, (isTaken) => (isTaken ? signals : Stream.empty)))
+  return Stream.unwrapScoped(Effect.map(slot, (isTaken) => (isTaken ? signals : Stream.empty)))
 })

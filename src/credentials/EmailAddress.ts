@@ -1,6 +1,6 @@
 /**
- * A person's e-mail address: it signs them in, and their teams know them by it. No server proves that an address is the
- * person's, so a change costs the password, ends the other sessions, and is told to the address before and to each team.
+ * A person's e-mail address: it signs them in, and identifies them to their teams. No server proves who owns an
+ * address. A change therefore needs the password, ends the other sessions, and notifies the old address and each team.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -20,7 +20,7 @@ import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as Accounts from "./Accounts.ts"
 import * as EmailMove from "./EmailMove.ts"
-import { accountOf, checkRecent, lockAccount, startAgain } from "./FactorChanges.ts"
+import { accountOf, checkRecent, lockAccount, replaceSessions } from "./FactorChanges.ts"
 import { verifyCurrent } from "./NewPassword.ts"
 import { Passwords } from "./Passwords.ts"
 import { Revocation } from "./Revocation.ts"
@@ -39,8 +39,8 @@ const services = Effect.all({
 type Needs = Effect.Effect.Success<typeof services>
 
 /**
- * All teams know the person by the address, so the session has to be good for each of them. An account without a password
- * has the address that an issuer vouches for.
+ * The address concerns all teams, so each of them must accept the session. An account without a password keeps the
+ * address that its issuer vouches for.
  */
 const checkMayChange = Effect.fnUntraced(function* (caller: Caller, account: Accounts.AccountRow) {
   if (account.passwordHash === "") {
@@ -50,34 +50,35 @@ const checkMayChange = Effect.fnUntraced(function* (caller: Caller, account: Acc
   }
   if (account.memberships.some((team) => team.active && !Policy.letsIn(caller, team))) {
     return yield* new Forbidden({
-      message: "One of your teams does not take this session. Sign in as that team asks, then change your address."
+      message:
+        "One of your teams does not accept this session. Sign in the way that team requires, then change your address."
     })
   }
   if (account.secondFactor) yield* checkRecent(caller)
 })
 
-/** A refusal that tells of a guess: of the password, or of who has an account here. */
+/** Refusals that may answer a guess: of the password, or of an existing account's address. */
 const isGuess = Predicate.or(Predicate.isTagged("SIGN_IN_FAILED"), Predicate.isTagged("NAME_TAKEN"))
 
-/** Answers the person, and the session that replaces the caller's. The account's other sessions end. */
+/** Returns the person, and the session that replaces the caller's. The account's other sessions end. */
 const change = Effect.fn("EmailAddress.change")(function* (
   needs: Needs,
   { currentPassword, email }: ChangeEmail,
-  presented: PresentedCookies
+  cookies: PresentedCookies
 ) {
   const { access, audit, limiter, sql } = needs
   const caller = yield* access.allTeams("identity:read", { audit: "email.change" })
   const account = yield* accountOf(needs, caller)
   yield* checkMayChange(caller, account)
   if (email === account.email) {
-    return yield* new ValidationFailed({ field: "email", message: "This member is the address that you have." })
+    return yield* new ValidationFailed({ field: "email", message: "This is your address already." })
   }
   const event = { actor: caller, action: "email.change" } as const
-  const known = yield* Accounts.findDevice(needs, presented.device, account.email)
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
   const work = Rows.transaction(sql, function* () {
     yield* lockAccount(needs, caller, account.id)
     yield* EmailMove.move(needs, { userId: account.id, from: account.email, to: email })
-    const session = yield* startAgain(needs, caller, account, { factorAt: caller.factorAt, known })
+    const session = yield* replaceSessions(needs, caller, account, { factorAt: caller.factorAt, device })
     const target = { type: "user", id: account.id, name: email } as const
     yield* audit.append(...Accounts.inEachTeam(account.memberships, { ...event, outcome: "allowed", target }))
     const user: Person = { id: account.id, email, name: account.name }

@@ -1,30 +1,30 @@
 /**
- * Forgets what ended long ago, so that its tables do not grow for ever:
+ * Deletes credentials some time after their end, so that the tables do not grow for ever:
  *
- * | what                           | ends, used or not                    | forgotten      |
+ * | rows                           | end, used or not                     | deleted        |
  * |--------------------------------|--------------------------------------|----------------|
  * | sessions                       | 7 days after sign-in                 | 30 days later  |
  * | invitations                    | 7 days after they were made          | 30 days later  |
  * | password reset links           | a day after they were made           | 30 days later  |
  * | CLI grants                     | 180 days after their delivery        | 30 days later  |
  * | known devices                  | 90 days after the last sign-in       | 30 days later  |
- * | challenges of passkeys         | 5 minutes after they were asked for  | at once        |
+ * | challenges of passkeys         | 5 minutes after the request          | at once        |
  * | device requests                | 10 minutes after their start         | a day later    |
  * | requests for access            | 7 days after they were made          | at once        |
  * | OAuth codes and tokens         | as `src/oauth/Configuration.ts` says | a day later    |
  * | OAuth grants                   | 30 days after the consent, or before | 30 days later  |
- * | OAuth requests                 | when nobody decided in time          | at once        |
- * | OAuth clients                  | without a grant and 90 days unused, or a day after they came and went | at once |
+ * | OAuth requests                 | without a decision in time           | at once        |
+ * | OAuth clients                  | without a grant: 90 days after the last use, or a day after registration if never used | at once |
  * | tokens of machines             | as their trust rule says             | a day later    |
  * | assertions of machines         | with the JWT                         | at once        |
  *
- * What was revoked or used before its end stays as long as it would have without that: until it is forgotten, the
- * refusal says what became of it (CREDENTIAL_EXPIRED, CREDENTIAL_REVOKED); from then on it is as unknown as any other
- * text (CREDENTIAL_INVALID). The trail keeps its entries.
+ * A credential revoked or used before its end keeps its row until the date above. Until then the refusal names the
+ * reason (CREDENTIAL_EXPIRED, CREDENTIAL_REVOKED); afterwards the text is unknown (CREDENTIAL_INVALID). The trail keeps
+ * its entries.
  *
- * Elsewhere: idempotency keys after 24 hours and deleted secrets after 30 days (`src/secrets/Maintenance.ts`). API tokens
- * that a person made stay: a revoked one is answered 200 by `DELETE /me/token` however often, and an expired one is its
- * team's to delete.
+ * `src/secrets/Maintenance.ts` deletes idempotency keys after 24 hours and deleted secrets after 30 days. API tokens that
+ * a person made stay: `DELETE /me/token` with a revoked one answers 200 however often, and an expired one is its team's
+ * to delete.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"
@@ -34,10 +34,10 @@ import * as Layer from "effect/Layer"
 import { days } from "#src/Days.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 
-/** Rows of one statement: a purge never holds up the requests. */
+/** Rows per statement, so that a purge never blocks requests. */
 export const batch = 500
 
-/** Passes over what someone is changing right now: it is there the next time. */
+/** Skips locked rows; the next purge deletes them. */
 const deleteDue = (sql: SqlClient.SqlClient, table: string, due: Statement.Fragment) =>
   sql`
     DELETE FROM ${sql(table)} WHERE ctid = any(array(

@@ -1,6 +1,5 @@
 /**
- * What changes of a person's factors have in common: a recent proof that the person is there, an entry in the trail, and
- * sessions that end.
+ * Common parts of all changes of a person's factors: a recent proof, an entry in the trail, and the end of sessions.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -29,11 +28,11 @@ interface Needs {
 
 export const accountOf = Effect.fnUntraced(function* (needs: Pick<Needs, "rowSeal" | "sql">, caller: Caller) {
   const account = caller.user === null ? undefined : yield* Accounts.find(needs, "id", caller.user.id)
-  if (account === undefined || !Accounts.isWhole(caller, account)) return yield* new Forbidden()
+  if (account === undefined || !Accounts.coversAccount(caller, account)) return yield* new Forbidden()
   return account
 })
 
-/** STEP_UP_REQUIRED unless the person signed in, or proved the factor again, a short time ago. */
+/** STEP_UP_REQUIRED unless the person signed in, or confirmed a factor, a short time ago. */
 export const checkRecent = Effect.fnUntraced(function* (caller: Caller) {
   if (!Policy.hasRecentProof(caller, yield* Clock.currentTimeMillis)) return yield* new StepUpRequired()
 })
@@ -45,44 +44,47 @@ export const eventOf = (caller: Caller, action: AuditEvent["action"], name: stri
   target: { type: "second_factor", id: name, name }
 })
 
-/** Locked to the end: a change of the password or of a factor comes before this, or after and sees it. */
+/**
+ * Locks the account to the end of the transaction, so that changes of the password and of factors run one after
+ * another.
+ */
 export const lockAccount = Effect.fnUntraced(function* (needs: Pick<Needs, "sql">, caller: Caller, userId: UserId) {
   yield* Rows.run(needs.sql`SELECT id FROM users WHERE id = ${userId} FOR NO KEY UPDATE`)
   if (yield* Accounts.hasEnded(needs, caller.credentialId)) return yield* new Forbidden()
 })
 
 /**
- * Part of the caller's transaction: all sessions end, and who is here gets a new one. `factorAt` is that of the person
- * from now on; none when the last factor went.
+ * Part of the caller's transaction: ends all sessions and opens a new one for the caller. `factorAt`: time of the proof
+ * that the new session has; null when the last factor was removed.
  */
-export const startAgain = Effect.fnUntraced(function* (
+export const replaceSessions = Effect.fnUntraced(function* (
   needs: Needs,
   caller: Caller,
   account: Accounts.AccountRow,
-  { factorAt, known }: { readonly factorAt: Date | null; readonly known: Accounts.KnownDevice | null }
+  { factorAt, device }: { readonly factorAt: Date | null; readonly device: Accounts.KnownDevice | null }
 ) {
   const activeTeam = yield* Accounts.activeTeamOf(needs, caller.credentialId)
   yield* SignInSteps.endOf(needs, account.id)
   yield* needs.revocation.sessionsOf(account.id)
   return yield* Accounts.openSession(needs, account.id, activeTeam, {
     factorAt,
-    known,
-    by: yield* Accounts.sameAs(needs, caller)
+    device,
+    by: yield* Accounts.sourceOf(needs, caller)
   })
 })
 
 /**
- * The person is there again. The session that proves it is a new one, so that whoever has the text of the one before has
- * nothing of it. `use`: the proof, as part of the transaction; answers when a second factor was proved.
+ * Confirms the person again, and replaces the session, so that a stolen text of the old one gains nothing. `use`: the
+ * proof, as part of the transaction; returns the time of a second factor's proof, or null.
  */
-export const confirmed = <E>(
+export const confirmWith = <E>(
   needs: Needs,
   caller: Caller,
   account: Accounts.AccountRow,
-  presented: PresentedCookies,
+  cookies: PresentedCookies,
   use: Effect.Effect<Date | null, E>
 ) =>
-  Effect.flatMap(Accounts.findDevice(needs, presented.device, account.email), (known) =>
+  Effect.flatMap(Accounts.findDevice(needs, cookies.device, account.email), (device) =>
     Rows.transaction(needs.sql, function* () {
       yield* lockAccount(needs, caller, account.id)
       const factorAt = yield* use
@@ -90,8 +92,8 @@ export const confirmed = <E>(
       yield* Accounts.endSessions(needs, needs.sql`id = ${caller.credentialId}`)
       const session = yield* Accounts.openSession(needs, account.id, activeTeam, {
         factorAt,
-        known,
-        by: yield* Accounts.sameAs(needs, caller)
+        device,
+        by: yield* Accounts.sourceOf(needs, caller)
       })
       yield* needs.audit.append(
         ...Accounts.inEachTeam(caller.teams, { actor: caller, action: "factor.confirm", outcome: "allowed" })
@@ -103,8 +105,8 @@ export const confirmed = <E>(
 const isWrong = (error: unknown) =>
   error instanceof SecondFactorFailed || error instanceof SignInFailed || error instanceof PasskeyCopied
 
-/** A confirmation that failed is told in the trail. */
-export const tellingFailure = <A, E extends { readonly _tag: string }, R>(
+/** Records a failed confirmation in the trail. */
+export const recordFailure = <A, E extends { readonly _tag: string }, R>(
   { audit }: Pick<Needs, "audit">,
   caller: Caller,
   work: Effect.Effect<A, E, R>

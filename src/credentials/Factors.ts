@@ -1,4 +1,4 @@
-/** What proves a second factor: a code of the authenticator app, or one of the recovery codes. */
+/** Proofs of a second factor: a code of the authenticator app, or a recovery code. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -42,13 +42,13 @@ export const TotpRow = Schema.Struct({
 })
 type TotpRow = typeof TotpRow.Type
 
-/** The secrets of apps are under a key that the vault wraps. Asked for before a transaction: it may wait for the vault. */
+/** Key of the apps' secrets, wrapped by the vault. Fetch it before a transaction, since the vault may be slow. */
 export const keyOf = ({ keys }: Pick<Needs, "keys">): Effect.Effect<KeyObject> =>
   Effect.orDie(
     Effect.map(dieWhenVaultIsDown(keys.get("second-factors")), (bytes) => createSecretKey(Redacted.value(bytes)))
   )
 
-/** A secret opens for its own row and person alone. */
+/** Binds a secret to its row and person. */
 const contextOf = (id: string, userId: string) => Envelope.boxContext("ampoule totp secret v1", `${userId} ${id}`)
 
 export const seal = (
@@ -61,7 +61,7 @@ export const seal = (
 export const open = (key: KeyObject, { id, sealed, userId }: TotpRow) =>
   Effect.orDie(Envelope.openBytes(key, contextOf(id, userId), sealed))
 
-/** An app that no server wrote as it is, is none. */
+/** The person's app, or undefined when none exists or the MAC of its row fails. */
 export const totpOf = Effect.fnUntraced(function* (
   { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
   userId: UserId,
@@ -77,7 +77,7 @@ export const totpOf = Effect.fnUntraced(function* (
   return row !== undefined && macs.holds("totp_factors", row) ? row : undefined
 })
 
-/** The step of the typed code; undefined: wrong, too old, or used. */
+/** The time step of the typed code; undefined for a wrong, old or used code. */
 export const stepOf = Effect.fnUntraced(function* (key: KeyObject, row: TotpRow, typed: Redacted.Redacted) {
   const secret = yield* open(key, row)
   const step = Totp.matchingStep(secret, Redacted.value(typed), {
@@ -90,7 +90,7 @@ export const stepOf = Effect.fnUntraced(function* (key: KeyObject, row: TotpRow,
 
 const isOfApp = (typed: Redacted.Redacted) => Totp.isCode(Redacted.value(typed))
 
-/** Part of the caller's transaction: the code is used up by this, of two at once by one. */
+/** Part of the caller's transaction: uses up the code. Of two simultaneous uses, one succeeds. */
 export const use = Effect.fnUntraced(function* (
   needs: Needs,
   key: KeyObject,
@@ -116,9 +116,9 @@ export const use = Effect.fnUntraced(function* (
 })
 
 /**
- * Where wrong codes count. A browser that signed in before, and a session, have attempts of their own; all others share
- * those of the person, so that a thief of the password cannot guess from many addresses. Recovery codes cannot be guessed:
- * they count by address, and are there for a person whom somebody's guesses keep from signing in on a new device.
+ * Buckets that count wrong codes. A known device and a session have their own attempts. All other browsers share the
+ * person's, so that a thief of the password cannot guess from many addresses. Recovery codes cannot be guessed: they
+ * count per address, so that another's guesses never block a person with a new device.
  */
 const bucketsOf = (
   userId: UserId,
@@ -135,7 +135,7 @@ const bucketsOf = (
           : [`factor:recovery:${userId}:${addressBucket(ip)}`]
   )
 
-/** `work` as one attempt with the typed code; SECOND_FACTOR_FAILED counts. */
+/** Runs `work` as one attempt; SECOND_FACTOR_FAILED counts. */
 export const attempt = <A, E, R>(
   { limiter }: Pick<Needs, "limiter">,
   userId: UserId,
@@ -147,7 +147,7 @@ export const attempt = <A, E, R>(
     Attempts.attempt(limiter, { buckets, policy: factorPolicy }, work, (error) => error instanceof SecondFactorFailed)
   )
 
-/** Part of the caller's transaction: the person has no second factor any more, and no sign-in that waits for one. */
+/** Part of the caller's transaction: removes all second factors, and sign-ins that wait for one. */
 export const removeAll = Effect.fnUntraced(function* (
   { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
   userId: UserId
@@ -157,18 +157,21 @@ export const removeAll = Effect.fnUntraced(function* (
   yield* RecoveryCodes.remove({ sql }, userId)
   yield* SignInSteps.endOf({ sql }, userId)
   yield* rowSeal.update("users", sql`id = ${userId}`, () => ({ secondFactor: false }))
-  // What was approved with it is as if it was approved without.
+  // Logins approved with the factor lose its proof.
   const without = () => ({ factorAt: null })
   yield* rowSeal.update("device_requests", sql`decided_by = ${userId} AND delivered_at IS NULL`, without)
   yield* rowSeal.update("cli_grants", sql`user_id = ${userId} AND revoked_at IS NULL`, without)
   yield* rowSeal.update("oauth_grants", sql`user_id = ${userId} AND revoked_at IS NULL`, without)
 })
 
-/** Part of the caller's transaction, after one factor went: the last takes the rest with it. Answers whether one stays. */
-export const settle = Effect.fnUntraced(function* (needs: Pick<Needs, "rowSeal" | "sql">, userId: UserId) {
-  const stays = yield* Rows.exists(needs.sql`
+/**
+ * Part of the caller's transaction, after the removal of one factor: without another factor, removes recovery codes
+ * too. Returns whether a factor remains.
+ */
+export const finishRemoval = Effect.fnUntraced(function* (needs: Pick<Needs, "rowSeal" | "sql">, userId: UserId) {
+  const hasFactor = yield* Rows.exists(needs.sql`
     SELECT 1 FROM totp_factors WHERE user_id = ${userId} AND confirmed
     UNION ALL SELECT 1 FROM passkeys WHERE user_id = ${userId} LIMIT 1`)
-  if (!stays) yield* removeAll(needs, userId)
-  return stays
+  if (!hasFactor) yield* removeAll(needs, userId)
+  return hasFactor
 })

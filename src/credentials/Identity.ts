@@ -1,4 +1,4 @@
-/** What a credential may learn about itself and its person. */
+/** Facts that a credential may read about itself and its person. */
 import * as Effect from "effect/Effect"
 import type { Caller } from "#schema/Caller.ts"
 import type { CliWhoamiResponse, MeResponse, Person, VerifyAuthResponse } from "#schema/IdentityApi.ts"
@@ -10,10 +10,10 @@ import { Sessions } from "./Sessions.ts"
 const services = Effect.all({ access: Access, sessions: Sessions })
 type Needs = Effect.Effect.Success<typeof services>
 
-/** The caller, if it may know itself. */
+/** The caller, when it may read its own identity. */
 const callerWithIdentity = ({ access }: Needs) => access.allTeams("identity:read", { audit: "identity.read" })
 
-/** The routes that answer about a person take no credential without one. */
+/** Routes about a person never accept a credential without one. */
 const personOf = ({ user }: Caller): Effect.Effect<Person> =>
   user === null ? Effect.dieMessage("a credential without a person reached a person's route") : Effect.succeed(user)
 
@@ -45,7 +45,7 @@ const me = Effect.fnUntraced(function* (needs: Needs) {
   return answer
 })
 
-/** Of a CLI grant. */
+/** Identity of a CLI grant. */
 const grant = Effect.fnUntraced(function* (needs: Needs) {
   const caller = yield* callerWithIdentity(needs)
   const answer: CliWhoamiResponse = {

@@ -1,4 +1,4 @@
-/** Last use of tokens, grants and sessions, written behind: never on the request path. */
+/** Last use of tokens, grants and sessions, written in the background: never on the request path. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -13,7 +13,7 @@ interface Use {
 export type UsedTable = "api_tokens" | "cli_grants" | "oauth_grants" | "sessions"
 const tables: ReadonlyArray<UsedTable> = ["api_tokens", "cli_grants", "oauth_grants", "sessions"]
 
-/** A credential in steady use is written at most this often. */
+/** Minimum milliseconds between two writes for one credential. */
 const writeInterval = 60_000
 const maxUserAgent = 256
 
@@ -22,10 +22,10 @@ export class LastUse extends Effect.Service<LastUse>()("credentials/LastUse", {
     const sql = yield* SqlClient.SqlClient
     const pending = new Map<UsedTable, Map<string, Use>>(tables.map((t) => [t, new Map()]))
 
-    /** `written` is the last use as the row has it. */
-    const touch = (table: UsedTable, id: string, written: Date | null) =>
+    /** `stored`: the last use in the row. */
+    const touch = (table: UsedTable, id: string, stored: Date | null) =>
       Effect.flatMap(Clock.currentTimeMillis, (at) =>
-        written !== null && at - written.getTime() < writeInterval
+        stored !== null && at - stored.getTime() < writeInterval
           ? Effect.void
           : Effect.map(RequestInfo, ({ ip, userAgent }) => {
               pending.get(table)?.set(id, { at, ip, userAgent: userAgent?.slice(0, maxUserAgent) ?? null })
@@ -33,8 +33,8 @@ export class LastUse extends Effect.Service<LastUse>()("credentials/LastUse", {
       )
 
     /**
-     * Writes what is waiting, one statement a table; one flush at a time, so that it answers when all that came before
-     * is written. A row that someone is changing right now (revoking, say) is passed over: this never waits for a lock.
+     * Writes pending uses, one statement per table. Only one flush runs at a time, so its end means that all earlier
+     * uses are written. Rows that another transaction has locked are skipped: a flush never waits for a lock.
      */
     const flushing = yield* Effect.makeSemaphore(1)
     const flush = Effect.gen(function* () {
@@ -57,7 +57,7 @@ export class LastUse extends Effect.Service<LastUse>()("credentials/LastUse", {
       }
     }).pipe(flushing.withPermits(1))
 
-    // A failed write is tried again with the next use; it never fails a request.
+    // The next use repeats a failed write; a failed write never fails a request.
     yield* Housekeeping.every("2 seconds", flush)
     yield* Effect.addFinalizer(() => Effect.ignore(flush))
 

@@ -1,36 +1,35 @@
-/** How long a credential lives (docs/contract/credentials.md), as functions of a clock. Pure: rows and a time in, a state out. */
+/** Lifetimes of credentials (docs/contract/credentials.md). Pure: rows and a time in, a state out. */
 import { days } from "#src/Days.ts"
 
 export type Life = "live" | "expired" | "revoked"
 
-/** A token without expiry (an older rule) and a CLI grant stop after 90 days without use. */
+/** Limit without use, for CLI grants and for tokens without an expiry date (from older versions). */
 export const idleLimit = days(90)
-/** A CLI grant lives for at most 180 days. */
 export const grantLife = days(180)
-/** Tokens of a deactivated creator work for 7 more days. */
+/** Time that tokens still work after their creator is deactivated. */
 export const creatorGrace = days(7)
-/** Sessions: 12 h idle, 7 d absolute */
+/** Sessions end after 12 hours without use, and after 7 days in any case. */
 const sessionIdleLimit = days(0.5)
 export const sessionLife = days(7)
-/** Management from the command line: 10 minutes, never longer. */
+/** Management from the command line: 10 minutes in any case. Milliseconds. */
 export const managementLife = 10 * 60_000
 
-/** A date reached is a date passed: "expiry date reached - refused from then on". */
-const reached = (date: Date, now: number): boolean => date.getTime() <= now
-const since = (date: Date, span: number, now: number): boolean => date.getTime() + span <= now
+/** Inclusive, by the contract: "expiry date reached - refused from then on". */
+const isReached = (date: Date, now: number): boolean => date.getTime() <= now
+const isOlder = (date: Date, span: number, now: number): boolean => date.getTime() + span <= now
 
 interface CreatedRow {
   readonly revokedAt: Date | null
-  /** Null: the creator is not in the team any more. */
+  /** Null: the creator left the team. */
   readonly creatorActive: boolean | null
   readonly creatorDeactivatedAt: Date | null
 }
 
-/** A trust rule works as long as a token of its creator would, but does not expire. */
+/** A trust rule lives as long as its creator's tokens would, without an expiry date. */
 export const ofRule = (row: CreatedRow, now: number): Life => {
   if (row.revokedAt !== null || row.creatorActive === null) return "revoked"
   if (row.creatorActive) return "live"
-  return row.creatorDeactivatedAt === null || since(row.creatorDeactivatedAt, creatorGrace, now) ? "expired" : "live"
+  return row.creatorDeactivatedAt === null || isOlder(row.creatorDeactivatedAt, creatorGrace, now) ? "expired" : "live"
 }
 
 export const ofToken = (
@@ -43,8 +42,8 @@ export const ofToken = (
 ): Life => {
   const life = ofRule(row, now)
   if (life !== "live") return life
-  if (row.expiresAt === null) return since(row.lastUsedAt ?? row.createdAt, idleLimit, now) ? "expired" : "live"
-  return reached(row.expiresAt, now) ? "expired" : "live"
+  if (row.expiresAt === null) return isOlder(row.lastUsedAt ?? row.createdAt, idleLimit, now) ? "expired" : "live"
+  return isReached(row.expiresAt, now) ? "expired" : "live"
 }
 
 export const ofGrant = (
@@ -58,8 +57,8 @@ export const ofGrant = (
   now: number
 ): Life => {
   if (row.revokedAt !== null || row.teams === 0) return "revoked"
-  if (reached(row.expiresAt, now) || since(row.createdAt, grantLife, now)) return "expired"
-  return since(row.lastUsedAt ?? row.createdAt, idleLimit, now) ? "expired" : "live"
+  if (isReached(row.expiresAt, now) || isOlder(row.createdAt, grantLife, now)) return "expired"
+  return isOlder(row.lastUsedAt ?? row.createdAt, idleLimit, now) ? "expired" : "live"
 }
 
 export const ofSession = (
@@ -67,22 +66,20 @@ export const ofSession = (
   now: number
 ): Life => {
   if (row.revokedAt !== null) return "revoked"
-  return reached(row.expiresAt, now) || since(row.lastUsedAt, sessionIdleLimit, now) ? "expired" : "live"
+  return isReached(row.expiresAt, now) || isOlder(row.lastUsedAt, sessionIdleLimit, now) ? "expired" : "live"
 }
 
-/** A management session lives minutes, and with the login that asked for it; without its team it is good for nothing. */
+/** Ends also with the login that started it, and with its team. */
 export const ofManagement = (
   row: Parameters<typeof ofSession>[0] & { readonly loginLives: boolean; readonly teams: number },
   now: number
 ): Life => (row.loginLives && row.teams > 0 ? ofSession(row, now) : "revoked")
 
-/**
- * An OAuth access token lives with its consent: revoked with it, and when the person holds none of its teams any more.
- */
+/** Ends with its consent, and when the person is in none of its teams. */
 export const ofAccessToken = (
   row: { readonly expiresAt: Date; readonly revokedAt: Date | null; readonly teams: number },
   now: number
 ): Life => {
   if (row.revokedAt !== null || row.teams === 0) return "revoked"
-  return reached(row.expiresAt, now) ? "expired" : "live"
+  return isReached(row.expiresAt, now) ? "expired" : "live"
 }

@@ -1,6 +1,6 @@
 /**
- * Management from the command line (docs/contract/management.md): a login asks, its person approves in the browser, and
- * the process that asked holds a session of minutes that manages one team and does nothing else.
+ * Management from the command line (docs/contract/management.md). A login requests it, its person approves in the
+ * browser, and the command receives a session of 10 minutes for one team and nothing else.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -19,7 +19,14 @@ import type { RowSeal } from "#src/rows/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as Accounts from "./Accounts.ts"
-import { decide, entered, type Needs as DecisionNeeds, recheck, signedIn, targetOf } from "./DeviceApproval.ts"
+import {
+  decide,
+  requestOfCode,
+  type Needs as DecisionNeeds,
+  recheck,
+  currentPerson,
+  targetOf
+} from "./DeviceApproval.ts"
 import * as DeviceRequests from "./DeviceRequests.ts"
 import { managementLife } from "./Liveness.ts"
 import * as TokenText from "./TokenText.ts"
@@ -32,7 +39,7 @@ interface Needs extends DecisionNeeds {
   readonly audit: Audit
 }
 
-/** Asked for by a login of somebody who manages the team. Nothing is given: the person decides in the browser. */
+/** Requested by a login whose person manages the team. Gives nothing yet: the person decides in the browser. */
 export const start = Effect.fn("DeviceGrants.startManagement")(function* (
   needs: Needs,
   { host, teamId }: ManagementStart
@@ -42,17 +49,17 @@ export const start = Effect.fn("DeviceGrants.startManagement")(function* (
     .pipe(Effect.catchTag(StepUpRequired.code, () => Effect.dieMessage("a login is not asked again")))
   const { credentialId, user } = permit.caller
   if (user === null) return yield* Effect.dieMessage("a login has a person")
-  const asking = { manages: teamId, loginId: GrantIdOut.make(credentialId), askedBy: user.id }
-  const started = yield* DeviceRequests.open(needs, host === undefined ? null : { host }, asking)
+  const requester = { manages: teamId, loginId: GrantIdOut.make(credentialId), askedBy: user.id }
+  const authorization = yield* DeviceRequests.open(needs, host === undefined ? null : { host }, requester)
   yield* needs.audit.record(permit.event())
-  return started
+  return authorization
 })
 
-/** By the person whose login asked, who was here a short time ago. */
+/** Only by the login's person, with a recent proof. */
 export const approve = Effect.fn("DeviceGrants.approveManagement")(function* (needs: Needs, typed: string) {
   const { audit, sql } = needs
-  const { caller, user } = yield* signedIn
-  const { row } = yield* entered(needs, typed)
+  const { caller, user } = yield* currentPerson
+  const { row } = yield* requestOfCode(needs, typed)
   const { manages: teamId } = row
   if (teamId === null) return yield* new GrantNotFound()
   const permit = yield* needs.access
@@ -80,13 +87,13 @@ export const approve = Effect.fn("DeviceGrants.approveManagement")(function* (ne
   return { status: "approved" as const }
 })
 
-const StandingRow = Schema.Struct({ name: Schema.String, role: Role })
+const ManagerRow = Schema.Struct({ name: Schema.String, role: Role })
 
-/** The person's standing, when they still manage the team and the login that asked still works. */
-const standingOf = ({ sql }: Needs, loginId: string | null, teamId: TeamId, userId: UserId, now: Date) =>
+/** The team's name and the person's role, while they manage the team and the login works. */
+const managerOf = ({ sql }: Needs, loginId: string | null, teamId: TeamId, userId: UserId, now: Date) =>
   Effect.map(
     Rows.findOne(
-      StandingRow,
+      ManagerRow,
       sql`
         SELECT t.name, m.role FROM memberships m JOIN teams t ON t.id = m.team_id
         JOIN cli_grants l ON l.id = ${loginId} AND l.user_id = m.user_id AND l.revoked_at IS NULL AND l.expires_at > ${now}
@@ -96,17 +103,17 @@ const standingOf = ({ sql }: Needs, loginId: string | null, teamId: TeamId, user
     (row) => (row !== undefined && Policy.roleAllows(row.role, "management:begin") ? row : undefined)
   )
 
-const gone: DevicePollResponse = { status: "failed", reason: "denied" }
+const denied: DevicePollResponse = { status: "failed", reason: "denied" }
 
-/** Part of the poll's transaction, which holds the request's row: the session is made when it is fetched, once. */
+/** Part of the poll's transaction, which locks the request's row: creates the session, once. */
 export const deliver = Effect.fnUntraced(function* (needs: Needs, row: DeviceRequests.RequestRow, decidedBy: UserId) {
   const { audit, crypto, rowSeal, sql } = needs
   const { factorAt, loginId, manages } = row
   const now = new Date(yield* Clock.currentTimeMillis)
-  // A team that was lost since is not among those approved any more.
+  // A team that the person lost is removed from the approved ones.
   const teamId = row.teams?.some((team) => team.teamId === manages) === true ? manages : null
-  const team = teamId === null ? undefined : yield* standingOf(needs, loginId, teamId, decidedBy, now)
-  if (teamId === null || team === undefined || decidedBy !== row.askedBy) return gone
+  const team = teamId === null ? undefined : yield* managerOf(needs, loginId, teamId, decidedBy, now)
+  if (teamId === null || team === undefined || decidedBy !== row.askedBy) return denied
   const { ip, userAgent } = yield* RequestInfo
   const id = yield* crypto.uuid
   const { proof, text } = yield* TokenText.issue(needs, "ss")

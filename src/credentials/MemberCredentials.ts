@@ -1,4 +1,7 @@
-/** Ends one way in of a member, whoever manages them chose it: a session, a login, an agent, a token or a trust rule. */
+/**
+ * Ends one credential of a member, for the people who manage them: a session, a login, an agent, a token or a trust
+ * rule.
+ */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -13,28 +16,29 @@ import { endedEvents, type Revocation, revocationEvents } from "./Revocation.ts"
 const KindRow = Schema.Struct({
   type: Schema.Literal("session", "cli_grant", "oauth_grant", "token"),
   name: Schema.String,
-  /** Of a session that manages one team: that team; it is that team's to end. */
+  /** True for a management session of this team: the team may end it. */
   ofTeam: Schema.Boolean
 })
 
 interface Ending {
   readonly actor: Caller
-  /** Who ends it. */
+  /** The manager who ends it. */
   readonly by: UserId
   readonly teamId: TeamId
   readonly userId: UserId
 }
 
 /**
- * Part of the caller's transaction. Answers the entries of what ended; none: it is not there, not the person's, or ended
- * before. A session opens all teams of the person: only who manages them in all of those ends it.
+ * Part of the caller's transaction. Returns the entries for the trail; none when the credential does not exist, is
+ * another person's, or has ended. A session reaches all teams of the person: only a manager in all of those teams ends
+ * it.
  */
 export const endOneOf = Effect.fnUntraced(function* (
   { revocation, sql }: { readonly sql: SqlClient.SqlClient; readonly revocation: Revocation },
   { actor, by, teamId, userId }: Ending,
   id: string
 ) {
-  const found = yield* Rows.findOne(
+  const row = yield* Rows.findOne(
     KindRow,
     sql`
       SELECT 'session' AS type, '' AS name, coalesce(manages = ${teamId}, false) AS of_team FROM sessions
@@ -52,15 +56,15 @@ export const endOneOf = Effect.fnUntraced(function* (
       LIMIT 1`
   )
   const none: ReadonlyArray<AuditEvent> = []
-  if (found === undefined) return none
-  const { type } = found
+  if (row === undefined) return none
+  const { type } = row
   if (type === "cli_grant" || type === "oauth_grant") {
     yield* revocation.loginInTeam(id, teamId)
-    // With teams left, the login goes on there; the trail of this team tells that it lost this one.
-    return endedEvents({ actor, teamId }, [{ type, id, name: found.name }])
+    // The login keeps its other teams; this team's trail records the loss of this one.
+    return endedEvents({ actor, teamId }, [{ type, id, name: row.name }])
   }
   if (type === "token") return revocationEvents(actor, yield* revocation.tokenInTeam(id, teamId))
-  if (!found.ofTeam && !(yield* revocation.manages(by, userId))) {
+  if (!row.ofTeam && !(yield* revocation.manages(by, userId))) {
     return yield* new Forbidden({
       message: "You can sign a person out only when you manage them in all of their teams."
     })

@@ -1,6 +1,7 @@
 /**
- * A new password, by the current one or by a reset link, which opens the whole account. A person who knew the old one, or sat at a session, may have
- * made credentials with it: everything that acts for the person ends, on every process, with the next request.
+ * A new password, set with the current one or with a reset link that opens the whole account. A person with the old
+ * password or an open session may have made credentials with it. All credentials of the account therefore end, on every
+ * process, with the next request.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -42,8 +43,8 @@ interface Needs {
 
 /**
  * Part of the caller's transaction: sets the hash and ends every link, session, token, grant, undelivered approval and
- * known device of the person. Sessions end before tokens and grants: what one of them is just creating is then seen by
- * the later statement. Undefined = the password is not `expected` any more.
+ * known device of the person. Sessions end before tokens and grants, so that the later statements see what a session is
+ * just creating. Undefined: the password is no longer `expected`.
  */
 const setPassword = Effect.fnUntraced(function* (
   { revocation, rowSeal, sql }: Needs,
@@ -72,8 +73,8 @@ const setPassword = Effect.fnUntraced(function* (
 const wrongPassword = (field: string) => new SignInFailed({ field, message: "The current password is wrong." })
 
 /**
- * Attempts count per session, and per person and address: neither wrong passwords at the sign-in, nor those of somebody
- * who has a stolen session, keep the person from changing the password with another session.
+ * Attempts count per session, and per person and address. Neither wrong passwords at the sign-in nor a thief with a
+ * stolen session block a change from another session.
  */
 export const verifyCurrent = Effect.fnUntraced(function* (
   { limiter, passwords }: Pick<Needs, "limiter" | "passwords">,
@@ -99,7 +100,7 @@ export const verifyCurrent = Effect.fnUntraced(function* (
   )
 })
 
-/** Answers the session that replaces the caller's. */
+/** Returns the session that replaces the caller's. */
 export const changePassword = Effect.fn("Sessions.changePassword")(function* (
   needs: Needs,
   caller: Caller,
@@ -123,11 +124,11 @@ export const changePassword = Effect.fn("Sessions.changePassword")(function* (
   return yield* Rows.transaction(sql, function* () {
     const activeTeam = yield* Accounts.activeTeamOf(needs, caller.credentialId)
     const revoked = yield* setPassword(needs, account.id, phc, account.passwordHash)
-    // Another change won: what was checked above is not the current password any more.
+    // Another change came first, so the checked password is no longer current.
     if (revoked === undefined) return yield* new SignInFailed()
     const session = yield* Accounts.openSession(needs, account.id, activeTeam, {
       factorAt: caller.factorAt,
-      by: yield* Accounts.sameAs(needs, caller)
+      by: yield* Accounts.sourceOf(needs, caller)
     })
     yield* audit.append(
       ...Accounts.inEachTeam(account.memberships, { actor: caller, action: "password.change", outcome: "allowed" }),
@@ -140,7 +141,7 @@ export const changePassword = Effect.fn("Sessions.changePassword")(function* (
 /** Short, since the link opens an account. */
 const linkLife = days(1)
 
-/** Part of the caller's transaction; earlier links of the person stop working. `createdBy`: null = the operator. */
+/** Part of the caller's transaction; earlier links of the person stop working. `createdBy`: null for the operator. */
 export const createLink = Effect.fnUntraced(function* (
   needs: Pick<Needs, "sql" | "crypto" | "revocation" | "rowSeal"> & { readonly baseUrl: string },
   link: { readonly userId: UserId; readonly createdBy: UserId | null }
@@ -166,7 +167,7 @@ const ResetRow = Schema.Struct({
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf),
   ...TokenText.ProofRow.fields,
   userId: UserIdOut,
-  /** Null: the operator made the link on the server. */
+  /** Null: the operator made the link. */
   createdBy: Schema.NullOr(UserIdOut),
   email: Schema.String,
   expiresAt: Schema.DateFromSelf,
@@ -203,7 +204,7 @@ export const resetPassword = Effect.fn("Sessions.resetPassword")(function* (need
           UPDATE password_resets SET used_at = ${now}, mac = '' WHERE id = ${reset.id} AND used_at IS NULL RETURNING id`
     )
     if (!used) return yield* new CredentialRevoked()
-    // The person may have risen, or joined another team, since: a link made for a member opens no owner.
+    // The person may have gained a role or a team since: a link made for a member must open no owner.
     if (reset.createdBy !== null && !(yield* revocation.manages(reset.createdBy, reset.userId))) {
       return yield* new CredentialRevoked()
     }

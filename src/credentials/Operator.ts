@@ -1,7 +1,6 @@
 /**
- * What the operator of a server may do to accounts, where no other person can: for an owner who forgot the password,
- * and for an address that another person took, or that a person has no more. The trail records it as done by the system, in every team that the
- * person belongs to.
+ * Operator's actions on accounts, where no other person can help: an owner forgot the password, another person took an
+ * address, or a person lost theirs. The trail of each of the person's teams records the action as the system's.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Data from "effect/Data"
@@ -33,7 +32,7 @@ export interface Needs {
 }
 
 export class AccountNotFound extends Data.TaggedError("AccountNotFound") {}
-/** The person is the last active owner of these teams. */
+/** Names of the teams whose last active owner the person is. */
 export class LastOwner extends Data.TaggedError("LastOwner")<{ readonly teams: ReadonlyArray<string> }> {}
 
 const AccountRow = Schema.Struct({
@@ -54,10 +53,10 @@ const columns = `
     FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id) AS memberships
   FROM users u`
 
-/** What an account without a person is called: its row stays, since others name it. */
+/** Address of a removed account: its row stays, since other rows refer to it. */
 const removedDomain = "@removed.invalid"
 
-/** Accounts whose e-mail address contains `search`, in the order of their addresses. */
+/** Accounts whose e-mail address contains `search`, by address. */
 export const list = Effect.fn("Operator.list")(function* (
   { audit, sql }: Needs,
   { limit, search }: { readonly search: string; readonly limit: number }
@@ -72,7 +71,7 @@ export const list = Effect.fn("Operator.list")(function* (
   )
 })
 
-/** Locked: the account's teams, then its memberships, in the order in which members change. */
+/** Locks the account's teams, then its row, in the lock order of membership changes. */
 const lock = Effect.fnUntraced(function* ({ sql }: Needs, email: string) {
   yield* Rows.run(sql`
     SELECT t.id FROM teams t JOIN memberships m ON m.team_id = t.id JOIN users u ON u.id = m.user_id
@@ -84,7 +83,7 @@ const lock = Effect.fnUntraced(function* ({ sql }: Needs, email: string) {
   return account ?? (yield* new AccountNotFound())
 })
 
-const about = (account: Account) =>
+const eventBase = (account: Account) =>
   ({
     actor: "system",
     outcome: "allowed",
@@ -93,29 +92,31 @@ const about = (account: Account) =>
 
 const teamsOf = (account: Account) => account.memberships.map(({ teamId }) => ({ id: teamId }))
 
-/** A link that sets the person's password, for a day. */
+/** A link for a new password, good for a day. */
 export const resetLink = Effect.fn("Operator.resetLink")((needs: Needs, email: string) =>
   Rows.transaction(needs.sql, function* () {
     const account = yield* lock(needs, email)
     const link = yield* NewPassword.createLink(needs, { userId: account.id, createdBy: null })
-    yield* needs.audit.append(...inEachTeam(teamsOf(account), { ...about(account), action: "password.reset_link" }))
+    yield* needs.audit.append(...inEachTeam(teamsOf(account), { ...eventBase(account), action: "password.reset_link" }))
     return link
   })
 )
 
-/** For a person who has another address, and cannot change it: an issuer vouched for it, or they mistyped it. */
+/** For a person who cannot change the address themselves: an issuer vouches for it, or they mistyped it. */
 export const changeEmail = Effect.fn("Operator.changeEmail")((needs: Needs, email: string, to: string) =>
   Rows.transaction(needs.sql, function* () {
     const account = yield* lock(needs, email)
     yield* EmailMove.move(needs, { userId: account.id, from: email, to })
     yield* needs.revocation.sessionsOf(account.id)
     const target = { type: "user", id: account.id, name: to } as const
-    yield* needs.audit.append(...inEachTeam(teamsOf(account), { ...about(account), action: "email.change", target }))
+    yield* needs.audit.append(
+      ...inEachTeam(teamsOf(account), { ...eventBase(account), action: "email.change", target })
+    )
     return { ...account, email: to }
   })
 )
 
-/** For a person who lost the second factor and its recovery codes. Sessions that were opened with it end. */
+/** For a person without their second factor and its recovery codes. All sessions end. */
 export const removeFactor = Effect.fn("Operator.removeFactor")((needs: Needs, email: string) =>
   Rows.transaction(needs.sql, function* () {
     const account = yield* lock(needs, email)
@@ -127,14 +128,14 @@ export const removeFactor = Effect.fn("Operator.removeFactor")((needs: Needs, em
       "factor_removed",
       "every second factor, by the operator of the server"
     )
-    yield* needs.audit.append(...inEachTeam(teamsOf(account), { ...about(account), action: "factor.remove" }))
+    yield* needs.audit.append(...inEachTeam(teamsOf(account), { ...eventBase(account), action: "factor.remove" }))
     return account
   })
 )
 
 /**
- * Deactivated in all teams, as an admin does it in one, and signed out everywhere; or active again in all of them.
- * `evenLastOwner`: also when a team is left without an active owner.
+ * Deactivates the person in all teams, as an admin does in one, and signs them out; or activates them again.
+ * `evenLastOwner`: also when a team keeps no active owner.
  */
 export const setActive = Effect.fn("Operator.setActive")(
   (needs: Needs, email: string, active: boolean, options: { readonly evenLastOwner: boolean }) =>
@@ -142,8 +143,8 @@ export const setActive = Effect.fn("Operator.setActive")(
       const { audit, revocation, rowSeal, sql } = needs
       const account = yield* lock(needs, email)
       const { id } = account
-      const last = active ? [] : yield* teamsWithoutAnotherOwner(needs, id)
-      if (last.length > 0 && !options.evenLastOwner) return yield* new LastOwner({ teams: last })
+      const ownerless = active ? [] : yield* teamsWithoutAnotherOwner(needs, id)
+      if (ownerless.length > 0 && !options.evenLastOwner) return yield* new LastOwner({ teams: ownerless })
       const now = yield* DateTime.nowAsDate
       const changes = { active, deactivatedAt: active ? null : now, updatedAt: now }
       yield* rowSeal.update("memberships", sql`user_id = ${id} AND active <> ${active}`, () => changes)
@@ -155,7 +156,7 @@ export const setActive = Effect.fn("Operator.setActive")(
       }
       const changed = account.memberships.filter((membership) => membership.active !== active)
       const teams = changed.map(({ teamId }) => ({ id: teamId }))
-      yield* audit.append(...inEachTeam(teams, { ...about(account), action: "member.update" }))
+      yield* audit.append(...inEachTeam(teams, { ...eventBase(account), action: "member.update" }))
       return { ...account, memberships: account.memberships.map((one) => ({ ...one, active })) }
     })
 )
@@ -176,7 +177,7 @@ const teamsWithoutAnotherOwner = ({ sql }: Needs, userId: UserId) =>
     (rows) => rows.map((row) => row.name)
   )
 
-/** Ends everything that the account gave, and frees its address. The row stays, for what it once made. */
+/** Ends the account's credentials and rights, and frees its address. The row stays for the rows that refer to it. */
 const end = Effect.fnUntraced(function* ({ revocation, rowSeal, sql }: Needs, account: Account) {
   const { id } = account
   yield* RowJournal.remove(sql, "memberships", sql`user_id = ${id}`)
@@ -190,15 +191,15 @@ const end = Effect.fnUntraced(function* ({ revocation, rowSeal, sql }: Needs, ac
   yield* forgetDevices({ sql }, id)
   yield* RowJournal.remove(sql, "sign_in_identities", sql`user_id = ${id}`)
   yield* Factors.removeAll({ rowSeal, sql }, id)
-  const gone = { email: `${id}${removedDomain}`, passwordHash: "" }
-  yield* rowSeal.update("users", sql`id = ${id}`, () => gone, {
+  const values = { email: `${id}${removedDomain}`, passwordHash: "" }
+  yield* rowSeal.update("users", sql`id = ${id}`, () => values, {
     name: "Removed",
     updated_at: yield* DateTime.nowAsDate
   })
   return revoked
 })
 
-/** `evenLastOwner`: also when a team is left without an active owner. */
+/** `evenLastOwner`: also when a team keeps no active owner. */
 export const removeUser = Effect.fn("Operator.removeUser")(
   (needs: Needs, email: string, options: { readonly evenLastOwner: boolean }) =>
     Rows.transaction(needs.sql, function* () {
@@ -207,7 +208,7 @@ export const removeUser = Effect.fn("Operator.removeUser")(
       if (teams.length > 0 && !options.evenLastOwner) return yield* new LastOwner({ teams })
       const revoked = yield* end(needs, account)
       yield* needs.audit.append(
-        ...inEachTeam(teamsOf(account), { ...about(account), action: "member.remove" }),
+        ...inEachTeam(teamsOf(account), { ...eventBase(account), action: "member.remove" }),
         ...revocationEvents("system", revoked)
       )
       return account

@@ -1,6 +1,6 @@
 /**
- * What the operator of a server may do to teams: list them, create one, suspend one, let it go on, remove it. The trail of each team
- * records it as done by the system.
+ * Operator's actions on teams: list, create, suspend, resume and remove. The trail of the team records each as the
+ * system's.
  */
 import * as Data from "effect/Data"
 import * as DateTime from "effect/DateTime"
@@ -36,10 +36,10 @@ const columns = `
     WHERE m.team_id = t.id AND m.active AND m.role = 'owner' ORDER BY u.email LIMIT 20) AS owners
   FROM teams t`
 
-/** What a removed team is called: its row stays, since its trail names it. */
+/** Name of a removed team: its row stays, since its trail refers to it. */
 const removedName = "Removed team"
 
-/** Teams whose name contains `search`, in the order of their names. */
+/** Teams whose name contains `search`, by name. */
 export const list = Effect.fn("OperatorTeams.list")(function* (
   { audit, sql }: Needs,
   { limit, search }: { readonly search: string; readonly limit: number }
@@ -69,25 +69,25 @@ const eventOf = ({ id, name }: Team, action: AuditEvent["action"]): AuditEvent =
   target: { type: "team", id, name }
 })
 
-/** Owned by an account that is there: the same team as a person makes, on the plan `developer`. */
+/** A team for an existing account, as a person makes one, on the plan `developer`. */
 export const create = Effect.fn("OperatorTeams.create")(
   (needs: Needs, name: string, owner: { readonly email: string }) =>
     Rows.transaction(needs.sql, function* () {
       const { audit, crypto, sql } = needs
-      const found = yield* Rows.findOne(
+      const account = yield* Rows.findOne(
         Schema.Struct({ id: UserIdOut }),
         sql`SELECT id FROM users WHERE email = ${owner.email} FOR NO KEY UPDATE`
       )
-      if (found === undefined) return yield* new AccountNotFound()
+      if (account === undefined) return yield* new AccountNotFound()
       const id = TeamIdOut.make(yield* crypto.uuid)
-      yield* insertTeam(needs, { id, name, plan: "developer", owner: found.id, now: yield* DateTime.nowAsDate })
+      yield* insertTeam(needs, { id, name, plan: "developer", owner: account.id, now: yield* DateTime.nowAsDate })
       const team = yield* Rows.single(TeamRow, sql`SELECT ${sql.literal(columns)} WHERE t.id = ${id}`)
       yield* audit.append(eventOf(team, "team.create"))
       return team
     })
 )
 
-/** Nothing of a suspended team is reached, by session, login, agent or token; all of it is there when it goes on. */
+/** No session, login, agent or token reaches a suspended team; all of them work again after it resumes. */
 export const setSuspended = Effect.fn("OperatorTeams.setSuspended")((needs: Needs, id: TeamId, suspended: boolean) =>
   Rows.transaction(needs.sql, function* () {
     const { audit, rowSeal, sql } = needs
@@ -98,21 +98,21 @@ export const setSuspended = Effect.fn("OperatorTeams.setSuspended")((needs: Need
   })
 )
 
-/** For good: everybody leaves, all credentials of the team end, and its secrets are deleted, and purged after 30 days. */
+/** Permanent: removes all members, ends all credentials, and deletes the secrets, which are purged after 30 days. */
 export const remove = Effect.fn("OperatorTeams.remove")((needs: Needs, id: TeamId) =>
   Rows.transaction(needs.sql, function* () {
     const { audit, rowSeal, sql } = needs
     const team = yield* lock(needs, id)
     const now = yield* DateTime.nowAsDate
-    const ended = sql.literal("revoked_at IS NULL")
+    const isLive = sql.literal("revoked_at IS NULL")
     yield* RowJournal.end(
       sql,
       "invitations",
       { revoked_at: now },
-      sql`team_id = ${id} AND accepted_at IS NULL AND ${ended}`
+      sql`team_id = ${id} AND accepted_at IS NULL AND ${isLive}`
     )
-    yield* RowJournal.end(sql, "machine_rules", { revoked_at: now }, sql`team_id = ${id} AND ${ended}`)
-    yield* RowJournal.end(sql, "api_tokens", { revoked_at: now }, sql`team_id = ${id} AND ${ended}`)
+    yield* RowJournal.end(sql, "machine_rules", { revoked_at: now }, sql`team_id = ${id} AND ${isLive}`)
+    yield* RowJournal.end(sql, "api_tokens", { revoked_at: now }, sql`team_id = ${id} AND ${isLive}`)
     yield* RowJournal.remove(sql, "cli_grant_teams", sql`team_id = ${id}`)
     yield* RowJournal.remove(sql, "oauth_grant_teams", sql`team_id = ${id}`)
     yield* RowJournal.remove(sql, "access_grants", sql`team_id = ${id}`)
@@ -137,8 +137,8 @@ export const remove = Effect.fn("OperatorTeams.remove")((needs: Needs, id: TeamI
       { deleted_at: now, updated_at: now },
       sql`team_id = ${id} AND deleted_at IS NULL`
     )
-    const gone = { name: removedName, updated_at: now }
-    yield* rowSeal.update("teams", sql`id = ${id}`, () => ({ suspended: true, signInOnly: null }), gone)
+    const values = { name: removedName, updated_at: now }
+    yield* rowSeal.update("teams", sql`id = ${id}`, () => ({ suspended: true, signInOnly: null }), values)
     yield* audit.append(eventOf(team, "team.delete"))
     return team
   })

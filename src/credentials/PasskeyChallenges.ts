@@ -1,6 +1,6 @@
 /**
- * Challenges that wait for a passkey's answer: each good once, for five minutes, for the browser that asked, and for what
- * it asked: a sign-in, the second step of one, a confirmation of one session, or a new passkey.
+ * Challenges of passkeys. Each is good once, for five minutes, for one browser and one purpose: a sign-in, its second
+ * step, a confirmation of one session, or a new passkey.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
@@ -21,7 +21,7 @@ interface Needs {
   readonly rowSeal: RowSeal
 }
 
-/** What a challenge is for. `boundTo`: the step or the session that asked. */
+/** Purpose of a challenge. `boundTo`: id of the sign-in step or the session. */
 export type Purpose =
   | { readonly purpose: "sign-in"; readonly userId: null; readonly boundTo: null }
   | { readonly purpose: "second-step" | "confirm" | "add"; readonly userId: UserId; readonly boundTo: string }
@@ -39,20 +39,20 @@ const ChallengeRow = Schema.Struct({
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 
-export interface Begun {
+export interface NewChallenge {
   readonly challenge: string
-  /** What the browser keeps: it is the same for its pages side by side, and opens nothing. */
+  /** Text of the browser's cookie: its pages share it, and it opens nothing. */
   readonly browser: Redacted.Redacted
 }
 
 export const begin = Effect.fnUntraced(function* (
   { crypto, rowSeal, sql }: Needs,
   purpose: Purpose,
-  presented: Redacted.Redacted | null
+  cookie: Redacted.Redacted | null
 ) {
   const now = yield* DateTime.nowAsDate
-  const isOurs = presented !== null && browserPattern.test(Redacted.value(presented))
-  const browser = isOurs ? presented : yield* crypto.credentialSecret
+  const isOurs = cookie !== null && browserPattern.test(Redacted.value(cookie))
+  const browser = isOurs ? cookie : yield* crypto.credentialSecret
   const challenge = Buffer.from(yield* crypto.randomBytes(32)).toString("base64url")
   const salt = yield* crypto.randomBytes(16)
   const hash = TokenText.hash(yield* rowSeal.ready, "pc", salt, Redacted.value(browser))
@@ -60,30 +60,30 @@ export const begin = Effect.fnUntraced(function* (
   const row = { id: yield* crypto.uuid, challenge, hash, ...purpose, expiresAt }
   yield* Rows.run(sql`
     INSERT INTO passkey_challenges ${yield* rowSeal.values("passkey_challenges", row, { salt, created_at: now })}`)
-  const begun: Begun = { challenge, browser }
-  return begun
+  const result: NewChallenge = { challenge, browser }
+  return result
 })
 
 /**
- * The challenge that the answer is for, gone from now on, whatever becomes of the answer. Undefined: there is none, or it
- * is too old, of another browser, or for something else.
+ * Deletes and returns the challenge that the response answers, whether or not the response is right. Undefined: no such
+ * challenge, or it is too old, of another browser, or for another purpose.
  */
 export const take = Effect.fnUntraced(function* (
   { rowSeal, sql }: Needs,
   purpose: Purpose,
-  presented: Redacted.Redacted | null,
+  cookie: Redacted.Redacted | null,
   answer: Assertion | Attestation
 ) {
-  const said = challengeOf(answer)
-  if (Option.isNone(said) || presented === null) return undefined
+  const clientData = challengeOf(answer)
+  if (Option.isNone(clientData) || cookie === null) return undefined
   const macs = yield* rowSeal.ready
   const row = yield* Rows.findOne(
     ChallengeRow,
     sql`
-      DELETE FROM passkey_challenges WHERE challenge = ${said.value.challenge} AND expires_at > ${yield* DateTime.nowAsDate}
+      DELETE FROM passkey_challenges WHERE challenge = ${clientData.value.challenge} AND expires_at > ${yield* DateTime.nowAsDate}
       RETURNING id, challenge, salt, hash, purpose, user_id, bound_to, expires_at, mac`
   )
-  const isOwn = TokenText.verify(macs, "pc", row, Redacted.value(presented)) && macs.holds("passkey_challenges", row)
+  const isOwn = TokenText.verify(macs, "pc", row, Redacted.value(cookie)) && macs.holds("passkey_challenges", row)
   return isOwn && row.purpose === purpose.purpose && row.userId === purpose.userId && row.boundTo === purpose.boundTo
     ? row.challenge
     : undefined

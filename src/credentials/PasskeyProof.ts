@@ -1,13 +1,16 @@
 /**
- * WebAuthn ceremonies, by `@simplewebauthn/server`: what a browser is asked, and whether its answer is right. Loaded with the
- * first ceremony, since most starts of the program need none. Every ceremony asks for user verification (the device's PIN or
- * a finger): a passkey alone is two factors.
+ * WebAuthn ceremonies, by `@simplewebauthn/server`: options for a browser, and checks of its response. The library
+ * loads with the first ceremony, since most starts of the program need none. Every ceremony requires user verification
+ * (the device's PIN or a finger): a passkey alone is two factors.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as net from "node:net"
 
-/** Who asks. Null where browsers allow no passkey: an address that is a number has no RP id (WebAuthn 5.1.3). */
+/**
+ * The relying party of this server. Null where browsers allow no passkey: an address that is a number has no RP id
+ * (WebAuthn 5.1.3).
+ */
 export interface RelyingParty {
   readonly id: string
   readonly name: string
@@ -19,7 +22,7 @@ export const relyingParty = (baseUrl: string): RelyingParty | null => {
   return isNumber ? null : { id: hostname, name: `Ampoule ${hostname}`, origin }
 }
 
-/** How long a person may take. */
+/** Time for a ceremony, in milliseconds. */
 export const ceremonyMillis = 300_000
 
 const library = Effect.promise(() => import("@simplewebauthn/server"))
@@ -29,7 +32,7 @@ const CredentialId = Schema.String.pipe(Schema.pattern(/^[\w-]{1,1364}$/))
 const Part = Schema.String.pipe(Schema.pattern(/^[\w-]{0,12000}$/))
 const NullableText = Schema.optional(Schema.NullOr(Part))
 
-/** What `PublicKeyCredential.toJSON` makes, as far as it counts; other members are passed over. */
+/** The members of `PublicKeyCredential.toJSON` that matter here; others are ignored. */
 export const Assertion = Schema.Struct({
   id: CredentialId,
   response: Schema.Struct({
@@ -54,24 +57,27 @@ export type Attestation = typeof Attestation.Type
 
 const ClientData = Schema.parseJson(Schema.Struct({ challenge: Schema.String.pipe(Schema.pattern(/^[\w-]{43}$/)) }))
 
-/** The challenge that an answer says it is for: where to look; the library compares it once more. */
+/** The challenge that a response names, for its look-up only: the library compares it once more. */
 export const challengeOf = ({ response }: Assertion | Attestation) =>
   Schema.decodeUnknownOption(ClientData)(Buffer.from(response.clientDataJSON, "base64url").toString("utf8"))
 
-/** A person, as authenticators keep them: by the bytes of their id, which say nothing of them. */
+/** User handle for authenticators: the bytes of the person's id, which reveal nothing else. */
 const handleOf = (userId: string) => Uint8Array.from(Buffer.from(userId.replaceAll("-", ""), "hex"))
 
-interface Known {
+interface CredentialRef {
   readonly credentialId: string
   readonly transports: ReadonlyArray<string>
 }
-const described = ({ credentialId, transports }: Known) => ({ id: credentialId, transports: [...transports] })
+const descriptorOf = ({ credentialId, transports }: CredentialRef) => ({
+  id: credentialId,
+  transports: [...transports]
+})
 
 export const attestationOptions = (
   rp: RelyingParty,
   user: { readonly id: string; readonly email: string; readonly name: string },
   challenge: string,
-  known: ReadonlyArray<Known>
+  passkeys: ReadonlyArray<CredentialRef>
 ) =>
   Effect.flatMap(library, ({ generateRegistrationOptions }) =>
     Effect.promise(() =>
@@ -84,14 +90,14 @@ export const attestationOptions = (
         challenge: Buffer.from(challenge, "base64url"),
         timeout: ceremonyMillis,
         attestationType: "none",
-        excludeCredentials: known.map(described),
+        excludeCredentials: passkeys.map(descriptorOf),
         authenticatorSelection: { residentKey: "required", userVerification: "required" }
       })
     )
   )
 
-/** `known`: those that are good; none named: whichever the person chooses. */
-export const assertionOptions = (rp: RelyingParty, challenge: string, known: ReadonlyArray<Known>) =>
+/** `passkeys`: the accepted ones; empty lets the person choose any. */
+export const assertionOptions = (rp: RelyingParty, challenge: string, passkeys: ReadonlyArray<CredentialRef>) =>
   Effect.flatMap(library, ({ generateAuthenticationOptions }) =>
     Effect.promise(() =>
       generateAuthenticationOptions({
@@ -99,7 +105,7 @@ export const assertionOptions = (rp: RelyingParty, challenge: string, known: Rea
         challenge: Buffer.from(challenge, "base64url"),
         timeout: ceremonyMillis,
         userVerification: "required",
-        allowCredentials: known.map(described)
+        allowCredentials: passkeys.map(descriptorOf)
       })
     )
   )
@@ -112,11 +118,11 @@ export interface NewPasskey {
   readonly synced: boolean
 }
 
-/** Whatever the library refuses, or cannot read, is no passkey. */
+/** Undefined when the library refuses or cannot read the response. */
 const orNone = <A>(work: () => Promise<A | undefined>) => Effect.promise(() => work().catch(() => undefined))
 
 /** Undefined: another challenge, origin, RP id or type, no user verification, or not readable. */
-export const attested = (rp: RelyingParty, challenge: string, { id, response }: Attestation) =>
+export const verifyAttestation = (rp: RelyingParty, challenge: string, { id, response }: Attestation) =>
   Effect.flatMap(library, ({ verifyRegistrationResponse }) =>
     orNone(async (): Promise<NewPasskey | undefined> => {
       const { registrationInfo, verified } = await verifyRegistrationResponse({
@@ -134,7 +140,7 @@ export const attested = (rp: RelyingParty, challenge: string, { id, response }: 
       })
       if (!verified) return undefined
       const { credential, credentialBackedUp } = registrationInfo
-      // What the authenticator signed names the credential, not what stands beside it.
+      // The signed part names the credential; the unsigned id must equal it.
       if (credential.id !== id) return undefined
       return {
         credentialId: credential.id,
@@ -146,17 +152,22 @@ export const attested = (rp: RelyingParty, challenge: string, { id, response }: 
     })
   )
 
-interface Stored {
+interface StoredPasskey {
   readonly credentialId: string
   readonly publicKey: Uint8Array
   readonly userId: string
 }
 
 /**
- * What the authenticator counts now; undefined: not an answer of this passkey to this challenge, here, with user verification,
- * for this person. The counter is the caller's to compare.
+ * The authenticator's new counter, which the caller compares. Undefined: not a response of this passkey to this
+ * challenge, at this origin, with user verification, for this person.
  */
-export const asserted = (rp: RelyingParty, challenge: string, passkey: Stored, { id, response }: Assertion) =>
+export const verifyAssertion = (
+  rp: RelyingParty,
+  challenge: string,
+  passkey: StoredPasskey,
+  { id, response }: Assertion
+) =>
   Effect.flatMap(library, ({ verifyAuthenticationResponse }) =>
     orNone(async (): Promise<{ readonly counter: number } | undefined> => {
       const { userHandle } = response

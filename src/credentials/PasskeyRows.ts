@@ -1,4 +1,4 @@
-/** Passkeys that people keep here: the public half of each, and how often it was used. */
+/** Rows of passkeys: public key, name, and signature counter. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -16,7 +16,6 @@ interface Needs {
   readonly rowSeal: RowSeal
 }
 
-/** More than anybody uses. */
 export const passkeysPerPerson = 20
 
 const PasskeyRow = Schema.Struct({
@@ -34,13 +33,13 @@ const PasskeyRow = Schema.Struct({
 })
 export type PasskeyRow = typeof PasskeyRow.Type
 
-/** What a removal answers. */
+/** Row that a removal returns. */
 export const NameRow = Schema.Struct({ name: Schema.String })
 
 const columns =
   "id, user_id, credential_id, public_key, counter, name, transports, synced, created_at, last_used_at, mac"
 
-/** The person's, the newest first. One that no server wrote as it is, is none. */
+/** The person's passkeys, newest first, without rows whose MAC fails. */
 export const listOf = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, userId: UserId) =>
   Effect.zipWith(
     rowSeal.ready,
@@ -60,7 +59,7 @@ export const find = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, credentia
     (macs, row) => (row !== undefined && macs.holds("passkeys", row) ? row : undefined)
   )
 
-/** Part of the caller's transaction. False: it is registered already, by whomever. */
+/** Part of the caller's transaction. False: the passkey is registered already, perhaps by another person. */
 export const insert = Effect.fnUntraced(function* (
   { crypto, rowSeal, sql }: Needs,
   userId: UserId,
@@ -76,8 +75,8 @@ export const insert = Effect.fnUntraced(function* (
 })
 
 /**
- * Part of the caller's transaction: the passkey was used. A counter that did not grow is that of a copy, or of the original
- * of one (WebAuthn 7.2, step 22): PASSKEY_COPIED. Authenticators that keep a passkey on several devices do not count.
+ * Part of the caller's transaction: stores the counter of a use. A counter that did not grow shows a copy (WebAuthn
+ * 7.2, step 22): PASSKEY_COPIED. Synchronised passkeys do not count.
  */
 export const use = Effect.fnUntraced(function* (
   { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
@@ -90,8 +89,8 @@ export const use = Effect.fnUntraced(function* (
     last_used_at: now
   })
   if (used === 1) return now
-  const isThere = yield* Rows.exists(sql`SELECT 1 FROM passkeys WHERE id = ${passkey.id}`)
-  if (!isThere) return yield* new SecondFactorFailed()
+  const exists = yield* Rows.exists(sql`SELECT 1 FROM passkeys WHERE id = ${passkey.id}`)
+  if (!exists) return yield* new SecondFactorFailed()
   yield* Effect.annotateLogs(Effect.logError("A passkey may have been copied: its counter did not grow"), {
     passkey: passkey.id
   })

@@ -1,6 +1,6 @@
 /**
- * Passkeys of people (WebAuthn): the whole sign-in, its second step, or a confirmation. Enrolment and removal follow the rules
- * of every factor (`FactorChanges.ts`).
+ * Passkeys (WebAuthn), for a whole sign-in, its second step, or a confirmation. Adding and removing follow the rules of
+ * every factor (`FactorChanges.ts`).
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
@@ -37,7 +37,7 @@ import * as Proof from "./PasskeyProof.ts"
 import * as PasskeyRows from "./PasskeyRows.ts"
 import * as RecoveryCodes from "./RecoveryCodes.ts"
 import { Revocation } from "./Revocation.ts"
-import { isShutOut, openChecked, type PresentedCookies, refused } from "./SessionOpening.ts"
+import { isShutOut, openChecked, type PresentedCookies, recordRefusal } from "./SessionOpening.ts"
 import * as SignInSteps from "./SignInSteps.ts"
 
 const services = Effect.all({
@@ -51,10 +51,10 @@ const services = Effect.all({
 })
 type Needs = Effect.Effect.Success<typeof services>
 
-/** Where passkeys cannot be, no page offers one. */
+/** Pages offer no passkey on a server without a host name. */
 const rpOf = ({ rp }: Pick<Needs, "rp">) =>
   rp === null
-    ? new ValidationFailed({ message: "Passkeys need an address with a name: this server is reached by a number." })
+    ? new ValidationFailed({ message: "Passkeys need a server with a host name. This server's address is a number." })
     : Effect.succeed(rp)
 
 const isAvailable = ({ rp }: Needs) => Effect.succeed(rp !== null)
@@ -67,88 +67,89 @@ const list = Effect.fn("Passkeys.list")(function* (needs: Needs, caller: Caller)
 
 // --- adding and removing ---
 
-const adding = (userId: UserId, caller: Caller) => ({ purpose: "add", userId, boundTo: caller.credentialId }) as const
+const addPurpose = (userId: UserId, caller: Caller) =>
+  ({ purpose: "add", userId, boundTo: caller.credentialId }) as const
 
-const beginAdd = Effect.fn("Passkeys.beginAdd")(function* (needs: Needs, caller: Caller, presented: PresentedCookies) {
+const beginAdd = Effect.fn("Passkeys.beginAdd")(function* (needs: Needs, caller: Caller, cookies: PresentedCookies) {
   const rp = yield* rpOf(needs)
   yield* FactorChanges.checkRecent(caller)
   const account = yield* FactorChanges.accountOf(needs, caller)
-  const begun = yield* Challenges.begin(needs, adding(account.id, caller), presented.passkey)
-  const known = yield* PasskeyRows.listOf(needs, account.id)
-  return { browser: begun.browser, options: yield* Proof.attestationOptions(rp, account, begun.challenge, known) }
+  const { browser, challenge } = yield* Challenges.begin(needs, addPurpose(account.id, caller), cookies.passkey)
+  const passkeys = yield* PasskeyRows.listOf(needs, account.id)
+  return { browser, options: yield* Proof.attestationOptions(rp, account, challenge, passkeys) }
 })
 
-const refusedPasskey = () => new ValidationFailed({ message: "The passkey was not accepted. Start again." })
+const attestationRefused = () => new ValidationFailed({ message: "The passkey was not accepted. Start again." })
 
-/** Answers recovery codes when the person had no factor before. */
+/** Returns recovery codes when the person had no factor before. */
 const add = Effect.fn("Passkeys.add")(function* (
   needs: Needs,
   caller: Caller,
   { answer, name }: { readonly answer: Proof.Attestation; readonly name: string },
-  presented: PresentedCookies
+  cookies: PresentedCookies
 ) {
   const { audit, rowSeal, sql } = needs
   const rp = yield* rpOf(needs)
   yield* FactorChanges.checkRecent(caller)
   const account = yield* FactorChanges.accountOf(needs, caller)
-  const challenge = yield* Challenges.take(needs, adding(account.id, caller), presented.passkey, answer)
-  const made = challenge === undefined ? undefined : yield* Proof.attested(rp, challenge, answer)
-  if (made === undefined) return yield* refusedPasskey()
-  const known = yield* Accounts.findDevice(needs, presented.device, account.email)
+  const challenge = yield* Challenges.take(needs, addPurpose(account.id, caller), cookies.passkey, answer)
+  const passkey = challenge === undefined ? undefined : yield* Proof.verifyAttestation(rp, challenge, answer)
+  if (passkey === undefined) return yield* attestationRefused()
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
   return yield* Rows.transaction(sql, function* () {
     yield* FactorChanges.lockAccount(needs, caller, account.id)
     const n = yield* Rows.count(sql`SELECT count(*)::int AS n FROM passkeys WHERE user_id = ${account.id}`)
     if (n >= PasskeyRows.passkeysPerPerson) {
       return yield* new ValidationFailed({ message: `You have ${n} passkeys: remove one first.` })
     }
-    if (!(yield* PasskeyRows.insert(needs, account.id, made, name))) {
+    if (!(yield* PasskeyRows.insert(needs, account.id, passkey, name))) {
       return yield* new ValidationFailed({ message: "This passkey is registered already." })
     }
     const codes = account.secondFactor ? [] : yield* RecoveryCodes.renew(needs, account.id)
     yield* rowSeal.update("users", sql`id = ${account.id}`, () => ({ secondFactor: true }))
     const factorAt = yield* DateTime.nowAsDate
-    const session = yield* FactorChanges.startAgain(needs, caller, account, { factorAt, known })
+    const session = yield* FactorChanges.replaceSessions(needs, caller, account, { factorAt, device })
     const event = FactorChanges.eventOf(caller, "factor.add", `passkey ${name}`)
     yield* audit.append(...Accounts.inEachTeam(account.memberships, event))
     return { session, codes }
   })
 })
 
-const gone = () => new GrantNotFound({ message: "This passkey is not there any more." })
+const passkeyNotFound = () => new GrantNotFound({ message: "This passkey no longer exists." })
 
-/** What it is called; decides nothing. */
+/** Changes the name only; no check depends on it. */
 const rename = Effect.fn("Passkeys.rename")(function* (needs: Needs, caller: Caller, id: string, name: string) {
   const account = yield* FactorChanges.accountOf(needs, caller)
-  const renamed = yield* Rows.exists(needs.sql`
+  const exists = yield* Rows.exists(needs.sql`
     UPDATE passkeys SET name = ${name} WHERE id = ${id} AND user_id = ${account.id} RETURNING id`)
-  if (!renamed) return yield* gone()
+  if (!exists) return yield* passkeyNotFound()
 })
 
-/** The last factor takes the recovery codes with it. */
+/** Removing the last factor removes the recovery codes too. */
 const remove = Effect.fn("Passkeys.remove")(function* (
   needs: Needs,
   caller: Caller,
   id: string,
-  presented: PresentedCookies
+  cookies: PresentedCookies
 ) {
   const { audit, sql } = needs
   yield* FactorChanges.checkRecent(caller)
   const account = yield* FactorChanges.accountOf(needs, caller)
-  const known = yield* Accounts.findDevice(needs, presented.device, account.email)
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
   return yield* Rows.transaction(sql, function* () {
     yield* FactorChanges.lockAccount(needs, caller, account.id)
-    const removed = yield* Rows.findOne(
+    const row = yield* Rows.findOne(
       PasskeyRows.NameRow,
       RowJournal.ending(
         sql,
         "passkeys"
       )`DELETE FROM passkeys WHERE id = ${id} AND user_id = ${account.id} RETURNING id, name`
     )
-    if (removed === undefined) return yield* gone()
-    const stays = yield* Factors.settle(needs, account.id)
-    const factorAt = stays ? caller.factorAt : null
-    const session = yield* FactorChanges.startAgain(needs, caller, account, { factorAt, known })
-    const about = `passkey ${removed.name}`
+    if (row === undefined) return yield* passkeyNotFound()
+    const hasFactor = yield* Factors.finishRemoval(needs, account.id)
+    const factorAt = hasFactor ? caller.factorAt : null
+    const session = yield* FactorChanges.replaceSessions(needs, caller, account, { factorAt, device })
+    const about = `passkey ${row.name}`
     yield* AccountNotices.record(needs, account.id, "factor_removed", about)
     const event = FactorChanges.eventOf(caller, "factor.remove", about)
     yield* audit.append(...Accounts.inEachTeam(account.memberships, event))
@@ -158,24 +159,28 @@ const remove = Effect.fn("Passkeys.remove")(function* (
 
 // --- proving ---
 
-/** A passkey of the person's that answered the challenge, and what it counts now. */
-const proved = Effect.fnUntraced(function* (
+/** The named passkey, and its new counter when its response answers the challenge. */
+const check = Effect.fnUntraced(function* (
   needs: Needs,
   purpose: Challenges.Purpose,
   answer: Proof.Assertion,
-  presented: PresentedCookies
+  cookies: PresentedCookies
 ) {
   const rp = yield* rpOf(needs)
-  const challenge = yield* Challenges.take(needs, purpose, presented.passkey, answer)
+  const challenge = yield* Challenges.take(needs, purpose, cookies.passkey, answer)
   const passkey = yield* PasskeyRows.find(needs, answer.id)
   if (challenge === undefined || passkey === undefined) return { passkey, counter: undefined }
   const isOwn = purpose.userId === null || purpose.userId === passkey.userId
-  const result = isOwn ? yield* Proof.asserted(rp, challenge, passkey, answer) : undefined
+  const result = isOwn ? yield* Proof.verifyAssertion(rp, challenge, passkey, answer) : undefined
   return { passkey, counter: result?.counter }
 })
 
-/** Signatures are not guessed: what is bounded is the work of checking them, and the entries that failures leave. */
-const bounded = <A, E, R>({ limiter }: Needs, device: Accounts.KnownDevice | null, work: Effect.Effect<A, E, R>) =>
+/** Limits the work of checking signatures and the entries of failures; a signature itself cannot be guessed. */
+const limitAttempts = <A, E, R>(
+  { limiter }: Needs,
+  device: Accounts.KnownDevice | null,
+  work: Effect.Effect<A, E, R>
+) =>
   Effect.flatMap(RequestInfo, ({ ip }) =>
     Attempts.attempt(
       limiter,
@@ -188,129 +193,129 @@ const bounded = <A, E, R>({ limiter }: Needs, device: Accounts.KnownDevice | nul
     )
   )
 
-const isForTrail = (error: unknown): error is SignInFailed | SecondFactorFailed | PasskeyCopied =>
+const isRecorded = (error: unknown): error is SignInFailed | SecondFactorFailed | PasskeyCopied =>
   error instanceof SignInFailed || error instanceof SecondFactorFailed || error instanceof PasskeyCopied
 
-const failed = () => new SecondFactorFailed({ message: "The passkey was not accepted. Try again." })
-const alone = { purpose: "sign-in", userId: null, boundTo: null } as const
+const assertionRefused = () => new SecondFactorFailed({ message: "The passkey was not accepted. Try again." })
+const signInPurpose = { purpose: "sign-in", userId: null, boundTo: null } as const
 
-const beginSignIn = Effect.fn("Passkeys.beginSignIn")(function* (needs: Needs, presented: PresentedCookies) {
+const beginSignIn = Effect.fn("Passkeys.beginSignIn")(function* (needs: Needs, cookies: PresentedCookies) {
   const rp = yield* rpOf(needs)
-  const begun = yield* Challenges.begin(needs, alone, presented.passkey)
-  return { browser: begun.browser, options: yield* Proof.assertionOptions(rp, begun.challenge, []) }
+  const { browser, challenge } = yield* Challenges.begin(needs, signInPurpose, cookies.passkey)
+  return { browser, options: yield* Proof.assertionOptions(rp, challenge, []) }
 })
 
-/** A passkey is the whole sign-in: what the device verified is the second factor. */
+/** A passkey alone signs in: the device's user verification is the second factor. */
 const signIn = Effect.fn("Passkeys.signIn")(function* (
   needs: Needs,
   answer: Proof.Assertion,
-  presented: PresentedCookies
+  cookies: PresentedCookies
 ) {
-  const wrong = () => new SignInFailed({ message: "This passkey does not sign in here." })
-  const named = yield* PasskeyRows.find(needs, answer.id)
-  const account = named === undefined ? undefined : yield* Accounts.find(needs, "id", named.userId)
-  const device = account === undefined ? null : yield* Accounts.findDevice(needs, presented.device, account.email)
+  const notAccepted = () => new SignInFailed({ message: "This passkey does not sign in here." })
+  const row = yield* PasskeyRows.find(needs, answer.id)
+  const account = row === undefined ? undefined : yield* Accounts.find(needs, "id", row.userId)
+  const device = account === undefined ? null : yield* Accounts.findDevice(needs, cookies.device, account.email)
   const work = Effect.gen(function* () {
-    const { counter, passkey } = yield* proved(needs, alone, answer, presented)
+    const { counter, passkey } = yield* check(needs, signInPurpose, answer, cookies)
     if (account === undefined || passkey === undefined || counter === undefined || isShutOut(account)) {
-      return yield* wrong()
+      return yield* notAccepted()
     }
-    const opened = yield* openChecked(
+    const result = yield* openChecked(
       needs,
       account,
-      { session: presented.session, device },
+      { session: cookies.session, device },
       { prove: PasskeyRows.use(needs, passkey, counter) }
     )
-    return Option.isSome(opened) ? opened.value : yield* wrong()
+    return Option.isSome(result) ? result.value : yield* notAccepted()
   })
-  return yield* Effect.tapError(bounded(needs, device, work), (error) =>
-    isForTrail(error) ? refused(needs, account, error._tag) : Effect.void
+  return yield* Effect.tapError(limitAttempts(needs, device, work), (error) =>
+    isRecorded(error) ? recordRefusal(needs, account, error._tag) : Effect.void
   )
 })
 
 const tooLate = () => new CredentialExpired({ message: "This sign-in took too long. Start again." })
 
-const stepOf = Effect.fnUntraced(function* (needs: Needs, presented: PresentedCookies) {
-  const begun = yield* SignInSteps.find(needs, presented.step)
-  const account = begun === undefined ? undefined : yield* Accounts.find(needs, "id", begun.userId)
-  if (begun === undefined || account === undefined || isShutOut(account)) return yield* tooLate()
-  return { begun, account, purpose: { purpose: "second-step", userId: account.id, boundTo: begun.id } as const }
+const stepOf = Effect.fnUntraced(function* (needs: Needs, cookies: PresentedCookies) {
+  const step = yield* SignInSteps.find(needs, cookies.step)
+  const account = step === undefined ? undefined : yield* Accounts.find(needs, "id", step.userId)
+  if (step === undefined || account === undefined || isShutOut(account)) return yield* tooLate()
+  return { step, account, purpose: { purpose: "second-step", userId: account.id, boundTo: step.id } as const }
 })
 
-/** Whether the person who is between the steps has one. */
-const isOfStep = Effect.fn("Passkeys.isOfStep")(function* (needs: Needs, presented: PresentedCookies) {
-  const { account } = yield* stepOf(needs, presented)
+/** Whether the person of the sign-in step has a passkey. */
+const isOfStep = Effect.fn("Passkeys.isOfStep")(function* (needs: Needs, cookies: PresentedCookies) {
+  const { account } = yield* stepOf(needs, cookies)
   return needs.rp !== null && (yield* PasskeyRows.listOf(needs, account.id)).length > 0
 })
 
-const beginStep = Effect.fn("Passkeys.beginStep")(function* (needs: Needs, presented: PresentedCookies) {
+const beginStep = Effect.fn("Passkeys.beginStep")(function* (needs: Needs, cookies: PresentedCookies) {
   const rp = yield* rpOf(needs)
-  const { account, purpose } = yield* stepOf(needs, presented)
-  const begun = yield* Challenges.begin(needs, purpose, presented.passkey)
-  const known = yield* PasskeyRows.listOf(needs, account.id)
-  return { browser: begun.browser, options: yield* Proof.assertionOptions(rp, begun.challenge, known) }
+  const { account, purpose } = yield* stepOf(needs, cookies)
+  const { browser, challenge } = yield* Challenges.begin(needs, purpose, cookies.passkey)
+  const passkeys = yield* PasskeyRows.listOf(needs, account.id)
+  return { browser, options: yield* Proof.assertionOptions(rp, challenge, passkeys) }
 })
 
-/** After the password, in place of a code. */
+/** Finishes the second step, in place of a code. */
 const finishStep = Effect.fn("Passkeys.finishStep")(function* (
   needs: Needs,
   answer: Proof.Assertion,
-  presented: PresentedCookies
+  cookies: PresentedCookies
 ) {
-  const { account, begun, purpose } = yield* stepOf(needs, presented)
-  const device = yield* Accounts.findDevice(needs, presented.device, account.email)
+  const { account, step, purpose } = yield* stepOf(needs, cookies)
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
   const work = Effect.gen(function* () {
-    const { counter, passkey } = yield* proved(needs, purpose, answer, presented)
-    if (passkey === undefined || counter === undefined) return yield* failed()
+    const { counter, passkey } = yield* check(needs, purpose, answer, cookies)
+    if (passkey === undefined || counter === undefined) return yield* assertionRefused()
     const use = PasskeyRows.use(needs, passkey, counter)
-    const opened = yield* openChecked(
+    const result = yield* openChecked(
       needs,
       account,
-      { session: presented.session, device },
-      { prove: Effect.if(SignInSteps.end(needs, begun.id), { onTrue: () => use, onFalse: tooLate }), by: begun }
+      { session: cookies.session, device },
+      { prove: Effect.if(SignInSteps.end(needs, step.id), { onTrue: () => use, onFalse: tooLate }), by: step }
     )
-    return Option.isSome(opened) ? opened.value : yield* tooLate()
+    return Option.isSome(result) ? result.value : yield* tooLate()
   })
-  return yield* Effect.tapError(bounded(needs, device, work), (error) =>
-    isForTrail(error) ? refused(needs, account, error._tag) : Effect.void
+  return yield* Effect.tapError(limitAttempts(needs, device, work), (error) =>
+    isRecorded(error) ? recordRefusal(needs, account, error._tag) : Effect.void
   )
 })
 
-const confirming = (account: Accounts.AccountRow, caller: Caller) =>
+const confirmPurpose = (account: Accounts.AccountRow, caller: Caller) =>
   ({ purpose: "confirm", userId: account.id, boundTo: caller.credentialId }) as const
 
 const beginConfirm = Effect.fn("Passkeys.beginConfirm")(function* (
   needs: Needs,
   caller: Caller,
-  presented: PresentedCookies
+  cookies: PresentedCookies
 ) {
   const rp = yield* rpOf(needs)
   const account = yield* FactorChanges.accountOf(needs, caller)
-  const begun = yield* Challenges.begin(needs, confirming(account, caller), presented.passkey)
-  const known = yield* PasskeyRows.listOf(needs, account.id)
-  if (known.length === 0) return yield* new Forbidden()
-  return { browser: begun.browser, options: yield* Proof.assertionOptions(rp, begun.challenge, known) }
+  const { browser, challenge } = yield* Challenges.begin(needs, confirmPurpose(account, caller), cookies.passkey)
+  const passkeys = yield* PasskeyRows.listOf(needs, account.id)
+  if (passkeys.length === 0) return yield* new Forbidden()
+  return { browser, options: yield* Proof.assertionOptions(rp, challenge, passkeys) }
 })
 
-/** The person is there again, by a passkey. */
+/** Confirms the person again with a passkey. */
 const confirm = Effect.fn("Passkeys.confirm")(function* (
   needs: Needs,
   caller: Caller,
   answer: Proof.Assertion,
-  presented: PresentedCookies
+  cookies: PresentedCookies
 ) {
   const account = yield* FactorChanges.accountOf(needs, caller)
-  const device = yield* Accounts.findDevice(needs, presented.device, account.email)
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
   const work = Effect.gen(function* () {
-    const { counter, passkey } = yield* proved(needs, confirming(account, caller), answer, presented)
-    if (passkey === undefined || counter === undefined) return yield* failed()
+    const { counter, passkey } = yield* check(needs, confirmPurpose(account, caller), answer, cookies)
+    if (passkey === undefined || counter === undefined) return yield* assertionRefused()
     const use = PasskeyRows.use(needs, passkey, counter)
-    return yield* FactorChanges.confirmed(needs, caller, account, presented, use)
+    return yield* FactorChanges.confirmWith(needs, caller, account, cookies, use)
   })
-  return yield* FactorChanges.tellingFailure(needs, caller, bounded(needs, device, work))
+  return yield* FactorChanges.recordFailure(needs, caller, limitAttempts(needs, device, work))
 })
 
-/** Whether this person may be asked whether they want one: once, and not who has a factor. */
+/** Whether to propose a passkey: to people without a factor who have not declined. */
 const proposal = Effect.fn("Passkeys.proposal")(function* ({ rp, sql }: Needs, caller: Caller) {
   if (rp === null || caller.user === null || caller.factorAt !== null) return false
   return yield* Rows.exists(sql`

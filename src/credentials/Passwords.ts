@@ -1,4 +1,4 @@
-/** Passwords: argon2id, sealed PHC strings, one cost for known and unknown people. */
+/** Passwords: argon2id, sealed PHC strings, and equal cost for known and unknown people. */
 import * as argon2 from "@node-rs/argon2"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -13,17 +13,17 @@ import { isCommon } from "./CommonPasswords.ts"
 
 /** 19 MiB, two passes, one lane (OWASP's first choice for argon2id). */
 const parameters = { memoryCost: 19_456, timeCost: 2, parallelism: 1, outputLen: 32 } as const
-/** `Algorithm.Argon2id` and `Version.V0x13`: ambient const enums, which cannot be read from a module compiled alone. */
+/** `Algorithm.Argon2id` and `Version.V0x13`: ambient const enums, unreadable with `isolatedModules`. */
 const argon2id = 2
 const version13 = 1
 
 /**
- * Memory and threads that passwords may take: two hashes at a time, and a second or two of them waiting, however many
- * people knock. A bound of the process, not one of the rate limits: it holds when those are off.
+ * Bounds memory and threads: two hashes at a time, and a queue of a second or two. A bound of the process, not a rate
+ * limit: it applies even when those are off.
  */
 const queue = { atOnce: 2, waiting: 64, retryAfterSeconds: 2 } as const
 
-/** What is hashed: one form for every way to type the same text. */
+/** Unicode form that is hashed, so that every way to type a text gives the same hash. */
 const canonical = (password: Redacted.Redacted): string => Redacted.value(password).normalize("NFC")
 
 export class Passwords extends Effect.Service<Passwords>()("credentials/Passwords", {
@@ -32,7 +32,7 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
     const rowSeal = yield* RowSeal
     const turns = FairTurns.make(queue)
 
-    /** One address waits for itself, not for all that another one asks. Refused before anything is hashed. */
+    /** Fair queue by address: one address does not delay another. Refuses before any hash. */
     const inTurn = <A>(work: Effect.Effect<A>) =>
       Effect.flatMap(RequestInfo, ({ ip }) =>
         Effect.tapError(turns.take(addressBucket(ip), work), () => Effect.sync(() => Metrics.rateLimited("password:")))
@@ -49,7 +49,7 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
         (macs, phc) => macs.sealPassword(phc)
       )
 
-    /** A hash that no password has: unknown people cost what known ones cost, the first of them too. */
+    /** A hash without a password: an unknown person costs as much time as a known one, from the first request. */
     const absentHash = yield* Effect.map(
       Effect.all([crypto.randomBytes(16), crypto.randomBytes(32)]),
       ([salt, hash]) => {
@@ -60,8 +60,8 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
     )
 
     /**
-     * Sealed hash of a password that `NewPassword` let through. Refuses the most common ones, naming `field`;
-     * RATE_LIMITED when too many wait for a hash.
+     * Sealed hash of a password that `NewPassword` accepted. Refuses the most common ones, naming `field`. RATE_LIMITED
+     * when the queue is full.
      */
     const hash = Effect.fn("Passwords.hash")(function* (password: Redacted.Redacted, field: string) {
       const text = canonical(password)
@@ -72,21 +72,23 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
     })
 
     /**
-     * Whether the password has this hash; undefined = there is no such person, which takes as
-     * long; so does an account without a password. `stale` says that the hash was made with other parameters than
-     * today's, or is not sealed. RATE_LIMITED for everybody when too many wait.
+     * Whether the password has this hash. Undefined (no such person) and an account without a password take as long.
+     * `stale`: the hash has old parameters, or is not sealed. RATE_LIMITED for everyone when the queue is full.
      */
     const verify = Effect.fn("Passwords.verify")(function* (stored: string | undefined, password: Redacted.Redacted) {
       const macs = yield* rowSeal.ready
       const absent = macs.sealPassword(absentHash)
       const opened = yield* Effect.orDie(macs.openPassword(stored ?? absent))
-      const known = stored !== undefined && opened.startsWith("$argon2")
-      const phc = known ? opened : absentHash
+      const hasPassword = stored !== undefined && opened.startsWith("$argon2")
+      const phc = hasPassword ? opened : absentHash
       const matches = yield* inTurn(Effect.promise(() => argon2.verify(phc, canonical(password))))
-      return { matches: matches && known, stale: isStale(phc) || macs.sealPassword(phc) !== stored }
+      return { matches: matches && hasPassword, stale: isStale(phc) || macs.sealPassword(phc) !== stored }
     })
 
-    /** Today's hash of a password that was just verified; undefined when too many wait: the old one is good for now. */
+    /**
+     * Hash of a just verified password with today's parameters; undefined when the queue is full, since the old hash
+     * still works.
+     */
     const rehash = (password: Redacted.Redacted) =>
       Effect.catchTag(compute(canonical(password)), "RATE_LIMITED", () => Effect.succeed(undefined))
 
@@ -94,7 +96,7 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
       hash,
       verify,
       rehash,
-      /** For tests, which fill them. */
+      /** Exposed for tests. */
       turns
     } as const
   })

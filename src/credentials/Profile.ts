@@ -1,4 +1,4 @@
-/** What a person says of themselves. The address, which signs them in, is changed in `EmailAddress.ts`. */
+/** A person's name. `EmailAddress.ts` changes the address, which signs them in. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -19,7 +19,7 @@ const PersonRow = Schema.Struct({ id: UserIdOut, email: Schema.String, name: Sch
 const services = Effect.all({ sql: SqlClient.SqlClient, access: Access, audit: Audit, rowSeal: RowSeal })
 type Needs = Effect.Effect.Success<typeof services>
 
-/** All teams see the name: a session that an issuer of one of several teams opened does not change it (FORBIDDEN). */
+/** All teams see the name, so a session from one of several teams' issuers may not change it (FORBIDDEN). */
 const change = Effect.fn("Profile.change")(function* (needs: Needs, { name }: ChangeMe) {
   const { access, audit, sql } = needs
   const caller = yield* access.allTeams("identity:read", { audit: "account.update" })

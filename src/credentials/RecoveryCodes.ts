@@ -1,4 +1,7 @@
-/** Ten codes that stand in for a lost factor, each once. Shown when they are made; stored as hashes, 100 bits each. */
+/**
+ * Recovery codes: ten codes that replace a lost factor, each once. They are shown once and stored as hashes; each has
+ * 100 bits.
+ */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -16,14 +19,14 @@ interface Needs {
   readonly rowSeal: RowSeal
 }
 
-const howMany = 10
-/** Letters and digits that nobody takes for one another: 32 of them. */
+const codeCount = 10
+/** 32 letters and digits without look-alikes. */
 const alphabet = "abcdefghjkmnpqrstuvwxyz023456789"
 const length = 20
 
-/** However it is typed: in capitals, with or without its dashes. */
+/** Accepts capitals, and any spaces or dashes. */
 const canonical = (typed: string): string => typed.toLowerCase().replace(/[\s-]/g, "")
-const printed = (code: string): string => code.match(/.{5}/g)?.join("-") ?? code
+const format = (code: string): string => code.match(/.{5}/g)?.join("-") ?? code
 
 const CodeRow = Schema.Struct({
   id: Schema.String,
@@ -32,18 +35,18 @@ const CodeRow = Schema.Struct({
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 
-/** Part of the caller's transaction. They replace those that the person had. */
+/** Part of the caller's transaction. The new codes replace the earlier ones. */
 export const renew = Effect.fnUntraced(function* (needs: Needs, userId: UserId) {
   const { crypto, rowSeal, sql } = needs
   yield* remove(needs, userId)
   const macs = yield* rowSeal.ready
   const codes: Array<string> = []
-  for (let n = 0; n < howMany; n++) {
+  for (let n = 0; n < codeCount; n++) {
     const code = yield* crypto.randomText(alphabet, length)
     const salt = yield* crypto.randomBytes(16)
     const row = { id: yield* crypto.uuid, userId, hash: TokenText.hash(macs, "rc", salt, code) }
     yield* Rows.run(sql`INSERT INTO recovery_codes ${yield* rowSeal.values("recovery_codes", row, { salt })}`)
-    codes.push(printed(code))
+    codes.push(format(code))
   }
   return codes
 })
@@ -52,10 +55,10 @@ export const renew = Effect.fnUntraced(function* (needs: Needs, userId: UserId) 
 export const remove = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
   RowJournal.remove(sql, "recovery_codes", sql`user_id = ${userId}`)
 
-export const left = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
+export const countUnused = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
   Rows.count(sql`SELECT count(*)::int AS n FROM recovery_codes WHERE user_id = ${userId} AND used_at IS NULL`)
 
-/** Part of the caller's transaction: whether it was one of the person's, which it is not from now on. */
+/** Part of the caller's transaction: uses up the code. Returns whether it was one of the person's unused codes. */
 export const use = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userId: UserId, typed: string) {
   const code = canonical(typed)
   const macs = yield* rowSeal.ready
@@ -65,10 +68,10 @@ export const use = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userId:
       SELECT id, user_id, salt, hash, mac FROM recovery_codes
       WHERE user_id = ${userId} AND used_at IS NULL ORDER BY id FOR UPDATE`
   )
-  // All of them, whichever it is.
-  const right = rows.filter((row) => TokenText.verify(macs, "rc", row, code) && macs.holds("recovery_codes", row))
-  for (const { id } of right) {
+  // Compares every code, so that time does not show which one matched.
+  const matches = rows.filter((row) => TokenText.verify(macs, "rc", row, code) && macs.holds("recovery_codes", row))
+  for (const { id } of matches) {
     yield* RowJournal.end(sql, "recovery_codes", { used_at: yield* DateTime.nowAsDate }, sql`id = ${id}`)
   }
-  return right.length > 0
+  return matches.length > 0
 })

@@ -1,6 +1,6 @@
 /**
- * What ends when a person loses a team, a role or a password. Every method runs in the caller's transaction; callers of
- * several call them in one order (links, sessions, tokens, grants), so that no two transactions wait for each other.
+ * Revocations when a person loses a team, a role or a password. Every method runs in the caller's transaction. Callers
+ * use one order (links, sessions, tokens, grants), so that no two transactions deadlock.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
@@ -36,7 +36,7 @@ const EndedRow = Schema.Struct({
   name: Schema.String
 })
 
-/** One entry for each CLI login and each connected agent that ended with its last team. */
+/** One entry per CLI login and connected agent that ended with its last team. */
 export const endedEvents = (
   by: Pick<AuditEvent, "actor" | "teamId">,
   ended: ReadonlyArray<typeof EndedRow.Type>
@@ -48,7 +48,7 @@ export const endedEvents = (
     target
   }))
 
-/** One entry for each token and each trust rule that its creator lost. */
+/** One entry per revoked token and trust rule. */
 export const revocationEvents = (
   actor: AuditEvent["actor"],
   tokens: ReadonlyArray<RevokedToken>
@@ -63,7 +63,7 @@ export const revocationEvents = (
 
 /**
  * API tokens that the person created, and trust rules, which make such tokens; in one team or (null) everywhere. Rules
- * come first: an exchange that is under way holds its rule, so that its token is there to be seen here.
+ * come first: an exchange under way locks its rule, so that the second statement sees its token.
  */
 const tokensOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, teamId: TeamId | null) {
   const now = yield* DateTime.nowAsDate
@@ -84,7 +84,7 @@ const tokensOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, te
   return [...rules, ...tokens]
 })
 
-/** A token that stopped when its creator's grace was over stays stopped when the creator comes back. */
+/** Tokens past their creator's grace stay revoked when the creator returns. */
 const tokensPastGrace = Effect.fnUntraced(function* (
   needs: Needs,
   userId: UserId,
@@ -96,15 +96,15 @@ const tokensPastGrace = Effect.fnUntraced(function* (
   return yield* tokensOf(needs, userId, teamId)
 })
 
-/** Approvals of the person that no device fetched yet. */
+/** Approvals of the person that no device has fetched. */
 const undelivered = (sql: SqlClient.SqlClient, userId: UserId) =>
   sql`decided_by = ${userId} AND status = 'approved' AND delivered_at IS NULL`
 const isOf = (approved: unknown, teamId: TeamId) =>
   Predicate.hasProperty(approved, "teamId") && approved.teamId === teamId
 
 /**
- * CLI grants lose the team and end with their last one. Approvals that were not fetched yet come first:
- * their delivery locks its request, so that either this sees the grant or the delivery sees the loss.
+ * Removes the team from the person's CLI grants; a grant ends with its last team. Undelivered approvals come first. A
+ * delivery locks its request, so either this transaction sees the grant or the delivery sees the loss.
  */
 const grantsInTeam = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userId: UserId, teamId: TeamId) {
   const now = yield* DateTime.nowAsDate
@@ -126,7 +126,7 @@ const grantsInTeam = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userI
   )
 })
 
-/** The same of connected agents, for a person whose membership stays as it is. */
+/** The same for connected agents, when the membership itself does not change. */
 const connectionsInTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, teamId: TeamId) {
   const now = yield* DateTime.nowAsDate
   yield* Rows.run(
@@ -144,7 +144,7 @@ const connectionsInTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: U
   )
 })
 
-/** One CLI login or connected agent loses the team, and ends with its last one. */
+/** Removes the team from one CLI login or connected agent, which ends with its last team. */
 const loginInTeam = Effect.fnUntraced(function* ({ sql }: Needs, id: string, teamId: TeamId) {
   const now = yield* DateTime.nowAsDate
   yield* RowJournal.remove(sql, "cli_grant_teams", sql`grant_id = ${id}::uuid AND team_id = ${teamId}`)
@@ -168,7 +168,7 @@ const loginInTeam = Effect.fnUntraced(function* ({ sql }: Needs, id: string, tea
   return [...logins, ...agents]
 })
 
-/** One API token, or one trust rule with the tokens of its jobs. */
+/** Revokes one API token, or one trust rule with its jobs' tokens. */
 const tokenInTeam = Effect.fnUntraced(function* ({ sql }: Needs, id: string, teamId: TeamId) {
   const now = yield* DateTime.nowAsDate
   const rules = yield* Rows.findAll(
@@ -189,7 +189,7 @@ const tokenInTeam = Effect.fnUntraced(function* ({ sql }: Needs, id: string, tea
 })
 
 /**
- * CLI and OAuth grants, and approvals that were not fetched yet. A change in one team needs no statement here:
+ * CLI and OAuth grants, and undelivered approvals, in all teams. A change in one team needs no statement here:
  * `Authenticate` sees it at the next request.
  */
 const grantsOf = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userId: UserId) {
@@ -199,20 +199,16 @@ const grantsOf = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userId: U
   yield* RowJournal.end(sql, "oauth_grants", { revoked_at: now }, sql`user_id = ${userId} AND revoked_at IS NULL`)
 })
 
-/** All sessions of the person. */
 const sessionsOf = ({ sql }: Needs, userId: UserId) => Accounts.endSessions({ sql }, sql`user_id = ${userId}`)
 
-/** A person is signed out who is active in no team any more. */
+/** Ends the sessions of a person without an active team. */
 const sessionsWithoutTeam = ({ sql }: Needs, userId: UserId) =>
   Accounts.endSessions(
     { sql },
     sql`user_id = ${userId} AND NOT EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = ${userId} AND m.active)`
   )
 
-/**
- * Links the person handed out, in one team or (null) everywhere: someone who is shut out must not have left a door
- * open.
- */
+/** Links that the person made, in one team or (null) everywhere, so that a removed person cannot return through one. */
 const linksBy = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, teamId: TeamId | null) {
   const now = yield* DateTime.nowAsDate
   yield* RowJournal.end(
@@ -225,13 +221,13 @@ const linksBy = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, tea
   yield* RowJournal.end(sql, "password_resets", { used_at: now }, sql`created_by = ${userId} AND used_at IS NULL`)
 })
 
-/** Reset links to the person's own account. */
+/** Reset links for the person's own account. */
 const resetLinksOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
   const now = yield* DateTime.nowAsDate
   yield* RowJournal.end(sql, "password_resets", { used_at: now }, sql`user_id = ${userId} AND used_at IS NULL`)
 })
 
-/** Whether `userId` manages the person in every team that they belong to, as a link to their account needs. */
+/** Whether `userId` manages the person in all of their teams, as a link to their account requires. */
 const manages = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, person: UserId) {
   const isBeyond = yield* Rows.exists(sql`
     SELECT 1 FROM memberships theirs

@@ -1,6 +1,6 @@
 /**
- * A person's second factor: adding, removing, and proving it again. Every change needs a recent proof that the person is
- * there, is in the trail, and ends the person's other sessions.
+ * A person's second factor: adding, removing and confirming it. Every change needs a recent proof, adds an entry to the
+ * trail, and ends the person's other sessions.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
@@ -20,7 +20,15 @@ import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as AccountNotices from "./AccountNotices.ts"
 import * as Accounts from "./Accounts.ts"
-import { accountOf, checkRecent, confirmed, eventOf, lockAccount, startAgain, tellingFailure } from "./FactorChanges.ts"
+import {
+  accountOf,
+  checkRecent,
+  confirmWith,
+  eventOf,
+  lockAccount,
+  replaceSessions,
+  recordFailure
+} from "./FactorChanges.ts"
 import * as Factors from "./Factors.ts"
 import { verifyCurrent } from "./NewPassword.ts"
 import { Passwords } from "./Passwords.ts"
@@ -42,18 +50,18 @@ const services = Effect.all({
 })
 type Needs = Effect.Effect.Success<typeof services>
 
-/** What the page of a person's sign-in shows. */
+/** State for the page of a person's sign-in. */
 const status = Effect.fn("SecondFactor.status")(function* (needs: Needs, caller: Caller) {
   const account = yield* accountOf(needs, caller)
   const app = yield* Factors.totpOf(needs, account.id, true)
   return {
     isOn: account.secondFactor,
     app: app === undefined ? null : { createdAt: app.createdAt, lastUsedAt: app.lastUsedAt },
-    codesLeft: yield* RecoveryCodes.left(needs, account.id)
+    codesLeft: yield* RecoveryCodes.countUnused(needs, account.id)
   }
 })
 
-/** Makes a secret for an app. It counts for nothing until a code of it was typed. */
+/** Creates a secret for an app. It counts only after a code from it is entered. */
 const beginApp = Effect.fn("SecondFactor.beginApp")(function* (needs: Needs, caller: Caller) {
   const { crypto, issuer, rowSeal, sql } = needs
   yield* checkRecent(caller)
@@ -72,12 +80,15 @@ const beginApp = Effect.fn("SecondFactor.beginApp")(function* (needs: Needs, cal
     yield* RowJournal.remove(sql, "totp_factors", sql`user_id = ${userId} AND NOT confirmed`)
     yield* Rows.run(sql`INSERT INTO totp_factors ${row}`)
   })
-  const made = { text: Redacted.make(Totp.base32Of(secret)), uri: Redacted.make(Totp.uriOf(secret, email, issuer)) }
+  const enrolment = {
+    text: Redacted.make(Totp.base32Of(secret)),
+    uri: Redacted.make(Totp.uriOf(secret, email, issuer))
+  }
   secret.fill(0)
-  return made
+  return enrolment
 })
 
-/** The same again, for the page that is shown once more. Undefined: there is none that waits. */
+/** The unconfirmed secret again, for a reload of the page; undefined when none waits. */
 const waitingApp = Effect.fn("SecondFactor.waitingApp")(function* (needs: Needs, caller: Caller) {
   yield* checkRecent(caller)
   const { email, id } = yield* accountOf(needs, caller)
@@ -90,18 +101,18 @@ const waitingApp = Effect.fn("SecondFactor.waitingApp")(function* (needs: Needs,
   }
 })
 
-/** Turns the factor on with its first code. Answers recovery codes when the person had no factor before. */
+/** Turns the factor on with its first code. Returns recovery codes when the person had no factor before. */
 const confirmApp = Effect.fn("SecondFactor.confirmApp")(function* (
   needs: Needs,
   caller: Caller,
   code: Redacted.Redacted,
-  presented: PresentedCookies
+  cookies: PresentedCookies
 ) {
   const { audit, rowSeal, sql } = needs
   yield* checkRecent(caller)
   const account = yield* accountOf(needs, caller)
   const key = yield* Factors.keyOf(needs)
-  const known = yield* Accounts.findDevice(needs, presented.device, account.email)
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
   const work = Rows.transaction(sql, function* () {
     yield* lockAccount(needs, caller, account.id)
     const row = yield* Factors.totpOf(needs, account.id, false)
@@ -116,28 +127,31 @@ const confirmApp = Effect.fn("SecondFactor.confirmApp")(function* (
     })
     const codes = account.secondFactor ? [] : yield* RecoveryCodes.renew(needs, account.id)
     yield* rowSeal.update("users", sql`id = ${account.id}`, () => ({ secondFactor: true }))
-    const session = yield* startAgain(needs, caller, account, { factorAt: now, known })
+    const session = yield* replaceSessions(needs, caller, account, { factorAt: now, device })
     yield* audit.append(...Accounts.inEachTeam(account.memberships, eventOf(caller, "factor.add", "authenticator app")))
     return { session, codes }
   })
   return yield* Factors.attempt(needs, account.id, { device: null, session: caller.credentialId }, code, work)
 })
 
-/** The last factor takes the recovery codes with it. */
+/** Removing the last factor removes the recovery codes too. */
 const removeApp = Effect.fn("SecondFactor.removeApp")(function* (
   needs: Needs,
   caller: Caller,
-  presented: PresentedCookies
+  cookies: PresentedCookies
 ) {
   const { audit, sql } = needs
   yield* checkRecent(caller)
   const account = yield* accountOf(needs, caller)
-  const known = yield* Accounts.findDevice(needs, presented.device, account.email)
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
   return yield* Rows.transaction(sql, function* () {
     yield* lockAccount(needs, caller, account.id)
     yield* RowJournal.remove(sql, "totp_factors", sql`user_id = ${account.id}`)
-    const stays = yield* Factors.settle(needs, account.id)
-    const session = yield* startAgain(needs, caller, account, { factorAt: stays ? caller.factorAt : null, known })
+    const hasFactor = yield* Factors.finishRemoval(needs, account.id)
+    const session = yield* replaceSessions(needs, caller, account, {
+      factorAt: hasFactor ? caller.factorAt : null,
+      device
+    })
     yield* AccountNotices.record(needs, account.id, "factor_removed", "authenticator app")
     const event = eventOf(caller, "factor.remove", "authenticator app")
     yield* audit.append(...Accounts.inEachTeam(account.memberships, event))
@@ -145,7 +159,7 @@ const removeApp = Effect.fn("SecondFactor.removeApp")(function* (
   })
 })
 
-/** Ten new recovery codes; the earlier ones are good for nothing any more. */
+/** Ten new recovery codes; earlier ones stop working. */
 const renewCodes = Effect.fn("SecondFactor.renewCodes")(function* (needs: Needs, caller: Caller) {
   yield* checkRecent(caller)
   const account = yield* accountOf(needs, caller)
@@ -159,7 +173,7 @@ const renewCodes = Effect.fn("SecondFactor.renewCodes")(function* (needs: Needs,
   })
 })
 
-/** What a person shows again: a code where they have a second factor, else the password. */
+/** Proof for a confirmation: a code with a second factor, else the password. */
 type Proof = { readonly code: Redacted.Redacted } | { readonly password: Redacted.Redacted }
 
 const proveBy = (needs: Needs, caller: Caller, account: Accounts.AccountRow, proof: Proof) =>
@@ -174,20 +188,20 @@ const proveBy = (needs: Needs, caller: Caller, account: Accounts.AccountRow, pro
     return { from: proof.code, use }
   })
 
-/** The person is there again: by a code where they have a second factor, else by the password. */
+/** Confirms the person again: by a code with a second factor, else by the password. */
 const confirm = Effect.fn("SecondFactor.confirm")(function* (
   needs: Needs,
   caller: Caller,
   proof: Proof,
-  presented: PresentedCookies
+  cookies: PresentedCookies
 ) {
   const account = yield* accountOf(needs, caller)
   const work = Effect.flatMap(proveBy(needs, caller, account, proof), ({ from, use }) => {
-    const open = confirmed(needs, caller, account, presented, use)
+    const open = confirmWith(needs, caller, account, cookies, use)
     const own = { device: null, session: caller.credentialId }
     return from === undefined ? open : Factors.attempt(needs, account.id, own, from, open)
   })
-  return yield* tellingFailure(needs, caller, work)
+  return yield* recordFailure(needs, caller, work)
 })
 
 export class SecondFactor extends Effect.Service<SecondFactor>()("credentials/SecondFactor", {

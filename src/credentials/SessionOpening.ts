@@ -1,4 +1,4 @@
-/** How a person who proved who they are gets a session, however they proved it, and what is told when they do not. */
+/** Opens a session for a person who proved their identity, by any way of sign-in, and records refusals. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -22,13 +22,13 @@ interface Needs {
   readonly rowSeal: RowSeal
 }
 
-/** What a browser presents before it signs in, valid or not. */
+/** Cookies of a browser before its sign-in, valid or not. */
 export interface PresentedCookies {
   readonly session: Redacted.Redacted | null
   readonly device: Redacted.Redacted | null
-  /** Of a sign-in whose password was right. */
+  /** Sign-in step of a correct password. */
   readonly step: Redacted.Redacted | null
-  /** Of the browser that was asked for a passkey. */
+  /** Identifies the browser of a passkey's challenge. */
   readonly passkey: Redacted.Redacted | null
 }
 
@@ -45,25 +45,25 @@ const endText = Effect.fnUntraced(function* (needs: Needs, text: Redacted.Redact
   if (row !== undefined) yield* Accounts.endSessions(needs, sql`id = ${row.id}`)
 })
 
-export interface Opened {
+export interface SignInResult {
   readonly user: Person
   readonly teams: ReadonlyArray<MyTeam>
   readonly session: Accounts.OpenedSession
 }
 
-export interface Presented {
+export interface CheckedCookies {
   readonly session: Redacted.Redacted | null
   readonly device: Accounts.KnownDevice | null
 }
 
 /**
- * `prove`: what else the person shows, in the transaction that opens the session; answers when they proved a second
- * factor. None: the password that was checked is not the person's any more, or a factor came or went since.
+ * `prove`: a further proof, in the transaction that opens the session; returns the time of a second factor's proof, or
+ * null. None: since the check, the password, address or second factor of the account changed.
  */
 export const openChecked = <E>(
   needs: Needs,
   account: Accounts.AccountRow,
-  presented: Presented,
+  cookies: CheckedCookies,
   {
     by = Accounts.byPassword,
     prove,
@@ -71,28 +71,29 @@ export const openChecked = <E>(
   }: {
     readonly prove: Effect.Effect<Date | null, E>
     readonly renewedHash?: string | undefined
-    readonly by?: Accounts.SignedBy
+    readonly by?: Accounts.SignInSource
   }
 ) =>
   Rows.transaction(needs.sql, function* () {
     const { audit, rowSeal, sql } = needs
-    // Locked to the end: a change of the password or the address comes before this and is seen, or after and ends the session.
+    // Locked to the end: a change of password or address either precedes this check, or waits and then ends the
+    // session.
     const isCurrent = yield* Rows.exists(sql`
       SELECT 1 FROM users WHERE id = ${account.id} AND password_hash = ${account.passwordHash}
         AND second_factor = ${account.secondFactor} AND email = ${account.email} FOR NO KEY UPDATE`)
-    if (!isCurrent) return Option.none<Opened>()
+    if (!isCurrent) return Option.none<SignInResult>()
     const factorAt = yield* prove
     if (renewedHash !== undefined) {
       yield* rowSeal.update("users", sql`id = ${account.id}`, () => ({ passwordHash: renewedHash }))
     }
-    yield* endText(needs, presented.session)
+    yield* endText(needs, cookies.session)
     const last = yield* Accounts.lastActiveTeam(needs, account.id)
-    const reached = account.memberships.filter((team) => team.active && Policy.letsIn(by, team))
-    const teams = reached.map(({ id, name, plan, role }): MyTeam => ({ id, name, role, plan }))
+    const open = account.memberships.filter((team) => team.active && Policy.letsIn(by, team))
+    const teams = open.map(({ id, name, plan, role }): MyTeam => ({ id, name, role, plan }))
     const active = teams.find((team) => team.id === last) ?? teams[0]
-    const isNew = presented.device === null && (yield* Accounts.hasSignedIn(needs, account.id))
+    const isNew = cookies.device === null && (yield* Accounts.hasSignedIn(needs, account.id))
     const session = yield* Accounts.openSession(needs, account.id, active?.id ?? null, {
-      known: presented.device,
+      device: cookies.device,
       factorAt,
       by
     })
@@ -103,21 +104,25 @@ export const openChecked = <E>(
     }
     const person: Person = { id: account.id, email: account.email, name: account.name }
     const opening = { actor, action: "session.create", outcome: "allowed" } as const
-    const alarm = reached.filter((team) => Policy.breaksGlass(by, team))
+    const alarmTeams = open.filter((team) => Policy.breaksGlass(by, team))
     yield* audit.append(
       ...Accounts.inEachTeam(teams, by.issuer === null ? opening : { ...opening, target: targetOf(by.issuer) }),
-      ...alarm.map(({ id }): AuditEvent => ({ ...opening, action: "session.break_glass", teamId: id }))
+      ...alarmTeams.map(({ id }): AuditEvent => ({ ...opening, action: "session.break_glass", teamId: id }))
     )
-    return Option.some<Opened>({ user: person, teams, session })
+    return Option.some<SignInResult>({ user: person, teams, session })
   })
 
 const targetOf = (issuer: string) => ({ type: "sign_in_issuer", id: issuer, name: issuer })
 
-/** A person who was deactivated in every team was signed out for good; one who belongs to no team may make one. */
+/** A person who is deactivated in every team cannot sign in. A person without any team can, and may make one. */
 export const isShutOut = ({ memberships }: Accounts.AccountRow) =>
   memberships.length > 0 && !memberships.some((team) => team.active)
 
-export const refused = ({ audit }: Pick<Needs, "audit">, account: Accounts.AccountRow | undefined, reason: string) =>
+export const recordRefusal = (
+  { audit }: Pick<Needs, "audit">,
+  account: Accounts.AccountRow | undefined,
+  reason: string
+) =>
   audit.record(
     ...Accounts.inEachTeam(account?.memberships ?? [], {
       actor: account === undefined ? "system" : { userId: account.id, email: account.email },

@@ -1,4 +1,4 @@
-/** Dashboard sessions: how they are opened, which team they work in, and how they end. */
+/** Dashboard sessions: sign-in, active team, and sign-out. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -33,10 +33,10 @@ import { Revocation } from "./Revocation.ts"
 import {
   isShutOut,
   openChecked,
-  type Opened,
-  type Presented,
+  type SignInResult,
+  type CheckedCookies,
   type PresentedCookies,
-  refused
+  recordRefusal
 } from "./SessionOpening.ts"
 import * as SignInSteps from "./SignInSteps.ts"
 
@@ -55,38 +55,40 @@ const services = Effect.all({
 })
 type Needs = Effect.Effect.Success<typeof services>
 
-/** Where a wrong password counts: 10 per 10 minutes for a known device; for all others, per address and per e-mail. */
+/** Buckets that count wrong passwords, 10 per 10 minutes: the known device, or else the address and the e-mail. */
 const signInBuckets = Effect.fnUntraced(function* (email: string, device: Accounts.KnownDevice | null) {
   if (device !== null) return [`sign-in:device:${device.id}`]
   const { ip } = yield* RequestInfo
   return [`sign-in:${addressBucket(ip)}`, `sign-in:email:${sha256(email).toString("base64url")}`]
 })
 
-/** With a code of the second factor: wrong ones count, and are told in the trail. */
+/** Opens with a code of the second factor; wrong codes count, and the trail records them. */
 const withCode = <E>(
   needs: Needs,
   account: Accounts.AccountRow,
-  { device }: Presented,
+  { device }: CheckedCookies,
   code: Redacted.Redacted,
-  open: (prove: Effect.Effect<Date, SecondFactorFailed>) => Effect.Effect<Option.Option<Opened>, E | SecondFactorFailed>
+  open: (
+    prove: Effect.Effect<Date, SecondFactorFailed>
+  ) => Effect.Effect<Option.Option<SignInResult>, E | SecondFactorFailed>
 ) =>
   Effect.gen(function* () {
     const key = yield* Factors.keyOf(needs)
     const prove = Effect.zipRight(Factors.use(needs, key, account.id, code), DateTime.nowAsDate)
     const from = { device: device?.id ?? null }
     return yield* Effect.tapError(Factors.attempt(needs, account.id, from, code, open(prove)), (error) =>
-      error instanceof SecondFactorFailed ? refused(needs, account, error._tag) : Effect.void
+      error instanceof SecondFactorFailed ? recordRefusal(needs, account, error._tag) : Effect.void
     )
   })
 
 /**
- * One look at the person and their password. `ofFactor`: what follows for an account with a second factor. None: the
- * password changed while it was checked.
+ * Checks the password once. `ofFactor`: the next step for an account with a second factor. None: the password changed
+ * during the check.
  */
-const checked = <A, E>(
+const attempt = <A, E>(
   needs: Needs,
   input: SignIn,
-  presented: Presented,
+  cookies: CheckedCookies,
   ofFactor: (account: Accounts.AccountRow) => Effect.Effect<Option.Option<A>, E>
 ) =>
   Effect.gen(function* () {
@@ -95,30 +97,30 @@ const checked = <A, E>(
     const { matches, stale } = yield* passwords.verify(account?.passwordHash, input.password)
     if (account === undefined || !matches || isShutOut(account)) {
       // An unknown address leaves an entry too, so that neither time nor work shows who has an account.
-      yield* refused(needs, account, SignInFailed.code)
+      yield* recordRefusal(needs, account, SignInFailed.code)
       return yield* new SignInFailed()
     }
-    const further: Effect.Effect<Option.Option<A | Opened>, E> = account.secondFactor
+    const next: Effect.Effect<Option.Option<A | SignInResult>, E> = account.secondFactor
       ? ofFactor(account)
       : Effect.flatMap(stale ? passwords.rehash(input.password) : Effect.succeed(undefined), (renewedHash) =>
-          openChecked(needs, account, presented, { prove: Effect.succeed(null), renewedHash })
+          openChecked(needs, account, cookies, { prove: Effect.succeed(null), renewedHash })
         )
-    return yield* further
+    return yield* next
   })
 
-/** The session that the browser still presents ends (session fixation). */
+/** Ends the session that the browser still presents, against session fixation. */
 const byPassword = <A, E>(
   needs: Needs,
   input: SignIn,
-  presented: PresentedCookies,
-  ofFactor: (account: Accounts.AccountRow, presented: Presented) => Effect.Effect<Option.Option<A>, E>
+  cookies: PresentedCookies,
+  ofFactor: (account: Accounts.AccountRow, cookies: CheckedCookies) => Effect.Effect<Option.Option<A>, E>
 ) =>
   Effect.gen(function* () {
-    const device = yield* Accounts.findDevice(needs, presented.device, input.email)
-    const known = { session: presented.session, device }
-    // The second look is for the same password under a new hash: two sign-ins at once that both renewed it.
+    const device = yield* Accounts.findDevice(needs, cookies.device, input.email)
+    const browser = { session: cookies.session, device }
+    // The repetition serves two simultaneous sign-ins that both renew the hash of one password.
     const work = Effect.repeat(
-      checked(needs, input, known, (account) => ofFactor(account, known)),
+      attempt(needs, input, browser, (account) => ofFactor(account, browser)),
       { until: Option.isSome, times: 1 }
     ).pipe(
       Effect.flatten,
@@ -128,73 +130,72 @@ const byPassword = <A, E>(
     return yield* Attempts.attempt(needs.limiter, limit, work, Predicate.isTagged(SignInFailed.code))
   })
 
-/** In one request: with the code of the second factor, where the account has one. */
-const signIn = Effect.fn("Sessions.signIn")((needs: Needs, input: SignIn, presented: PresentedCookies) =>
-  byPassword<Opened, SecondFactorRequired | SecondFactorFailed | RateLimited>(
+/** Signs in with one request, which has the code when the account has a second factor. */
+const signIn = Effect.fn("Sessions.signIn")((needs: Needs, input: SignIn, cookies: PresentedCookies) =>
+  byPassword<SignInResult, SecondFactorRequired | SecondFactorFailed | RateLimited>(
     needs,
     input,
-    presented,
-    (account, known) =>
+    cookies,
+    (account, browser) =>
       input.code === undefined
         ? Effect.fail(new SecondFactorRequired())
-        : withCode(needs, account, known, input.code, (prove) => openChecked(needs, account, known, { prove }))
+        : withCode(needs, account, browser, input.code, (prove) => openChecked(needs, account, browser, { prove }))
   )
 )
 
-/** In two steps, as pages ask: answers a session, or the step that the second factor finishes. */
-const begin = Effect.fn("Sessions.begin")((needs: Needs, input: SignIn, presented: PresentedCookies) =>
-  byPassword(needs, input, presented, (account) =>
+/** Signs in with two steps, as pages do. Returns a session, or the step that the second factor finishes. */
+const begin = Effect.fn("Sessions.begin")((needs: Needs, input: SignIn, cookies: PresentedCookies) =>
+  byPassword(needs, input, cookies, (account) =>
     Effect.map(SignInSteps.begin(needs, account.id), (step) => Option.some({ step }))
   )
 )
 
 const tooLate = () => new CredentialExpired({ message: "This sign-in took too long. Start again." })
 
-/** The second step. Nothing of the first one is good for anything else, and it is good once. */
+/** The second step, good once. */
 const finish = Effect.fn("Sessions.finish")(function* (
   needs: Needs,
   step: Redacted.Redacted | null,
   code: Redacted.Redacted,
-  presented: PresentedCookies
+  cookies: PresentedCookies
 ) {
-  const begun = yield* SignInSteps.find(needs, step)
-  const account = begun === undefined ? undefined : yield* Accounts.find(needs, "id", begun.userId)
-  if (begun === undefined || account === undefined || isShutOut(account)) return yield* tooLate()
-  const device = yield* Accounts.findDevice(needs, presented.device, account.email)
-  const known = { session: presented.session, device }
-  const opened = yield* withCode(needs, account, known, code, (prove) =>
-    openChecked(needs, account, known, {
-      by: begun,
-      prove: Effect.if(SignInSteps.end(needs, begun.id), { onTrue: () => prove, onFalse: tooLate })
+  const signInStep = yield* SignInSteps.find(needs, step)
+  const account = signInStep === undefined ? undefined : yield* Accounts.find(needs, "id", signInStep.userId)
+  if (signInStep === undefined || account === undefined || isShutOut(account)) return yield* tooLate()
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
+  const browser = { session: cookies.session, device }
+  const result = yield* withCode(needs, account, browser, code, (prove) =>
+    openChecked(needs, account, browser, {
+      by: signInStep,
+      prove: Effect.if(SignInSteps.end(needs, signInStep.id), { onTrue: () => prove, onFalse: tooLate })
     })
   )
-  return Option.isSome(opened) ? opened.value : yield* tooLate()
+  return Option.isSome(result) ? result.value : yield* tooLate()
 })
 
-/** Whether the browser is between the two steps. */
 const isBegun = (needs: Needs, step: Redacted.Redacted | null) =>
-  Effect.map(SignInSteps.find(needs, step), (begun) => begun !== undefined)
+  Effect.map(SignInSteps.find(needs, step), (signInStep) => signInStep !== undefined)
 
-/** Sign out: the caller's own session, from the next request on every process. */
+/** Signs out: ends the caller's session, from the next request on every process. */
 const end = Effect.fn("Sessions.end")(({ audit, sql }: Needs, caller: Caller) =>
   Rows.transaction(sql, function* () {
-    const ended = yield* Accounts.endSessions({ sql }, sql`id = ${caller.credentialId}`)
-    if (ended.length === 0) return
+    const ids = yield* Accounts.endSessions({ sql }, sql`id = ${caller.credentialId}`)
+    if (ids.length === 0) return
     yield* audit.append(
       ...Accounts.inEachTeam(caller.teams, { actor: caller, action: "session.end", outcome: "allowed" })
     )
   })
 )
 
-/** The team that the dashboard works in; the first one when the chosen one is gone. */
+/** The active team of the dashboard; the first one when the chosen one is gone. */
 const activeTeam = Effect.fnUntraced(function* (needs: Needs, caller: Caller) {
   const first = caller.teams[0]?.id ?? null
   if (caller.kind !== "session") return caller.teams.length === 1 ? first : null
-  const chosen = yield* Accounts.activeTeamOf(needs, caller.credentialId)
-  return caller.teams.find((team) => team.id === chosen)?.id ?? first
+  const activeId = yield* Accounts.activeTeamOf(needs, caller.credentialId)
+  return caller.teams.find((team) => team.id === activeId)?.id ?? first
 })
 
-/** Chooses one of the caller's own teams; any other changes nothing. */
+/** Sets the active team; ignores a team that is not the caller's. */
 const chooseTeam = Effect.fn("Sessions.chooseTeam")(function* ({ sql }: Needs, caller: Caller, teamId: TeamId) {
   if (caller.kind !== "session" || !caller.teams.some((team) => team.id === teamId)) return
   yield* Rows.run(sql`UPDATE sessions SET active_team_id = ${teamId} WHERE id = ${caller.credentialId}`)

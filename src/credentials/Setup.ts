@@ -1,6 +1,4 @@
-/**
- * First start: a code proves that the person who sets the instance up can read the server's data folder or its output.
- */
+/** First setup of a server. A code proves that the person can read the server's data folder or its output. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
@@ -26,12 +24,12 @@ import * as TokenText from "./TokenText.ts"
 const CodeRow = Schema.Struct({ lookupId: Schema.String, ...TokenText.ProofRow.fields })
 type CodeRow = typeof CodeRow.Type
 
-/** The row of `AMPOULE_SETUP_CODE`, which may be any text; generated codes have a look-up id of their own. */
+/** Look-up id of the code from `AMPOULE_SETUP_CODE`, which may be any text; generated codes have their own. */
 const presetId = "preset"
-/** Any fixed number: the lock's name among all users of the database. Setups and first starts wait for one another. */
+/** Key of the advisory lock, an arbitrary constant. Setups and first starts wait for one another. */
 const lock = 97_109_113
-/** Starts whose code was not used yet (several processes, lost files): all of theirs work, up to this many. */
-const keepCodes = 16
+/** Stored codes at most. Each start without a readable file makes one, and all of them work. */
+const maxCodes = 16
 
 const services = Effect.all({
   sql: SqlClient.SqlClient,
@@ -66,7 +64,7 @@ const isValid = ({ rowSeal, sql }: Needs, code: Redacted.Redacted) => {
   )
 }
 
-const keep = Effect.fnUntraced(function* ({ sql }: Needs, row: CodeRow) {
+const storeCode = Effect.fnUntraced(function* ({ sql }: Needs, row: CodeRow) {
   const now = yield* DateTime.nowAsDate
   yield* Rows.run(sql`
     INSERT INTO setup_codes (lookup_id, salt, hash, created_at)
@@ -74,18 +72,18 @@ const keep = Effect.fnUntraced(function* ({ sql }: Needs, row: CodeRow) {
     ON CONFLICT (lookup_id) DO UPDATE SET salt = excluded.salt, hash = excluded.hash, created_at = excluded.created_at`)
   yield* Rows.run(sql`
     DELETE FROM setup_codes WHERE lookup_id NOT IN (
-      SELECT lookup_id FROM setup_codes ORDER BY created_at DESC, lookup_id LIMIT ${keepCodes})`)
+      SELECT lookup_id FROM setup_codes ORDER BY created_at DESC, lookup_id LIMIT ${maxCodes})`)
 })
 
-const preset = Effect.fnUntraced(function* (needs: Needs, code: Redacted.Redacted) {
+const presetCode = Effect.fnUntraced(function* (needs: Needs, code: Redacted.Redacted) {
   const { lookupId, secret } = parse(code)
   const salt = yield* needs.crypto.randomBytes(16)
-  yield* keep(needs, { lookupId, salt, hash: TokenText.hash(yield* needs.rowSeal.ready, "su", salt, secret) })
+  yield* storeCode(needs, { lookupId, salt, hash: TokenText.hash(yield* needs.rowSeal.ready, "su", salt, secret) })
   return code
 })
 
-/** The code that an earlier start left in the file, while it still works. */
-const fromFile = Effect.fnUntraced(function* (needs: Needs) {
+/** The code in the file of an earlier start, while it works. */
+const codeFromFile = Effect.fnUntraced(function* (needs: Needs) {
   const url = yield* Effect.option(needs.fs.readFileString(fileOf(needs)))
   const text = Option.flatMap(url, (line) => {
     const match = /[?&]code=([^&\s]+)/.exec(line)
@@ -95,19 +93,19 @@ const fromFile = Effect.fnUntraced(function* (needs: Needs) {
   return text
 })
 
-const generated = Effect.fnUntraced(function* (needs: Needs) {
+const newCode = Effect.fnUntraced(function* (needs: Needs) {
   const { proof, text } = yield* TokenText.issue(needs, "su")
-  yield* keep(needs, proof)
+  yield* storeCode(needs, proof)
   return text
 })
 
-/** 0600 from its first byte on, and never half written. */
+/** Mode 0600 from the first byte, and renamed when complete. */
 const writeFile = Effect.fnUntraced(function* (needs: Needs, url: Redacted.Redacted) {
   const { config, crypto, fs } = needs
   yield* fs.makeDirectory(config.dataDir, { recursive: true, mode: 0o700 })
-  const unfinished = `${fileOf(needs)}.${yield* crypto.uuid}`
-  yield* fs.writeFileString(unfinished, `${Redacted.value(url)}\n`, { mode: 0o600, flag: "wx" })
-  yield* fs.rename(unfinished, fileOf(needs))
+  const temporary = `${fileOf(needs)}.${yield* crypto.uuid}`
+  yield* fs.writeFileString(temporary, `${Redacted.value(url)}\n`, { mode: 0o600, flag: "wx" })
+  yield* fs.rename(temporary, fileOf(needs))
 })
 
 /** None: the instance is set up. */
@@ -116,15 +114,15 @@ const codeOf = (needs: Needs) =>
     const { config, sql } = needs
     yield* Rows.run(sql`SELECT pg_advisory_xact_lock(${lock}::bigint)`)
     if (yield* isDone(needs)) return Option.none<Redacted.Redacted>()
-    if (Option.isSome(config.setupCode)) return Option.some(yield* preset(needs, config.setupCode.value))
+    if (Option.isSome(config.setupCode)) return Option.some(yield* presetCode(needs, config.setupCode.value))
     yield* Rows.run(sql`DELETE FROM setup_codes WHERE lookup_id = ${presetId}`)
-    const earlier = yield* fromFile(needs)
-    return Option.isSome(earlier) ? earlier : Option.some(yield* generated(needs))
+    const earlier = yield* codeFromFile(needs)
+    return Option.isSome(earlier) ? earlier : Option.some(yield* newCode(needs))
   })
 
 /**
- * Call at every start. None: the instance is set up. Some: the address to print, which the file `setup-url` of the
- * data folder holds as well. A folder that cannot be written to leaves the printed address.
+ * Call at every start. None: the instance is set up. Some: the address to print, also written to the file `setup-url`
+ * in the data folder. An unwritable folder leaves only the printed address.
  */
 const prepare = (needs: Needs) =>
   Effect.gen(function* () {
@@ -185,18 +183,18 @@ const createOwner = Effect.fnUntraced(function* (needs: Needs, input: FirstOwner
   return result
 })
 
-/** Once: SETUP_ALREADY_DONE whatever the code, then CREDENTIAL_INVALID for a wrong one. */
+/** Works once: SETUP_ALREADY_DONE for any code afterwards, CREDENTIAL_INVALID for a wrong code before. */
 const complete = Effect.fn("Setup.complete")(function* (needs: Needs, { setupCode, ...input }: SetupRequest) {
   if (yield* isDone(needs)) return yield* new SetupAlreadyDone()
-  // Checked before the costly hash, and again under the lock. The codes end with the setup: a person who came second in
-  // between gets SETUP_ALREADY_DONE.
+  // Checked before the costly hash, and again under the lock. The setup deletes the codes: a person who comes second
+  // gets SETUP_ALREADY_DONE.
   if (!(yield* isValid(needs, setupCode))) {
     return yield* (yield* isDone(needs)) ? new SetupAlreadyDone() : new CredentialInvalid()
   }
   return yield* createOwner(needs, input, setupCode)
 })
 
-/** Without a code, for a person who runs the command on the server itself. */
+/** Without a code, for the command on the server itself. */
 const firstOwner = Effect.fn("Setup.firstOwner")((needs: Needs, input: FirstOwner) =>
   createOwner(needs, input, null).pipe(Effect.catchTag("CREDENTIAL_INVALID", Effect.die))
 )

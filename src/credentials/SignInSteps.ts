@@ -1,6 +1,6 @@
 /**
- * A sign-in between the password and the second factor: what the browser keeps meanwhile opens nothing, and ends with the
- * session that it leads to.
+ * A sign-in between the password and the second factor. The browser's cookie opens nothing, and ends with the session
+ * that follows.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
@@ -12,7 +12,7 @@ import * as RowJournal from "#src/rows/RowJournal.ts"
 import type { RowSeal } from "#src/rows/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/database/Rows.ts"
-import { byPassword, type SignedBy } from "./Accounts.ts"
+import { byPassword, type SignInSource } from "./Accounts.ts"
 import * as TokenText from "./TokenText.ts"
 
 interface Needs {
@@ -21,8 +21,9 @@ interface Needs {
   readonly rowSeal: RowSeal
 }
 
+/** Milliseconds. */
 export const stepLife = 600_000
-/** The oldest of one account make room. */
+/** Older steps of an account are deleted. */
 const stepsPerPerson = 16
 
 const pattern = /^([0-9A-Za-z]{16})\.([0-9A-Za-z]{43})$/
@@ -39,11 +40,11 @@ const StepRow = Schema.Struct({
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 
-/** What the browser keeps. */
+/** Returns the text of the browser's cookie. */
 export const begin = Effect.fnUntraced(function* (
   { crypto, rowSeal, sql }: Needs,
   userId: UserId,
-  by: SignedBy = byPassword
+  by: SignInSource = byPassword
 ) {
   const now = yield* DateTime.nowAsDate
   const lookupId = yield* crypto.lookupId
@@ -64,7 +65,7 @@ export const begin = Effect.fnUntraced(function* (
   return Redacted.make(`${lookupId}.${secret}`)
 })
 
-/** Undefined: unknown, used, or too old. */
+/** Undefined for an unknown, used or expired step. */
 export const find = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, text: Redacted.Redacted | null) {
   const match = text === null ? null : pattern.exec(Redacted.value(text))
   if (match === null) return undefined
@@ -81,10 +82,10 @@ export const find = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, text: 
   return TokenText.verify(macs, "sf", row, secret) && macs.holds("sign_in_steps", row) ? row : undefined
 })
 
-/** Part of the transaction that opens the session: of two at once, one is the first. */
+/** Part of the transaction that opens the session. Of two simultaneous calls, one returns true. */
 export const end = ({ sql }: Pick<Needs, "sql">, id: string) =>
   Rows.exists(RowJournal.ending(sql, "sign_in_steps")`DELETE FROM sign_in_steps WHERE id = ${id} RETURNING id`)
 
-/** With a new password, and when a factor comes or goes: who began with what was before starts again. */
+/** Ends the person's steps when the password or a factor changes, since they began with the old one. */
 export const endOf = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
   RowJournal.remove(sql, "sign_in_steps", sql`user_id = ${userId}`)

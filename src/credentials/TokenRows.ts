@@ -1,4 +1,4 @@
-/** API tokens as the database holds them, what they reach, and the records that people see of them. */
+/** Rows of API tokens, their reach, and their records for people. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -56,7 +56,7 @@ export const TokenRow = Schema.Struct({
 })
 export type TokenRow = typeof TokenRow.Type
 
-/** A list shows at most this many: active tokens are capped below it, expired ones add to them. */
+/** Rows per list. The plan's limit of active tokens is lower; expired tokens add to them. */
 const listLimit = 5_000
 
 const columns = `
@@ -67,7 +67,7 @@ const columns = `
   JOIN users u ON u.id = c.created_by
   LEFT JOIN memberships m ON m.team_id = c.team_id AND m.user_id = c.created_by`
 
-/** Everything that was not revoked, expired tokens included; newest first. */
+/** Tokens that are not revoked, expired ones included; newest first. */
 export const ofTeam = ({ sql }: Needs, teamId: TeamId) =>
   Rows.findAll(
     TokenRow,
@@ -88,7 +88,7 @@ export const lock = ({ sql }: Needs, teamId: TeamId, tokenId: TokenId) =>
 const reread = ({ sql }: Needs, id: TokenId) =>
   Rows.single(TokenRow, sql`SELECT ${sql.literal(columns)} WHERE c.id = ${id}`)
 
-/** Tokens that still work, as `Liveness.ofToken` sees them. Those of machines are counted on their own. */
+/** Active tokens by the rules of `Liveness.ofToken`. Machines' tokens count separately. */
 export const countActive = ({ sql }: Needs, teamId: TeamId, now: number) =>
   Rows.count(sql`
     SELECT count(*) AS n
@@ -103,10 +103,10 @@ const EnvironmentRow = Schema.Struct({ id: EnvironmentIdOut, slug: Schema.String
 
 export const unique = <A>(items: ReadonlyArray<A>): ReadonlyArray<A> => [...new Set(items)]
 
-const named = <K, V>(ids: ReadonlyArray<K> | null, by: ReadonlyMap<K, V>): ReadonlyArray<V> | null =>
+const pick = <K, V>(ids: ReadonlyArray<K> | null, by: ReadonlyMap<K, V>): ReadonlyArray<V> | null =>
   ids === null ? null : ids.flatMap((id) => by.get(id) ?? [])
 
-/** What each row reaches, by name; what was deleted since is not reached and not shown. */
+/** Projects and environments that each row reaches, by name; deleted ones are omitted. */
 export const reachOf = Effect.fnUntraced(function* ({ sql }: Needs, rows: ReadonlyArray<Restrictions>) {
   const projectIds = unique(rows.flatMap((row) => row.projectIds ?? []))
   const environmentIds = unique(rows.flatMap((row) => row.environmentIds ?? []))
@@ -130,12 +130,12 @@ export const reachOf = Effect.fnUntraced(function* ({ sql }: Needs, rows: Readon
   const projectBy = new Map(projects.map((project) => [project.id, project]))
   const environmentBy = new Map(environments.map((environment) => [environment.id, environment]))
   return rows.map((row) => ({
-    projects: named(row.projectIds, projectBy),
-    environments: named(row.environmentIds, environmentBy)
+    projects: pick(row.projectIds, projectBy),
+    environments: pick(row.environmentIds, environmentBy)
   }))
 })
 
-/** Null when no projects are requested: all of the team, also later ones. */
+/** Null when no projects are requested: the token reaches all projects, later ones too. */
 export const projectsOf = Effect.fnUntraced(function* (
   { sql }: Needs,
   teamId: TeamId,
@@ -153,7 +153,7 @@ export const projectsOf = Effect.fnUntraced(function* (
   return ids
 })
 
-/** The environments that have the requested slugs now; later ones of the same slug are not reached. */
+/** Environments with the requested slugs now; a later environment with the same slug is not reached. */
 export const environmentsOf = Effect.fnUntraced(function* (
   { sql }: Needs,
   teamId: TeamId,
@@ -189,7 +189,9 @@ const ReaderRow = Schema.Struct({
   visibility: Visibility
 })
 
-/** Nobody makes a token that reads what they may not (docs/contract/access.md): ENVIRONMENT_NOT_GRANTED names it. */
+/**
+ * A token must not read more than its creator (docs/contract/access.md): ENVIRONMENT_NOT_GRANTED names the environment.
+ */
 export const checkReadable = Effect.fnUntraced(function* (
   { sql }: Needs,
   caller: Caller,
@@ -208,44 +210,44 @@ export const checkReadable = Effect.fnUntraced(function* (
         AND (${reach.projectIds}::uuid[] IS NULL OR e.project_id = any(${reach.projectIds}::uuid[]))
         AND (${reach.environmentIds}::uuid[] IS NULL OR e.id = any(${reach.environmentIds}::uuid[]))`
   )
-  const lacking = rows.find((row) => Policy.lacksGrant(caller, team, row, "values"))
-  if (lacking === undefined) return
+  const unreadable = rows.find((row) => Policy.lacksGrant(caller, team, row, "values"))
+  if (unreadable === undefined) return
   return yield* new EnvironmentNotGranted({
-    message: `The token would read ${lacking.slug}, which you were not granted. Grant it to yourself, or choose others.`
+    message: `The token would read ${unreadable.slug}, which you were not granted. Grant it to yourself, or choose others.`
   })
 })
 
-const SeenProjectRow = Schema.Struct({ teamId: TeamIdOut, projectId: ProjectIdOut, visibility: Visibility })
-const SeenEnvironmentRow = Schema.Struct({ ...SeenProjectRow.fields, environmentId: EnvironmentIdOut })
+const VisibleProjectRow = Schema.Struct({ teamId: TeamIdOut, projectId: ProjectIdOut, visibility: Visibility })
+const VisibleEnvironmentRow = Schema.Struct({ ...VisibleProjectRow.fields, environmentId: EnvironmentIdOut })
 
-/** Which of the two lists is empty, or names what is deleted or belongs to none of these teams; undefined: neither. */
+/** The list that is empty, or names a deleted or foreign object; undefined: neither does. */
 export const beyondTeams = Effect.fnUntraced(function* (
   { sql }: Needs,
   caller: Caller,
   teamIds: ReadonlyArray<TeamId>,
   { environmentIds, projectIds }: Restrictions
 ) {
-  // What the person does not see is told as what does not exist.
-  const lacks = (ids: ReadonlyArray<string>, seen: number) => ids.length === 0 || seen < new Set(ids).size
+  // An invisible object counts as a missing one.
+  const isIncomplete = (ids: ReadonlyArray<string>, visible: number) => ids.length === 0 || visible < new Set(ids).size
   if (projectIds !== null) {
     const rows = yield* Rows.findAll(
-      SeenProjectRow,
+      VisibleProjectRow,
       sql`
         SELECT team_id, id AS project_id, visibility FROM projects
         WHERE id = any(${projectIds}::uuid[]) AND team_id = any(${teamIds}::uuid[]) AND deleted_at IS NULL`
     )
-    const seen = rows.filter((row) => Policy.projectVisible(caller, { ...row, environmentIds: [] }))
-    if (lacks(projectIds, seen.length)) return "projects"
+    const visible = rows.filter((row) => Policy.projectVisible(caller, { ...row, environmentIds: [] }))
+    if (isIncomplete(projectIds, visible.length)) return "projects"
   }
   if (environmentIds !== null) {
     const rows = yield* Rows.findAll(
-      SeenEnvironmentRow,
+      VisibleEnvironmentRow,
       sql`
         SELECT e.team_id, e.project_id, e.id AS environment_id, p.visibility
         FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
         WHERE e.id = any(${environmentIds}::uuid[]) AND e.team_id = any(${teamIds}::uuid[]) AND e.deleted_at IS NULL`
     )
-    if (lacks(environmentIds, rows.filter((row) => Policy.environmentVisible(caller, row)).length))
+    if (isIncomplete(environmentIds, rows.filter((row) => Policy.environmentVisible(caller, row)).length))
       return "environments"
   }
   return undefined
@@ -272,7 +274,7 @@ export const records = Effect.fnUntraced(function* (needs: Needs, rows: Readonly
   }))
 })
 
-/** The record of a row that exists. */
+/** The record of an existing token. */
 export const record = Effect.fnUntraced(function* (needs: Needs, id: TokenId) {
   const [one] = yield* records(needs, [yield* reread(needs, id)])
   return one ?? (yield* Effect.dieMessage("a row without a record"))
@@ -285,17 +287,17 @@ export interface NewToken {
   readonly projectIds: ReadonlyArray<ProjectId> | null
   readonly environmentIds: ReadonlyArray<EnvironmentId> | null
   readonly mcpScopes: ReadonlyArray<Scope>
-  /** Refused everywhere but at `/mcp`. */
+  /** Accepted only at `/mcp`. */
   readonly mcpOnly?: boolean
-  /** From where it is taken; absent: from anywhere. */
+  /** Addresses that may use it; absent: any. */
   readonly addresses?: ReadonlyArray<string> | null
   readonly createdBy: UserId
   readonly expiresAt: Date | null
-  /** The trust rule by which a machine gets it. */
+  /** Trust rule of a machine's token. */
   readonly ruleId?: RuleId
 }
 
-/** Part of the caller's transaction. The text is shown once and stored nowhere. */
+/** Part of the caller's transaction. The text is shown once and never stored. */
 export const mint = Effect.fnUntraced(function* (
   needs: Needs & { readonly crypto: Crypto; readonly rowSeal: RowSeal },
   token: NewToken

@@ -1,6 +1,6 @@
 /**
- * `amp_<kind>_<id><_><secret><crc>`: text of every bearer credential (docs/contract/credentials.md), and the columns that
- * prove one later.
+ * `amp_<kind>_<id>_<secret><crc>`: text of every bearer credential (docs/contract/credentials.md), and the columns that
+ * verify it later.
  */
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -28,7 +28,7 @@ export const pattern = /^amp_(at|cg|dc|oa|or|oc|ss|su|iv|pr)_([0-9A-Za-z]{16})_(
 
 export interface TokenText {
   readonly kind: TokenKind
-  /** Look-up only: it proves nothing. */
+  /** For the look-up only; proves nothing. */
   readonly id: string
   readonly secret: string
 }
@@ -52,7 +52,7 @@ export const print = ({ id, kind, secret }: TokenText): string => {
   return text + checksum(text)
 }
 
-/** Undefined for anything that was never printed by `print`; the checksum spares the database garbage. */
+/** Undefined for any text that `print` did not make; the checksum saves a look-up for garbage. */
 export const parse = (text: string): TokenText | undefined => {
   const match = pattern.exec(text)
   if (match === null) return undefined
@@ -62,15 +62,15 @@ export const parse = (text: string): TokenText | undefined => {
 }
 
 /**
- * Under whose pepper: of a kind of text; `kd`, a known device; `sf`, a sign-in between its steps; `rc`, a recovery
- * code; `pc`, the browser that a passkey was asked of.
+ * Kinds with their own pepper: those of token texts, and `kd` known device, `sf` sign-in between its steps, `rc`
+ * recovery code, `pc` browser of a passkey's challenge.
  */
 type Peppers = Pick<RowMac, "pepper">
 export type HashKind = TokenKind | "kd" | "sf" | "rc" | "pc"
 
 /**
- * SHA-256(salt || secret), under the pepper of all servers: a plain hash is enough for 256 random bits, and the pepper
- * keeps a writer of the database from making one.
+ * SHA-256(salt || secret), with the servers' pepper. A plain hash suffices for 256 random bits; the pepper stops a
+ * writer of the database from making one.
  */
 export const hash = (peppers: Peppers, kind: HashKind, salt: Uint8Array, secret: string): Buffer =>
   peppers.pepper(kind, createHash("sha256").update(salt).update(secret).digest())
@@ -78,7 +78,7 @@ export const hash = (peppers: Peppers, kind: HashKind, salt: Uint8Array, secret:
 const dummySalt = Buffer.alloc(16)
 const dummyHash = Buffer.alloc(32)
 
-/** The columns that prove a presented secret. */
+/** Columns that verify a presented secret. */
 export const ProofRow = Schema.Struct({ salt: Schema.Uint8ArrayFromSelf, hash: Schema.Uint8ArrayFromSelf })
 
 /** Constant-time; an unknown row costs the same as a wrong secret. */
@@ -92,7 +92,7 @@ export const verify = <Row extends typeof ProofRow.Type>(
   return timingSafeEqual(hash(peppers, kind, row?.salt ?? dummySalt, secret), stored) && row !== undefined
 }
 
-/** The row that a text of this kind proves; `find` looks it up by the text's id. Undefined for anything else. */
+/** The row that a text of this kind proves, or undefined. `find` looks it up by the text's id. */
 export const prove = <Row extends typeof ProofRow.Type, E, R>(
   { rowSeal }: { readonly rowSeal: Pick<RowSeal, "ready"> },
   kind: TokenKind,
@@ -108,7 +108,7 @@ export const prove = <Row extends typeof ProofRow.Type, E, R>(
 }
 
 /**
- * A new credential. `text` goes to its holder once and is stored nowhere; `proof` is what the kind's table keeps: columns
+ * A new credential. `text` goes to its holder once and is never stored. `proof` has the columns of the kind's table:
  * `lookup_id`, `salt` (16 bytes), `hash` (32 bytes).
  */
 export const issue = Effect.fnUntraced(function* (

@@ -1,4 +1,4 @@
-/** API tokens of a team: owners and admins make them, nothing ever widens them. */
+/** API tokens of a team. Owners and admins make them; no change ever widens their rights. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
@@ -42,8 +42,8 @@ const event = (permit: Manage, action: AuditAction, token: { readonly id: string
   permit.event({ audit: action, target: { type: "api_token", id: token.id, name: token.name } })
 
 /**
- * The team's lock, under which members change too; then the person once more: a role or a session that ended while
- * the request was on its way must not leave a token behind.
+ * Locks the team, as changes of members do, then checks the person again: a role or session that ended during the
+ * request must not leave a token.
  */
 const stillManages = Effect.fnUntraced(function* ({ sql }: Needs, permit: Manage) {
   const { user } = permit.caller
@@ -58,7 +58,7 @@ const stillManages = Effect.fnUntraced(function* ({ sql }: Needs, permit: Manage
   return user
 })
 
-/** Locked, of the permit's team, and in use: revoked, expired and stopped tokens are not there to be changed. */
+/** The permit's token, locked, while it works: revoked, expired and stopped tokens cannot change. */
 const lockLive = Effect.fnUntraced(function* (needs: Needs, permit: Manage, tokenId: TokenId) {
   const row = yield* TokenRows.lock(needs, permit.target.teamId, tokenId)
   const now = yield* Clock.currentTimeMillis
@@ -83,7 +83,7 @@ const checkAddresses = (addresses: ReadonlyArray<string> | null | undefined) =>
       })
     : Effect.void
 
-/** What a body may not say, whatever the database holds; answers the token's lifetime. */
+/** Checks a body without the database; returns the token's lifetime in milliseconds. */
 const checkInput = Effect.fnUntraced(function* (plan: Manage["target"]["plan"], input: CreateApiToken) {
   const lifetime = input.lifetime ?? Plans.plans[plan].longestLifetime
   if (!Plans.lifetimeAllowed(plan, lifetime)) {
@@ -97,7 +97,10 @@ const checkInput = Effect.fnUntraced(function* (plan: Manage["target"]["plan"], 
   const mcpScopes = input.mcpScopes ?? []
   if (input.accessLevel !== "write" && mcpScopes.includes("secrets:write")) return yield* levelForbids()
   if (input.mcpOnly === true && mcpScopes.length === 0) {
-    return yield* new ValidationFailed({ field: "mcpOnly", message: "A token for /mcp alone needs MCP scopes." })
+    return yield* new ValidationFailed({
+      field: "mcpOnly",
+      message: "A token that only /mcp accepts needs MCP scopes."
+    })
   }
   yield* checkAddresses(input.addresses)
   return Plans.lifetimes[lifetime]
@@ -132,12 +135,12 @@ const create = Effect.fn("Tokens.create")(function* (needs: Needs, teamId: TeamI
   })
 })
 
-/** Fails unless the caller may create tokens in the team: for the form, before anything is filled in. */
+/** Fails unless the caller may create tokens in the team, for the page of the form. */
 const mayCreate = Effect.fn("Tokens.mayCreate")((needs: Needs, teamId: TeamId) =>
   Effect.asVoid(manage(needs, teamId, "token.list"))
 )
 
-/** Everything that was not revoked, expired tokens included; newest first. */
+/** Tokens that are not revoked, expired ones included; newest first. */
 const list = Effect.fn("Tokens.list")(function* (needs: Needs, teamId: TeamId) {
   yield* manage(needs, teamId, "token.list")
   const now = yield* Clock.currentTimeMillis
@@ -148,7 +151,7 @@ const list = Effect.fn("Tokens.list")(function* (needs: Needs, teamId: TeamId) {
   )
 })
 
-/** One that the list shows. */
+/** A token of the list. */
 const get = Effect.fn("Tokens.get")(function* (needs: Needs, teamId: TeamId, tokenId: TokenId) {
   yield* manage(needs, teamId, "token.list")
   const row = yield* TokenRows.find(needs, teamId, tokenId)
@@ -158,7 +161,7 @@ const get = Effect.fn("Tokens.get")(function* (needs: Needs, teamId: TeamId, tok
   return yield* TokenRows.record(needs, row.id)
 })
 
-/** The scopes that the token keeps: they can be removed, and the level removes one. */
+/** Scopes after an update: they can only be removed, and read access removes `secrets:write`. */
 const remainingScopes = Effect.fnUntraced(function* (token: TokenRows.TokenRow, input: UpdateApiToken) {
   const accessLevel = input.accessLevel ?? token.accessLevel
   const requested = input.mcpScopes === undefined ? undefined : TokenRows.unique(input.mcpScopes)
@@ -172,9 +175,9 @@ const remainingScopes = Effect.fnUntraced(function* (token: TokenRows.TokenRow, 
 })
 
 /**
- * Renames, makes read-only, removes MCP scopes, moves to other addresses; all in one statement, so that no reader sees half of
- * it. Narrowing is never refused: a token for `/mcp` alone that loses its last scope is accepted nowhere. Whoever opens a token to
- * other addresses gives it to them, and shows that they are there as whoever makes one does.
+ * Renames, makes read-only, removes MCP scopes, or changes addresses, in one statement, so that no reader sees half of
+ * it. Narrowing is never refused: an MCP-only token without scopes is accepted nowhere. New addresses give the token to
+ * others, so they need the same proof as a new token.
  */
 const update = Effect.fn("Tokens.update")(function* (
   needs: Needs,
@@ -208,7 +211,10 @@ const update = Effect.fn("Tokens.update")(function* (
   })
 })
 
-/** "Keeps name, scope, access level, MCP scopes and expiry date; the person who rotates becomes its creator." */
+/**
+ * By the contract: "Keeps name, scope, access level, MCP scopes and expiry date; the person who rotates becomes its
+ * creator."
+ */
 const rotate = Effect.fn("Tokens.rotate")(function* (needs: Needs, teamId: TeamId, tokenId: TokenId) {
   const permit = yield* manage(needs, teamId, "token.rotate")
   return yield* change(needs, permit.event(), function* () {
@@ -230,7 +236,7 @@ const RevokedRow = Schema.Struct({
   revokedAt: Schema.NullOr(Schema.DateFromSelf)
 })
 
-/** Permanent. A token that is revoked already stays so. */
+/** Permanent; no change for a revoked token. */
 const revoke = Effect.fn("Tokens.revoke")(function* (needs: Needs, teamId: TeamId, tokenId: TokenId) {
   const permit = yield* manage(needs, teamId, "token.revoke")
   yield* change(needs, permit.event(), function* () {
@@ -248,7 +254,7 @@ const revoke = Effect.fn("Tokens.revoke")(function* (needs: Needs, teamId: TeamI
   })
 })
 
-/** Removed from the records; the audit trail still names it. */
+/** Deletes the row; the trail still names the token. */
 const remove = Effect.fn("Tokens.remove")(function* (needs: Needs, teamId: TeamId, tokenId: TokenId) {
   const permit = yield* manage(needs, teamId, "token.delete")
   yield* change(needs, permit.event(), function* () {
@@ -264,7 +270,7 @@ const remove = Effect.fn("Tokens.remove")(function* (needs: Needs, teamId: TeamI
   })
 })
 
-/** `DELETE /me/token`: the presented token ends itself; one that is revoked already stays so. */
+/** `DELETE /me/token`: revokes the presented token; no change for a revoked one. */
 const revokeOwn = Effect.fn("Tokens.revokeOwn")(({ audit, sql }: Needs, caller: Caller) =>
   Rows.transaction(sql, function* () {
     const token = yield* Rows.findOne(
@@ -297,7 +303,7 @@ export class Tokens extends Effect.Service<Tokens>()("credentials/Tokens", {
       revoke,
       remove,
       revokeOwn,
-      // What trust rules need, which make tokens later: the same checks, the same reach, the same row.
+      // For trust rules, which make tokens later: the same checks, reach and row.
       stillManages,
       projectsOf: TokenRows.projectsOf,
       environmentsOf: TokenRows.environmentsOf,

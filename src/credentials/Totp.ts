@@ -1,25 +1,28 @@
-/** One-time codes of an authenticator app: TOTP (RFC 6238) as every app does it, SHA-1, six digits, 30 seconds. Pure. */
+/**
+ * One-time codes of an authenticator app: TOTP (RFC 6238) with SHA-1, six digits and 30 seconds, as every app supports.
+ * Pure.
+ */
 import { createHmac, timingSafeEqual } from "node:crypto"
 
 const stepSeconds = 30
 const digits = 6
-/** 160 bits, what RFC 4226 4 recommends. */
+/** Bytes; 160 bits, as RFC 4226 4 recommends. */
 export const secretLength = 20
 
 const base32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
-/** RFC 4648 without padding: how a person types a secret into an app. */
+/** RFC 4648 without padding, for a person who types the secret into an app. */
 export const base32Of = (bytes: Uint8Array): string => {
   let text = ""
   let bits = 0
-  let held = 0
+  let pending = 0
   for (const byte of bytes) {
-    held = (held << 8) | byte
+    pending = (pending << 8) | byte
     bits += 8
-    for (; bits >= 5; bits -= 5) text += base32[(held >> (bits - 5)) & 31]
-    held &= (1 << bits) - 1
+    for (; bits >= 5; bits -= 5) text += base32[(pending >> (bits - 5)) & 31]
+    pending &= (1 << bits) - 1
   }
-  return bits === 0 ? text : text + base32[(held << (5 - bits)) & 31]
+  return bits === 0 ? text : text + base32[(pending << (5 - bits)) & 31]
 }
 
 export const stepAt = (millis: number): number => Math.floor(millis / 1_000 / stepSeconds)
@@ -34,12 +37,12 @@ export const codeAt = (secret: Uint8Array, step: number, length = digits, algori
   return String(number % 10 ** length).padStart(length, "0")
 }
 
-/** As an app shows it: digits, with spaces wherever the person leaves them. */
+/** Whether the text has six digits, with any spaces. */
 export const isCode = (typed: string): boolean => /^(?:\s*\d){6}\s*$/.test(typed)
 
 /**
- * The step whose code was typed: the one of now, or a neighbour, for clocks that differ and for slow fingers. None at or
- * before `usedStep`: a code is good once (RFC 6238 5.2). All three are compared, in constant time.
+ * The step of the typed code: the current one, or a neighbour, for clock differences and slow typing. Never one up to
+ * `usedStep`: a code is good once (RFC 6238 5.2). All three are compared, in constant time.
  */
 export const matchingStep = (
   secret: Uint8Array,
@@ -49,13 +52,13 @@ export const matchingStep = (
   const code = Buffer.from(typed.replace(/\s/g, ""))
   const now = stepAt(millis)
   const matching = [now - 1, now, now + 1].filter((step) => {
-    const right = Buffer.from(codeAt(secret, step))
-    return code.length === right.length && timingSafeEqual(code, right)
+    const expected = Buffer.from(codeAt(secret, step))
+    return code.length === expected.length && timingSafeEqual(code, expected)
   })
   return matching.find((step) => step > usedStep)
 }
 
-/** What a picture holds that an app scans. */
+/** Address for the QR code that an app scans. */
 export const uriOf = (secret: Uint8Array, email: string, issuer: string): string =>
   `otpauth://totp/${encodeURIComponent(issuer)}:${encodeURIComponent(email)}?${new URLSearchParams({
     secret: base32Of(secret),

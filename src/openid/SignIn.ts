@@ -17,7 +17,7 @@ import { Audit } from "#src/trail/Audit.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as Accounts from "#src/credentials/Accounts.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
-import { isShutOut, openChecked, type Opened, type PresentedCookies } from "#src/credentials/SessionOpening.ts"
+import { isShutOut, openChecked, type SignInResult, type PresentedCookies } from "#src/credentials/SessionOpening.ts"
 import * as SignInSteps from "#src/credentials/SignInSteps.ts"
 import { Crypto, sha256 } from "#src/crypto/Crypto.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
@@ -183,7 +183,7 @@ const provedFactor = ({ factors }: Issuer, { acr, amr }: Claims): boolean =>
 
 const textOf = (claim: unknown): string | null => (typeof claim === "string" && claim.length <= 255 ? claim : null)
 
-type Entered = { readonly session: Opened["session"] } | { readonly step: Redacted.Redacted }
+type Entered = { readonly session: SignInResult["session"] } | { readonly step: Redacted.Redacted }
 
 /** A session; for an account with a second factor that the issuer's word does not stand for, its step. */
 const enter = Effect.fnUntraced(function* (
@@ -199,7 +199,7 @@ const enter = Effect.fnUntraced(function* (
   if (account === undefined || isShutOut(account) || !isIn) {
     return yield* refuse(needs, issuer, "SHUT_OUT", account ?? null)
   }
-  const by: Accounts.SignedBy = {
+  const by: Accounts.SignInSource = {
     issuer: issuer.key,
     onlyTeam: teamId,
     subject: claims.sub,

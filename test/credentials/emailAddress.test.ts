@@ -95,7 +95,7 @@ layer(app, { excludeTestServices: true })("a person's e-mail address", (it) => {
         own.map(({ to }) => to),
         [person.email]
       )
-      assert.include(own[0]?.text, `no longer ${person.email}`)
+      assert.include(own[0]?.text, `${person.email} no longer works`)
       assert.include(own[0]?.text, "tell an owner or admin")
       assert.notInclude(own[0]?.text, other(person.email))
     })
@@ -183,7 +183,7 @@ layer(app, { excludeTestServices: true })("a person's e-mail address", (it) => {
       yield* Seals.after("teams", sql`UPDATE teams SET sign_in_only = '{corp}' WHERE id = ${strict.id}`)
       const refused = yield* change(jar, other(person.email))
       assert.deepStrictEqual(TestApp.codeOf(refused), [403, "FORBIDDEN"])
-      assert.include(refused.error.message, "does not take this session")
+      assert.include(refused.error.message, "does not accept this session")
 
       const vouched = yield* World.person({ passwordHash: "" })
       yield* World.team({ owner: vouched })

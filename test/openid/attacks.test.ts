@@ -262,7 +262,7 @@ layer(OpenId.layer, { excludeTestServices: true })("sign-in by an issuer", (it) 
       const stolen = yield* OpenId.signIn(corp, "corp", two.jar, "", at)
       assert.strictEqual(stolen.answer.status, 409)
       // The account's person is told of the new way in, and nobody else.
-      const told = "Whoever signs in with this opens your account from now on: The corp."
+      const told = "This sign-in opens your account from now on: The corp."
       assert.include((yield* SignIn.see("/app", one.jar)).text, told)
       assert.notInclude((yield* SignIn.see("/app", two.jar)).text, told)
       const mine = yield* TestApp.get("/me/sign-ins", { session: OpenId.sessionOf(one.jar) })

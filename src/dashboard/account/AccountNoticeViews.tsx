@@ -12,7 +12,7 @@ const words = ({ about, ip, kind, userAgent }: Notice): string => {
     case "password_reset":
       return `Somebody set your password with a reset link: ${from}.`
     case "sign_in_linked":
-      return `Whoever signs in with this opens your account from now on: ${about}. It was linked from ${from}.`
+      return `This sign-in opens your account from now on: ${about}. It was linked from ${from}.`
     case "email_changed":
       return `Your e-mail address was changed. It was ${about} before. It was changed from ${from}.`
     case "factor_removed":

@@ -129,7 +129,7 @@ export const Passkeys = ({
         </noscript>
       </>
     ) : (
-      <p>Passkeys need an address with a name. This server is reached by a number.</p>
+      <p>Passkeys need a server with a host name. This server's address is a number.</p>
     )}
   </section>
 )

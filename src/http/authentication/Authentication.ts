@@ -30,7 +30,7 @@ import { Audit } from "#src/trail/Audit.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import type { Verified } from "#src/credentials/CredentialCallers.ts"
-import type { Named } from "#src/credentials/CredentialRows.ts"
+import type { EnvironmentName } from "#src/credentials/CredentialRows.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
@@ -62,7 +62,7 @@ const presentedText = (request: HttpServerRequest.HttpServerRequest, cookie: str
 }
 
 /** The environment that the query names: the statement that verifies the credential reads it too. */
-const namedBy = (query: Readonly<Record<string, string | ReadonlyArray<string>>>): Named | undefined => {
+const namedBy = (query: Readonly<Record<string, string | ReadonlyArray<string>>>): EnvironmentName | undefined => {
   const { environment, projectId } = query
   // A cast, because the pattern was just checked and this runs with every request.
   return typeof projectId === "string" &&
@@ -110,7 +110,7 @@ const presentedCredential = (needs: Needs, request: HttpServerRequest.HttpServer
     : Effect.succeed({ text, token: TokenText.parse(text) })
 }
 
-const verify = (needs: Needs, token: TokenText.TokenText | undefined, environment?: Named) =>
+const verify = (needs: Needs, token: TokenText.TokenText | undefined, environment?: EnvironmentName) =>
   Effect.catchAll(needs.authenticate.verify(token, environment), (error) => refuse(needs, error))
 
 const admit = (needs: Needs, credential: Verified) =>

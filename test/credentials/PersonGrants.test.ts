@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { createSecretKey, randomBytes, randomUUID } from "node:crypto"
 import { EnvironmentIdOut, ProjectIdOut, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import * as RowMac from "#src/rows/RowMac.ts"
-import * as HeldGrants from "#src/credentials/HeldGrants.ts"
+import * as PersonGrants from "#src/credentials/PersonGrants.ts"
 
 const row = (until: number | null, environmentId: string | null = randomUUID()) => ({
   id: randomUUID(),
@@ -39,13 +39,13 @@ describe("grants that a person holds", () => {
     const { macs } = made()
     const [lasting, ending] = [row(null, null), row(2_000)]
     const text = [lasting, ending].map((one) => line(macs, one)).join("\n")
-    const at = (now: number) => HeldGrants.inForce(text, now, macs).map(({ projectId }) => projectId)
+    const at = (now: number) => PersonGrants.inForce(text, now, macs).map(({ projectId }) => projectId)
     assert.deepStrictEqual(at(1_000), [lasting.projectId, ending.projectId])
     assert.deepStrictEqual(at(1_999), [lasting.projectId, ending.projectId])
     assert.deepStrictEqual(at(2_000), [lasting.projectId])
     assert.deepStrictEqual(at(1_000), [lasting.projectId, ending.projectId])
-    assert.deepStrictEqual(HeldGrants.inForce(null, 1_000, macs), [])
-    const [first] = HeldGrants.inForce(text, 1_000, macs)
+    assert.deepStrictEqual(PersonGrants.inForce(null, 1_000, macs), [])
+    const [first] = PersonGrants.inForce(text, 1_000, macs)
     assert.deepStrictEqual(first, { environmentId: null, level: "values", projectId: lasting.projectId, until: null })
   })
 
@@ -55,12 +55,12 @@ describe("grants that a person holds", () => {
     const text = [line(macs, own), line(macs, foreign, "ab".repeat(32)), line(macs, unsealed, "-")].join("\n")
     for (let i = 0; i < 2; i++) {
       assert.deepStrictEqual(
-        HeldGrants.inForce(text, 0, macs).map(({ projectId }) => projectId),
+        PersonGrants.inForce(text, 0, macs).map(({ projectId }) => projectId),
         [own.projectId]
       )
     }
     assert.deepStrictEqual(forged, [foreign.id, unsealed.id, foreign.id, unsealed.id])
     // Another holder of keys believes other rows.
-    assert.deepStrictEqual(HeldGrants.inForce(line(macs, own), 0, made().macs), [])
+    assert.deepStrictEqual(PersonGrants.inForce(line(macs, own), 0, made().macs), [])
   })
 })
