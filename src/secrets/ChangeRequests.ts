@@ -23,7 +23,7 @@ import { columns, open, recordOf, RequestRow } from "./ProposedChanges.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
 import type { Change } from "./SecretChanges.ts"
 import { SecretWrites } from "./SecretWrites.ts"
-import * as WriteTransaction from "./WriteTransaction.ts"
+import * as EnvironmentWrite from "./EnvironmentWrite.ts"
 
 const services = Effect.all({
   access: Access,
@@ -130,7 +130,7 @@ const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id:
     open(needs.dataKeys, permit.target, row, { dataKeyId: box.dataKeyId, sealed: box.sealed })
   )
   const keys = proposed.changes.map(({ key }) => key)
-  const entries = (outcome: WriteTransaction.Outcome) => [event, ...writtenFor(permit, row)(outcome)]
+  const entries = (outcome: EnvironmentWrite.Outcome) => [event, ...writtenFor(permit, row)(outcome)]
   const written = needs.writes.write(permit, (transaction) => changesOf(needs, row, transaction, proposed.changes), {
     keys,
     sources: proposed.changes.flatMap(({ written }) =>
@@ -145,13 +145,13 @@ const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id:
 })
 
 /** The entries of the write itself name the request, and with it the author. */
-const writtenFor = (permit: WritePermit, row: RequestRow) => (outcome: WriteTransaction.Outcome) => {
+const writtenFor = (permit: WritePermit, row: RequestRow) => (outcome: EnvironmentWrite.Outcome) => {
   const gone = [...outcome.changes].flatMap(([key, one]) => (one === null ? [key] : []))
   const restored = [...outcome.results].flatMap(([key, one]) => (one.outcome === "restored" ? [key] : []))
   return [
     ...(gone.length > 0 ? [permit.event({ audit: "secret.delete", keys: gone })] : []),
     ...(restored.length > 0 ? [permit.event({ audit: "secret.restore", keys: restored })] : []),
-    ...WriteTransaction.byOutcome(permit)(outcome)
+    ...EnvironmentWrite.byOutcome(permit)(outcome)
   ].map((entry) => ({ ...entry, target: targetOf(row) }))
 }
 

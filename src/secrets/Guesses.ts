@@ -8,7 +8,7 @@ import * as Policy from "#src/access/Policy.ts"
 import { diffPolicy, type RateLimiter } from "#src/limits/RateLimiter.ts"
 import type * as Composition from "./Composition.ts"
 import { withDependents } from "./KeyGraph.ts"
-import { type Changes, isRestoration, writeOf, type Written } from "./SecretChanges.ts"
+import { type Changes, isRestoration, writeOf, type KeyResult } from "./SecretChanges.ts"
 import * as SecretRows from "./SecretRows.ts"
 
 interface Writing {
@@ -29,7 +29,7 @@ export const authorOf = (writing: Pick<Writing, "permit"> & { readonly steered: 
 })
 
 /** What the caller is told: that a value was equal is told only to callers who may have it. */
-export const toldOutcome = (writing: Pick<Writing, "permit">, { outcome }: Written): Written["outcome"] =>
+export const toldOutcome = (writing: Pick<Writing, "permit">, { outcome }: KeyResult): KeyResult["outcome"] =>
   outcome === "unchanged" && !readsValues(writing) ? "updated" : outcome
 
 /**
@@ -45,13 +45,15 @@ const guessesOf = (writing: Writing, changes: Changes) =>
           change !== null && !isRestoration(change) && writeOf(change).from !== "server" && writing.live.has(key)
       ).length
 
-/** All parts of one request together. */
+/** All parts of one request together; `changes` are in the order of `writings`. */
 export const count = (
-  parts: ReadonlyArray<{ readonly writing: Writing; readonly changes: Changes }>
+  writings: ReadonlyArray<Writing>,
+  changes: ReadonlyArray<Changes>
 ): Effect.Effect<void, RateLimited> => {
-  const guesses = parts.reduce((sum, { changes, writing }) => sum + guessesOf(writing, changes), 0)
+  let guesses = 0
+  for (const [i, writing] of writings.entries()) guesses += guessesOf(writing, changes[i])
   if (guesses === 0) return Effect.void
-  const { limiter, permit } = parts[0].writing
+  const { limiter, permit } = writings[0]
   const taken = limiter.take(`diff:${permit.caller.credentialId}`, diffPolicy, guesses)
   return Effect.catchTag(
     taken,

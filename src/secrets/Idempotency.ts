@@ -7,7 +7,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import { IdempotencyKeyReused } from "#schema/Errors.ts"
+import { IdempotencyKeyReused, type IntegrityFailure } from "#schema/Errors.ts"
 import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import { safeEqual } from "#src/crypto/Crypto.ts"
@@ -15,14 +15,15 @@ import { DataKeys } from "#src/crypto/DataKeys.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
 import { days } from "#src/Days.ts"
 import * as Rows from "#src/database/Rows.ts"
+import { methods } from "#src/Methods.ts"
 
 const kept = days(1)
 /** Rows of one statement: a purge must not make requests wait. */
 const purgeBatch = 2_000
 
 export interface Idempotent {
-  /** The value of the header; undefined when the request has none. */
-  readonly key: string | undefined
+  /** The value of the header. */
+  readonly key: string
   readonly route: string
   /** What two equal requests have in common, in a fixed order. Its keyed fingerprint reveals nothing about values. */
   readonly request: ReadonlyArray<unknown>
@@ -72,14 +73,17 @@ const keyIdOf = (mac: Uint8Array): string => {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
 }
 
-/** Returns the stored answer of the same request; undefined when there is none. */
-const storedAnswer = Effect.fnUntraced(function* (
+/**
+ * The stored answer of the same request; undefined when there is none. It comes first in the transaction that `keep` is
+ * part of: an equal request waits for its end.
+ */
+const find = Effect.fnUntraced(function* (
   needs: Needs,
   permit: EnvironmentPermit<"secrets:write">,
-  { key, request, route }: Idempotent,
-  now: number
+  { key, request, route }: Idempotent
 ) {
   const { sql } = needs
+  const now = yield* Clock.currentTimeMillis
   const credential = permit.caller.credentialId
   yield* Rows.run(sql`SELECT pg_advisory_xact_lock(hashtextextended(${`${credential} ${route} ${key}`}, 0))`)
   const stored = yield* Rows.findOne(
@@ -90,40 +94,26 @@ const storedAnswer = Effect.fnUntraced(function* (
   )
   if (stored === undefined || stored.createdAt.getTime() + kept <= now) return undefined
   const mac = yield* fingerprint(needs, permit, request, keyIdOf(stored.requestMac))
-  return safeEqual(mac, stored.requestMac) ? stored.body : yield* new IdempotencyKeyReused()
+  if (!safeEqual(mac, stored.requestMac)) return yield* new IdempotencyKeyReused()
+  const answer: unknown = JSON.parse(stored.body)
+  return { answer }
 })
 
-/**
- * Runs `effect` once for a key, inside the transaction that stores its answer. `effect` must write only to the
- * database: a second call with the same key returns the stored answer and writes nothing.
- */
-const once = <A, E, R>(
+/** Keeps the answer of a request, in the transaction that wrote what the answer says. */
+const keep = Effect.fnUntraced(function* (
   needs: Needs,
   permit: EnvironmentPermit<"secrets:write">,
-  idempotent: Idempotent,
-  effect: Effect.Effect<A, E, R>
-) => {
-  const { sql } = needs
-  const { key, request, route } = idempotent
-  const work = Effect.gen(function* () {
-    const now = yield* Clock.currentTimeMillis
-    const stored = yield* storedAnswer(needs, permit, idempotent, now)
-    // The route is part of the key of the row, and a route has one type of answer.
-    if (stored !== undefined) return JSON.parse(stored) as A
-    const answer = yield* effect
-    const mac = yield* fingerprint(needs, permit, request)
-    yield* Rows.run(sql`
-      INSERT INTO idempotency_keys (credential_id, route, key, request_mac, body, created_at)
-      VALUES (${permit.caller.credentialId}, ${route}, ${key}, ${mac}, ${JSON.stringify(answer)}, ${new Date(now)})
-      ON CONFLICT (credential_id, route, key) DO UPDATE
-      SET request_mac = excluded.request_mac, body = excluded.body, created_at = excluded.created_at`)
-    return answer
-  })
-  return Effect.if(key === undefined, {
-    onTrue: () => effect,
-    onFalse: () => Effect.catchTag(sql.withTransaction(work), "SqlError", Effect.die)
-  })
-}
+  { key, request, route }: Idempotent,
+  answer: unknown
+) {
+  const now = new Date(yield* Clock.currentTimeMillis)
+  const mac = yield* fingerprint(needs, permit, request)
+  yield* Rows.run(needs.sql`
+    INSERT INTO idempotency_keys (credential_id, route, key, request_mac, body, created_at)
+    VALUES (${permit.caller.credentialId}, ${route}, ${key}, ${mac}, ${JSON.stringify(answer)}, ${now})
+    ON CONFLICT (credential_id, route, key) DO UPDATE
+    SET request_mac = excluded.request_mac, body = excluded.body, created_at = excluded.created_at`)
+})
 
 /** Removes expired rows; the schedule of `Maintenance` calls it. */
 const purge = ({ sql }: Needs) =>
@@ -146,11 +136,13 @@ export class Idempotency extends Effect.Service<Idempotency>()("secrets/Idempote
   effect: Effect.gen(function* () {
     const needs: Needs = { sql: yield* SqlClient.SqlClient, dataKeys: yield* DataKeys }
     return {
-      once: <A, E, R>(
-        permit: EnvironmentPermit<"secrets:write">,
-        idempotent: Idempotent,
-        effect: Effect.Effect<A, E, R>
-      ) => once(needs, permit, idempotent, effect),
+      ...methods(needs, { keep }),
+      /** A route has one type of answer, and is part of the key of the row. */
+      find: <A>(permit: EnvironmentPermit<"secrets:write">, idempotent: Idempotent) =>
+        find(needs, permit, idempotent) as Effect.Effect<
+          { readonly answer: A } | undefined,
+          IdempotencyKeyReused | IntegrityFailure
+        >,
       purge: purge(needs)
     }
   })

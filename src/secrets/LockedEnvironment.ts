@@ -59,10 +59,10 @@ export interface Transaction extends Needs {
 /** What a write names. `sources`: what their texts refer to is read with it. */
 export interface Naming {
   /** Also the keys that a refusal names in the trail. */
-  readonly keys?: ReadonlyArray<string>
-  readonly ids?: ReadonlyArray<SecretId>
-  readonly sources?: Iterable<ValueSource.ValueSource>
-  readonly steered?: boolean
+  readonly keys?: ReadonlyArray<string> | undefined
+  readonly ids?: ReadonlyArray<SecretId> | undefined
+  readonly sources?: ReadonlyArray<ValueSource.ValueSource> | undefined
+  readonly steered?: boolean | undefined
 }
 
 const entryOf = (kind: SecretKind, key: string, text: string) =>

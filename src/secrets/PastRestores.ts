@@ -18,8 +18,8 @@ import { metadataOf } from "./SecretMetadata.ts"
 import * as SecretRows from "./SecretRows.ts"
 import type { Needs } from "./SourcedWrites.ts"
 import type { Write } from "./ValueSource.ts"
-import * as WriteTransaction from "./WriteTransaction.ts"
-import type { Outcome } from "./WriteTransaction.ts"
+import * as EnvironmentWrite from "./EnvironmentWrite.ts"
+import type { Outcome } from "./EnvironmentWrite.ts"
 
 /** What becomes of a key that was there then and is not as it was. */
 interface Step {
@@ -197,7 +197,7 @@ const carryOut = Effect.fnUntraced(function* (needs: Needs, restoring: Restoring
   })
   if (preview) return answer(plan.revision)
   const ids: ReadonlyArray<SecretId> = plan.steps.map(({ past }) => past.id)
-  return yield* WriteTransaction.write(needs, permit, (transaction) => changesOf(transaction, plan), {
+  return yield* EnvironmentWrite.write(needs, permit, (transaction) => changesOf(transaction, plan), {
     keys: [...plan.steps.map(({ past }) => past.key), ...plan.gone.map(({ key }) => key)],
     ids,
     field: () => "at",

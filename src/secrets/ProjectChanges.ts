@@ -11,24 +11,24 @@ import type {
 } from "#schema/ProjectChangesApi.ts"
 import { SecretHasDependents, SecretNotFound, SecretsChanged } from "#schema/Errors.ts"
 import type { ProjectId } from "#schema/Ids.ts"
+import * as Commit from "./Commit.ts"
+import type { Outcome } from "./Commit.ts"
 import * as Composition from "./Composition.ts"
+import * as EnvironmentWrite from "./EnvironmentWrite.ts"
 import * as Guesses from "./Guesses.ts"
-import * as LockedEnvironment from "./LockedEnvironment.ts"
 import type { Transaction, WritePermit } from "./LockedEnvironment.ts"
-import * as SecretBoxes from "./SecretBoxes.ts"
 import type { Change, Changes } from "./SecretChanges.ts"
 import * as SourcedWrites from "./SourcedWrites.ts"
 import type { Needs } from "./SourcedWrites.ts"
 import type { ValueSource } from "./ValueSource.ts"
-import * as WriteTransaction from "./WriteTransaction.ts"
 
-/** An entry, and where it stands in the request. */
 interface Entry extends SecretChange {
+  /** Its index in the request. */
   readonly at: number
 }
 
-/** What the request does in one environment. */
-interface Part {
+/** The entries of the request for one environment. */
+interface EnvironmentPart {
   readonly permit: WritePermit
   readonly entries: ReadonlyArray<Entry>
   /** Of each key that is set. */
@@ -56,7 +56,7 @@ const partOf = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit, e
   const fields = new Map<string, string>(
     entries.map((entry) => [entry.key, `entries.${entry.at}.${SourcedWrites.fieldOf(entry)}`])
   )
-  const part: Part = { permit, entries, sources, field: (key) => fields.get(key) }
+  const part: EnvironmentPart = { permit, entries, sources, field: (key) => fields.get(key) }
   return part
 })
 
@@ -75,12 +75,12 @@ const partsOf = Effect.fnUntraced(function* (needs: Needs, projectId: ProjectId,
 
 // --- under the locks ---
 
-interface Begun {
-  readonly part: Part
+interface LockedPart {
+  readonly part: EnvironmentPart
   readonly transaction: Transaction
 }
 
-const conflictsOf = ({ part, transaction }: Begun) =>
+const conflictsOf = ({ part, transaction }: LockedPart) =>
   part.entries.flatMap(({ environment, expectedVersion, key }) => {
     const currentVersion = transaction.live.get(key)?.version ?? 0
     return expectedVersion === undefined || expectedVersion === currentVersion
@@ -88,101 +88,79 @@ const conflictsOf = ({ part, transaction }: Begun) =>
       : [{ environment, key, currentVersion }]
   })
 
-const changesOf = Effect.fnUntraced(function* ({ part, transaction: { live, stored } }: Begun) {
+const changesOf = Effect.fnUntraced(function* ({ part, transaction: { live, stored } }: LockedPart) {
   const changes = new Map<string, Change>()
-  const gone = new Set<string>()
+  const deleted = new Set<string>()
   for (const { at, key } of part.entries) {
     const source = part.sources.get(key)
     if (source === undefined && !live.has(key)) return yield* new SecretNotFound({ field: `entries.${at}.key` })
-    if (source === undefined) gone.add(key)
+    if (source === undefined) deleted.add(key)
     changes.set(key, source === undefined ? null : source(live.get(key)))
   }
-  if (gone.size > 0) {
-    // What the request writes anew is checked as it will be.
-    const dependents = Composition.dependentsOfAll(yield* stored, gone).filter((key) => !part.sources.has(key))
-    const at = part.entries.find(({ key }) => gone.has(key))?.at ?? 0
+  if (deleted.size > 0) {
+    // Keys that the request writes are checked as they will be.
+    const dependents = Composition.dependentsOfAll(yield* stored, deleted).filter((key) => !part.sources.has(key))
+    const at = part.entries.find(({ key }) => deleted.has(key))?.at ?? 0
     if (dependents.length > 0) return yield* new SecretHasDependents({ dependents, field: `entries.${at}.key` })
   }
   const decided: Changes = changes
   return decided
 })
 
-const eventsOf = (permit: WritePermit, reason: string | undefined) => (outcome: WriteTransaction.Outcome) => {
-  const gone = [...outcome.changes].flatMap(([key, change]) => (change === null ? [key] : []))
+/** The changes of all parts, when each key has the version that the request expects. */
+const allChanges = Effect.fnUntraced(function* (
+  parts: ReadonlyArray<EnvironmentPart>,
+  transactions: ReadonlyArray<Transaction>
+) {
+  const locked = parts.map((part, i): LockedPart => ({ part, transaction: transactions[i] }))
+  const conflicts = locked.flatMap(conflictsOf)
+  if (conflicts.length > 0) return yield* new SecretsChanged({ conflicts })
+  return yield* Effect.forEach(locked, changesOf)
+})
+
+type Refused = Effect.Effect.Error<ReturnType<typeof allChanges>> | Commit.Refusal
+
+const eventsOf = (permit: WritePermit, reason: string | undefined) => (outcome: Outcome) => {
+  const deleted = [...outcome.changes].flatMap(([key, change]) => (change === null ? [key] : []))
   return [
-    ...(gone.length > 0 ? [permit.event({ audit: "secret.delete", keys: gone })] : []),
-    ...WriteTransaction.byOutcome(permit)(outcome)
+    ...(deleted.length > 0 ? [permit.event({ audit: "secret.delete", keys: deleted })] : []),
+    ...EnvironmentWrite.byOutcome(permit)(outcome)
   ].map((event) => (reason === undefined ? event : { ...event, reason }))
 }
 
-const itemsOf = ({ changes, results, transaction }: WriteTransaction.Outcome): ChangedEnvironment["items"] =>
+const itemsOf = ({ changes, results, transaction }: Outcome): ChangedEnvironment["items"] =>
   [...changes.keys()].map((key) => {
-    const written = results.get(key)
-    return written === undefined
+    const result = results.get(key)
+    return result === undefined
       ? { key, outcome: "deleted", version: transaction.live.get(key)?.version ?? 0 }
-      : { key, outcome: Guesses.toldOutcome(transaction, written), version: written.secret.version }
+      : { key, outcome: Guesses.toldOutcome(transaction, result), version: result.secret.version }
   })
 
-const asIs = (problem: WriteTransaction.Refusal) => problem
+const environmentOf = (outcome: Outcome): ChangedEnvironment => ({
+  environment: outcome.transaction.permit.target.slug,
+  items: outcome.pending === undefined ? itemsOf(outcome) : [],
+  request: outcome.pending ?? null
+})
 
-interface Settled {
-  readonly answer: ChangedEnvironment
-  readonly permit: WritePermit
-  readonly left: WriteTransaction.Left | undefined
-}
-
-/** `working` is told which part is under way: a refusal is recorded as that one's. */
-const transact = (needs: Needs, parts: ReadonlyArray<Part>, reason: string | undefined, working: (at: Part) => void) =>
-  Effect.gen(function* () {
-    yield* LockedEnvironment.lockAll(
-      needs,
-      parts.map(({ permit }) => permit)
-    )
-    const begun: Array<Begun> = []
-    for (const part of parts) {
-      working(part)
-      const keys = part.entries.map(({ key }) => key)
-      begun.push({
-        part,
-        transaction: yield* LockedEnvironment.begin(needs, part.permit, { keys, sources: part.sources.values() })
-      })
-    }
-    const conflicts = begun.flatMap(conflictsOf)
-    if (conflicts.length > 0) return yield* new SecretsChanged({ conflicts })
-    const decided = yield* Effect.forEach(begun, (one) =>
-      Effect.map(changesOf(one), (changes) => ({ ...one, changes }))
-    )
-    yield* Guesses.count(decided.map(({ changes, transaction }) => ({ writing: transaction, changes })))
-    const done: Array<Settled> = []
-    for (const [i, { changes, part, transaction }] of decided.entries()) {
-      working(part)
-      const { field, permit } = part
-      const answer = (outcome: WriteTransaction.Outcome) => Effect.succeed(itemsOf(outcome))
-      const ends = i === decided.length - 1
-      // The first part may have moved the head that this lock saw: each takes the one of now.
-      const options = { answer, ends, entries: eventsOf(permit, reason), field, head: null, reason }
-      const settled = yield* WriteTransaction.settle(transaction, changes, options, asIs)
-      const environment = permit.target.slug
-      done.push(
-        "waits" in settled
-          ? { permit, left: undefined, answer: { environment, items: [], request: settled.waits } }
-          : { permit, left: settled.left, answer: { environment, items: settled.answer, request: null } }
-      )
-    }
-    return done
-  }).pipe(needs.sql.withTransaction, WriteTransaction.dieOfSql)
+const resultOf = (outcomes: ReadonlyArray<Outcome>): SecretsChangedResult => ({
+  environments: outcomes.map(environmentOf)
+})
 
 export const change = Effect.fnUntraced(function* (needs: Needs, projectId: ProjectId, body: ChangeSecrets) {
+  const { reason } = body
   const parts = yield* partsOf(needs, projectId, body)
-  let current = parts[0]
-  const done = yield* Effect.catchAll(
-    transact(needs, parts, body.reason, (part) => void (current = part)),
-    (error) => {
-      const event = current.permit.event({ keys: current.entries.map(({ key }) => key) })
-      return SecretBoxes.recordingRefusals(needs.audit, event, Effect.fail(error))
-    }
-  )
-  for (const { left, permit } of done) if (left !== undefined) yield* WriteTransaction.leave(needs, permit, left)
-  const result: SecretsChangedResult = { environments: done.map(({ answer }) => answer) }
-  return result
+  const request: Commit.Write<SecretsChangedResult, Refused, never> = {
+    parts: parts.map(({ entries, field, permit, sources }) => ({
+      permit,
+      keys: entries.map(({ key }) => key),
+      sources: [...sources.values()],
+      field,
+      entries: eventsOf(permit, reason),
+      reason
+    })),
+    changes: (transactions) => allChanges(parts, transactions),
+    answer: (outcomes) => Effect.succeed(resultOf(outcomes)),
+    refusal: (problem) => problem
+  }
+  return yield* Commit.request(needs, request)
 })

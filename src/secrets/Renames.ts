@@ -10,8 +10,8 @@ import type { Transaction } from "./LockedEnvironment.ts"
 import { type Change, isContinuation } from "./SecretChanges.ts"
 import { metadataOf, refOf } from "./SecretMetadata.ts"
 import type { Needs } from "./SourcedWrites.ts"
-import * as WriteTransaction from "./WriteTransaction.ts"
-import type { Outcome } from "./WriteTransaction.ts"
+import * as EnvironmentWrite from "./EnvironmentWrite.ts"
+import type { Outcome } from "./EnvironmentWrite.ts"
 
 const waitsForNoApproval = () =>
   new Forbidden({
@@ -73,7 +73,7 @@ export const rename = Effect.fnUntraced(function* (needs: Needs, id: SecretId, b
       ...told(outcome, key)
     }))
   const options = { keys: [key], ids: [id], entries, answer, field: () => "references" }
-  return yield* WriteTransaction.ofSecret(
-    Effect.catchTag(WriteTransaction.write(needs, permit, changes, options), "Proposed", Effect.die)
+  return yield* EnvironmentWrite.ofSecret(
+    Effect.catchTag(EnvironmentWrite.write(needs, permit, changes, options), "Proposed", Effect.die)
   )
 })

@@ -1,4 +1,4 @@
-/** What a write does to keys, and what came of it. */
+/** Changes of keys, and their results. */
 import type { SecretMetadata } from "./SecretMetadata.ts"
 import type { Write } from "./ValueSource.ts"
 
@@ -20,12 +20,12 @@ export type Change = Write | Restoration | Continuation | null
 export type Changes = ReadonlyMap<string, Change>
 export type FieldOf = (key: string) => string | undefined
 
-export interface Written {
+export interface KeyResult {
   readonly secret: SecretMetadata
   readonly outcome: "created" | "updated" | "unchanged" | "restored"
 }
-/** What became of each key that was written; deleted ones are not in it. */
-export type Results = ReadonlyMap<string, Written>
+/** Of each key that was written, without deleted ones. */
+export type Results = ReadonlyMap<string, KeyResult>
 type Given = Exclude<Change, null>
 export const isRestoration = (change: Given): change is Restoration => "restored" in change
 export const isContinuation = (change: Given): change is Continuation => "continued" in change

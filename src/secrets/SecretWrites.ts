@@ -1,9 +1,9 @@
-/** What can be done to secrets. Every use case asks `Access` itself and ends in `WriteTransaction.write`. */
+/** What can be done to secrets. Every use case asks `Access` itself and ends in `EnvironmentWrite.write`. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { SecretAlreadyExists, SecretHasDependents, SecretNotFound, SecretVersionNotFound } from "#schema/Errors.ts"
 import type { SecretId } from "#schema/Ids.ts"
-import type { BulkCreateResult, BulkDeleteResult, DeleteSecretResult } from "#schema/SecretResponses.ts"
+import type { BulkCreateResult, BulkDeleteResult, DeleteSecretResult, SecretRef } from "#schema/SecretResponses.ts"
 import type {
   CreateSecret,
   CreateSecretsBulk,
@@ -24,6 +24,7 @@ import * as Composition from "./Composition.ts"
 import { toldOutcome } from "./Guesses.ts"
 import { Idempotency } from "./Idempotency.ts"
 import type { Change, Changes } from "./SecretChanges.ts"
+import * as CreationQueue from "./CreationQueue.ts"
 import { describe } from "./SecretAbout.ts"
 import { canTakeBack, restoreEnvironment, takeBack } from "./PastRestores.ts"
 import { rename } from "./Renames.ts"
@@ -36,21 +37,18 @@ import * as SourcedWrites from "./SourcedWrites.ts"
 import * as LockedEnvironment from "./LockedEnvironment.ts"
 import type { Transaction, WritePermit } from "./LockedEnvironment.ts"
 import * as ValueSource from "./ValueSource.ts"
-import * as WriteTransaction from "./WriteTransaction.ts"
-import type { Outcome } from "./WriteTransaction.ts"
-import * as WritesTogether from "./WritesTogether.ts"
+import * as EnvironmentWrite from "./EnvironmentWrite.ts"
+import type { Outcome } from "./EnvironmentWrite.ts"
 
 /** What every write can end in, beside its errors. */
 export { Proposed } from "./ProposedChanges.ts"
 
-type Needs = SourcedWrites.Needs & { readonly together: WritesTogether.Together }
+type Created = EnvironmentWrite.AnswerOrRequest<SecretRef>
+type Needs = SourcedWrites.Needs & { readonly creations: CreationQueue.CreationQueue<Created> }
 
-/** One secret is written: an entry of its own, whatever became of it, and its reference as the answer. */
-const asOne = (permit: WritePermit) => ({
-  entries: WriteTransaction.byAction(permit),
-  answer: (outcome: Outcome) =>
-    Effect.map(WriteTransaction.onlySecret(outcome), (secret) => refOf(permit.target, secret))
-})
+/** The stored answer of a request with an idempotency key. */
+const onceOf = (key: string | undefined, route: string, request: ReadonlyArray<unknown>) =>
+  key === undefined ? undefined : { key, route, request }
 
 // --- create, update, roll back, restore ---
 
@@ -60,14 +58,13 @@ const create = Effect.fnUntraced(function* (needs: Needs, body: CreateSecret, id
   const request = [projectId, environment, key, kind, value, source, expectedVersion]
   const from = ValueSource.requested(body)
   const changes = (transaction: Transaction) => LockedEnvironment.newSecret(transaction, key, from, expectedVersion)
-  const once = { key: idempotencyKey, route: "POST /secrets", request }
   const field = () => (source === undefined ? "value" : "source")
-  const { answer, entries } = asOne(permit)
+  const options = { ...EnvironmentWrite.asReference(permit), keys: [key], sources: [from], field }
   if (idempotencyKey === undefined && !permit.proposes) {
-    return yield* WritesTogether.create(needs, { permit, key, source: from, field, changes, entries }, answer)
+    return yield* EnvironmentWrite.create(needs, permit, changes, options)
   }
-  const options = { answer, entries, keys: [key], sources: [from], field }
-  return yield* WriteTransaction.writeOnce(needs, permit, once, changes, options)
+  const once = onceOf(idempotencyKey, "POST /secrets", request)
+  return yield* EnvironmentWrite.writeOnce(needs, permit, once, changes, options)
 })
 
 const createBulk = Effect.fnUntraced(function* (needs: Needs, body: CreateSecretsBulk, idempotencyKey?: string) {
@@ -79,10 +76,10 @@ const createBulk = Effect.fnUntraced(function* (needs: Needs, body: CreateSecret
   const changes = ({ live }: Transaction) =>
     Effect.succeed(new Map([...sources].map(([key, source]) => [key, source(live.get(key))])))
   const fields = new Map<string, string>(keys.map((key, i) => [key, `secrets.${i}.value`]))
-  const once = { key: idempotencyKey, route: "POST /secrets/bulk", request }
+  const once = onceOf(idempotencyKey, "POST /secrets/bulk", request)
   const answer = (outcome: Outcome) => Effect.succeed(bulkResult(outcome))
-  const options = { keys, sources: sources.values(), field: (name: string) => fields.get(name), answer }
-  return yield* WriteTransaction.writeOnce(needs, permit, once, changes, options)
+  const options = { keys, sources: [...sources.values()], field: (name: string) => fields.get(name), answer }
+  return yield* EnvironmentWrite.writeOnce(needs, permit, once, changes, options)
 })
 
 const bulkResult = ({ results, transaction }: Outcome): BulkCreateResult => {
@@ -104,8 +101,8 @@ const update = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: Up
     return new Map([[key, source({ pinned, text: entry === undefined ? "" : Composition.sourceOf(entry) })]])
   })
   const field = body.source !== undefined ? "source" : body.value !== undefined ? "value" : "kind"
-  const options = { ...asOne(permit), ids: [id], sources: [source], field: () => field }
-  return yield* WriteTransaction.ofSecret(WriteTransaction.write(needs, permit, changes, options))
+  const options = { ...EnvironmentWrite.asReference(permit), ids: [id], sources: [source], field: () => field }
+  return yield* EnvironmentWrite.ofSecret(EnvironmentWrite.write(needs, permit, changes, options))
 })
 
 /** Writes the text of an earlier version: a new version, or the same one when it is equal. */
@@ -117,8 +114,12 @@ const rollback = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: 
     if (earlier === undefined) return yield* new SecretVersionNotFound({ field: "version" })
     return new Map([[key, earlier]])
   })
-  return yield* WriteTransaction.ofSecret(
-    WriteTransaction.write(needs, permit, changes, { ...asOne(permit), ids: [id], field: () => "version" })
+  return yield* EnvironmentWrite.ofSecret(
+    EnvironmentWrite.write(needs, permit, changes, {
+      ...EnvironmentWrite.asReference(permit),
+      ids: [id],
+      field: () => "version"
+    })
   )
 })
 
@@ -133,8 +134,8 @@ const restore = Effect.fnUntraced(function* (needs: Needs, id: SecretId) {
     if (write === undefined) return yield* new SecretNotFound()
     return new Map([[restored.key, { restored, write }]])
   })
-  return yield* WriteTransaction.ofSecret(
-    WriteTransaction.write(needs, permit, changes, { ...asOne(permit), ids: [id] })
+  return yield* EnvironmentWrite.ofSecret(
+    EnvironmentWrite.write(needs, permit, changes, { ...EnvironmentWrite.asReference(permit), ids: [id] })
   )
 })
 
@@ -173,7 +174,7 @@ const remove = Effect.fnUntraced(function* (needs: Needs, id: SecretId, disposit
     const dependents = Composition.dependents(state, key)
     if (dependents.length > 0 && disposition === undefined) return yield* new SecretHasDependents({ dependents })
     const cascaded = disposition === "cascade" ? Composition.transitiveDependents(state, key) : []
-    const flattened = disposition === "flatten" ? yield* WriteTransaction.flattened(state, key) : []
+    const flattened = disposition === "flatten" ? yield* EnvironmentWrite.flattened(state, key) : []
     return new Map<string, Change>([
       [key, null],
       ...cascaded.map((gone) => [gone, null] as const),
@@ -185,8 +186,8 @@ const remove = Effect.fnUntraced(function* (needs: Needs, id: SecretId, disposit
     const response: DeleteSecretResult = { id, key, deleted: true, flattened: [...results.keys()], cascaded }
     return Effect.succeed(response)
   }
-  return yield* WriteTransaction.ofSecret(
-    WriteTransaction.remove(needs, permit, changes, { ids: [id], entries: withDeleted(permit), answer })
+  return yield* EnvironmentWrite.ofSecret(
+    EnvironmentWrite.remove(needs, permit, changes, { ids: [id], entries: withDeleted(permit), answer })
   )
 })
 
@@ -205,15 +206,15 @@ const deleteBulk = Effect.fnUntraced(function* (needs: Needs, body: DeleteSecret
     return new Map<string, Change>(keys.map((key) => [key, null]))
   })
   const response: BulkDeleteResult = { deleted: ids.length, ids }
-  const once = { key: idempotencyKey, route: "POST /secrets/delete-bulk", request: [projectId, environment, ids] }
+  const once = onceOf(idempotencyKey, "POST /secrets/delete-bulk", [projectId, environment, ids])
   const options = { ids, entries: withDeleted(permit), answer: () => Effect.succeed(response) }
-  return yield* WriteTransaction.removeOnce(needs, permit, once, changes, options)
+  return yield* EnvironmentWrite.removeOnce(needs, permit, once, changes, options)
 })
 
 const deletedOf = (changes: Changes) => [...changes].filter(([, change]) => change === null).map(([key]) => key)
 const withDeleted = (permit: WritePermit) => (outcome: Outcome) => [
   permit.event({ keys: deletedOf(outcome.changes) }),
-  ...WriteTransaction.byOutcome(permit)(outcome)
+  ...EnvironmentWrite.byOutcome(permit)(outcome)
 ]
 
 export class SecretWrites extends Effect.Service<SecretWrites>()("secrets/SecretWrites", {
@@ -230,7 +231,7 @@ export class SecretWrites extends Effect.Service<SecretWrites>()("secrets/Secret
       snapshots: yield* Snapshots,
       sql: yield* SqlClient.SqlClient
     }
-    const needs: Needs = { ...services, together: yield* WritesTogether.make(services) }
+    const needs: Needs = { ...services, creations: yield* CreationQueue.make<Created>(services) }
     const single = {
       describe,
       tag,
@@ -263,8 +264,8 @@ export class SecretWrites extends Effect.Service<SecretWrites>()("secrets/Secret
       write: <A, E, R, E2, R2>(
         permit: WritePermit,
         changes: (transaction: Transaction) => Effect.Effect<Changes, E2, R2>,
-        options: WriteTransaction.WriteOptions<A, E, R>
-      ) => WriteTransaction.write(needs, permit, changes, options)
+        options: EnvironmentWrite.WriteOptions<A, E, R>
+      ) => EnvironmentWrite.write(needs, permit, changes, options)
     }
   })
 }) {}

@@ -12,12 +12,12 @@ import type { Access, Location } from "#src/access/Access.ts"
 import { namesOf, type SealingKeys } from "#src/projects/SealingKeys.ts"
 import { toldOutcome } from "./Guesses.ts"
 import * as OpenSecrets from "./OpenSecrets.ts"
-import type { Written } from "./SecretChanges.ts"
+import type { KeyResult } from "./SecretChanges.ts"
 import * as LockedEnvironment from "./LockedEnvironment.ts"
 import type { Transaction, WritePermit } from "./LockedEnvironment.ts"
 import * as ValueSource from "./ValueSource.ts"
-import * as WriteTransaction from "./WriteTransaction.ts"
-import type { Outcome } from "./WriteTransaction.ts"
+import * as EnvironmentWrite from "./EnvironmentWrite.ts"
+import type { Outcome } from "./EnvironmentWrite.ts"
 
 export interface Needs extends LockedEnvironment.Needs {
   readonly access: Access
@@ -92,9 +92,9 @@ export const fieldOf = (input: ValueSourceInput) =>
   input.template !== undefined ? "template.source" : input.copyFrom !== undefined ? "copyFrom.key" : "value"
 
 const asReference = (permit: WritePermit) => ({
-  entries: WriteTransaction.byAction(permit),
+  entries: EnvironmentWrite.byAction(permit),
   answer: (outcome: Outcome) =>
-    Effect.map(WriteTransaction.onlySecret(outcome), ({ id, key, version }) => ({ id, key, version }))
+    Effect.map(EnvironmentWrite.onlySecret(outcome), ({ id, key, version }) => ({ id, key, version }))
 })
 
 export const createFrom = Effect.fnUntraced(function* (
@@ -103,7 +103,7 @@ export const createFrom = Effect.fnUntraced(function* (
 ) {
   const permit = yield* needs.access.environment("secrets:write", at, { audit: "secret.create", keys: [at.key] })
   const source = yield* sourceOf(needs, at, yield* copiesFor(needs, [at], permit), "")
-  return yield* WriteTransaction.write(
+  return yield* EnvironmentWrite.write(
     needs,
     permit,
     (transaction) => LockedEnvironment.newSecret(transaction, at.key, source),
@@ -123,7 +123,7 @@ export const updateFrom = Effect.fnUntraced(function* (
       ({ key, pinned }) => new Map([[key, source({ pinned })]])
     )
   const options = { ...asReference(permit), ids: [at.secretId], sources: [source], field: () => fieldOf(at) }
-  return yield* WriteTransaction.ofSecret(WriteTransaction.write(needs, permit, changes, options))
+  return yield* EnvironmentWrite.ofSecret(EnvironmentWrite.write(needs, permit, changes, options))
 })
 
 interface ManySources {
@@ -135,7 +135,7 @@ interface ManySources {
 
 /** Writes all of them or none, and returns the keys grouped by outcome. */
 const writeMany = (needs: Needs, permit: WritePermit, { field, overwrite, sources }: ManySources) =>
-  WriteTransaction.write(
+  EnvironmentWrite.write(
     needs,
     permit,
     ({ live }) =>
@@ -148,10 +148,10 @@ const writeMany = (needs: Needs, permit: WritePermit, { field, overwrite, source
       ),
     {
       keys: [...sources.keys()],
-      sources: sources.values(),
+      sources: [...sources.values()],
       field,
       answer: ({ results, transaction }) => {
-        const named = (outcome: Written["outcome"]) =>
+        const named = (outcome: KeyResult["outcome"]) =>
           [...results].filter(([, written]) => toldOutcome(transaction, written) === outcome).map(([key]) => key)
         const skipped = [...sources.keys()].filter((key) => !results.has(key))
         return Effect.succeed({

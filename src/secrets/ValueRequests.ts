@@ -38,7 +38,7 @@ import * as SecretRows from "./SecretRows.ts"
 import { SecretWrites } from "./SecretWrites.ts"
 import * as ValueSource from "./ValueSource.ts"
 import type { Transaction } from "./LockedEnvironment.ts"
-import { onlySecret } from "./WriteTransaction.ts"
+import { onlySecret } from "./EnvironmentWrite.ts"
 
 export const lifetimeMillis = 600_000
 /** New requests of one credential: each costs a person's attention. */

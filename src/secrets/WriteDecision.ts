@@ -1,6 +1,6 @@
 /**
- * What becomes of the rows of an environment, decided under its lock: changes are compared with what is stored, checked
- * and sealed. For the transactions of `WriteTransaction.ts` and `WritesTogether.ts` alone.
+ * Decides which rows a write changes, while the environment is locked: compares the changes with the stored secrets,
+ * checks and seals them. For `Commit.ts` alone.
  */
 import * as Effect from "effect/Effect"
 import { PlanLimitReached, type RateLimited, type TemplateInvalid } from "#schema/Errors.ts"
@@ -17,7 +17,7 @@ import {
   isContinuation,
   isRestoration,
   type Results,
-  type Written
+  type KeyResult
 } from "./SecretChanges.ts"
 import { metadataOf, type SecretMetadata } from "./SecretMetadata.ts"
 import type * as SecretRowChanges from "./SecretRowChanges.ts"
@@ -35,7 +35,7 @@ interface NewText extends Partial<Pick<Continuation, "continued">> {
 /** What the changes come to, compared with what is stored. An equal text of equal kind makes no version. */
 const compare = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes, fieldOf?: FieldOf) {
   const { live } = transaction
-  const results = new Map<string, Written>()
+  const results = new Map<string, KeyResult>()
   const entries = new Map<string, Composition.Entry | null>()
   const written: Array<NewText> = []
   const restored: Array<SecretMetadata> = []
@@ -142,7 +142,7 @@ const seal = Effect.fnUntraced(function* (
 
 /** In the order of the request: any other would tell which values were equal. */
 const inOrder = (results: Results, changes: Changes): Results => {
-  const ordered = new Map<string, Written>()
+  const ordered = new Map<string, KeyResult>()
   for (const key of changes.keys()) {
     const written = results.get(key)
     if (written !== undefined) ordered.set(key, written)
@@ -155,28 +155,27 @@ const referencesAfter = (entries: Composition.Changes, key: string) => {
   return entry === undefined || entry === null ? [] : Composition.referencesOf(entry)
 }
 
-/** What a write leaves for the reads that come after it. */
-export interface Left {
-  readonly before: number
+/** The state after a write, for cached snapshots. */
+export interface SnapshotChange {
   readonly revision: number
   readonly after: Composition.State
   /** Keys whose values may be others than before. */
   readonly affected: ReadonlySet<string>
 }
 
-/** What a write comes to: what is told of it, its rows and what it leaves; undefined: nothing changes. */
+/** The outcome of a write. Without rows nothing changes; without a snapshot no value does. */
 export interface Decision {
   readonly results: Results
   readonly rows: SecretRowChanges.RowChanges | undefined
-  readonly left: Left | undefined
+  readonly snapshot: SnapshotChange | undefined
 }
 
-/** Checks the environment as it will be and decides what becomes of its rows; undefined: nothing. */
+/** Checks the environment as it will be, and decides which rows change. */
 export const decide = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes, fieldOf?: FieldOf) {
   const { at, facts, live, permit, versions } = transaction
   const { deleted, entries, repinned, restored, results, written } = yield* compare(transaction, changes, fieldOf)
   if (entries.size === 0 && repinned.length === 0) {
-    const nothing: Decision = { results, rows: undefined, left: undefined }
+    const nothing: Decision = { results, rows: undefined, snapshot: undefined }
     return nothing
   }
   const { after, totals } =
@@ -214,8 +213,8 @@ export const decide = Effect.fnUntraced(function* (transaction: Transaction, cha
     keepsOne: permit.target.plan === "developer"
   }
   const affected = new Set([...transaction.above, ...entries.keys()])
-  const left: Left | undefined =
-    after === undefined ? undefined : { before: facts.revision, revision: transaction.revision, after, affected }
-  const decision: Decision = { results: inOrder(results, changes), rows, left }
+  const snapshot: SnapshotChange | undefined =
+    after === undefined ? undefined : { revision: transaction.revision, after, affected }
+  const decision: Decision = { results: inOrder(results, changes), rows, snapshot }
   return decision
 })
