@@ -16,7 +16,7 @@ const kinds: ReadonlyMap<string, string> = new Map([
 ])
 
 const lines = (session: Credential.Session, verified: VerifyAuthResponse): ReadonlyArray<readonly [string, string]> => {
-  const { accessLevel, credential: credential, mcpScopes, restrictions, scopes, teams } = verified
+  const { accessLevel, credential, mcpScopes, restrictions, scopes, teams } = verified
   const teamName = (id: string) => teams.find((team) => team.id === id)?.name ?? id
   return [
     ["server", `${session.url} (${session.chosen.urlFrom})`],

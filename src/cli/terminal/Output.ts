@@ -39,6 +39,7 @@ const unprintable = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060
 export const plain = (text: string): string => text.replace(unprintable, "\u00b7")
 
 // For text of several lines and columns: line ends and tabs stay.
+// eslint-disable-next-line no-control-regex
 const unprintableInText = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g
 const escaped = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`
 
