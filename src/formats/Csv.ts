@@ -57,7 +57,7 @@ const read = (source: string): Rows => {
   return { rows }
 }
 
-export const parse: Parse = (text) => {
+export const parse: Parse = (text, options) => {
   const found = read(withoutByteOrderMark(text))
   if ("reason" in found) return failure(found.line, found.reason)
   const [header, ...rows] = found.rows
@@ -71,7 +71,7 @@ export const parse: Parse = (text) => {
     if (fields.length !== names.length) return failure(line, "not as many fields as the first line has")
     entries.push({ key: fields[key], value: fields[value], line })
   }
-  return checkEntries(entries)
+  return checkEntries(entries, options)
 }
 
 /** Whether the first line is such a header. */

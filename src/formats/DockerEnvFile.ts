@@ -24,7 +24,7 @@ export const print: Print = (entries) =>
     joinLines
   )
 
-export const parse: Parse = (text) => {
+export const parse: Parse = (text, options) => {
   const entries: Array<ParsedEntry> = []
   const lines = withoutByteOrderMark(text).split("\n")
   for (let i = 0; i < lines.length; i++) {
@@ -35,5 +35,5 @@ export const parse: Parse = (text) => {
     if (sign <= 0 || key.includes(" ") || key.includes("\t")) return failure(i + 1, "not of the form KEY=value")
     entries.push({ key, value: content.slice(sign + 1), line: i + 1 })
   }
-  return checkEntries(entries)
+  return checkEntries(entries, options)
 }

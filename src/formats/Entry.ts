@@ -5,12 +5,37 @@ import * as Either from "effect/Either"
 export interface Entry {
   readonly key: string
   readonly value: string
+  /** Of a template as written: `value` is its source. A format that has a form for references uses it. */
+  readonly kind?: "template"
 }
 
-/** `line` counts from 1: where the entry starts in the file. */
-export interface ParsedEntry extends Entry {
+export interface ParsedEntry {
+  readonly key: string
+  readonly value: string
+  /** Counts from 1: where the entry starts in the file. */
   readonly line: number
+  /** Offsets of each `$` in `value` that stands for itself, because the file escapes or quotes it. `all`: each of them. */
+  readonly plainDollars?: "all" | ReadonlyArray<number>
+  /** How it is written, where common readers disagree on what that means. */
+  readonly forms?: ReadonlyArray<Form>
+  /** Lines of earlier entries of this key, which this one replaces. */
+  readonly replaces?: ReadonlyArray<number>
+  /** What the file says about the entry beside its value. */
+  readonly note?: string
 }
+
+/** Ways of writing a value that common readers of `.env` files read differently. */
+export type Form =
+  | "hash"
+  | "only-comment"
+  | "blanks"
+  | "tilde"
+  | "unquoted"
+  | "quotes"
+  | "escape"
+  | "comment"
+  | "backtick"
+  | "line-ends"
 
 /** A format cannot carry this entry. The reason is a fixed sentence: it never repeats a value. */
 export class FormatRefused extends Data.TaggedError("FormatRefused")<{
@@ -26,17 +51,27 @@ export class FormatRefused extends Data.TaggedError("FormatRefused")<{
 export class ParseFailure extends Data.TaggedError("ParseFailure")<{
   readonly line: number
   readonly reason: string
+  /** What would read the file all the same, where the caller has that choice. */
+  readonly remedy?: "last-wins" | "flatten"
 }> {
   override get message(): string {
     return `line ${this.line}: ${this.reason}`
   }
 }
 
-export const failure = (line: number, reason: string): Either.Either<never, ParseFailure> =>
-  Either.left(new ParseFailure({ line, reason }))
+export const failure = (
+  line: number,
+  reason: string,
+  remedy?: ParseFailure["remedy"]
+): Either.Either<never, ParseFailure> =>
+  Either.left(new ParseFailure({ line, reason, ...(remedy === undefined ? {} : { remedy }) }))
 
 export type Print = (entries: ReadonlyArray<Entry>) => Either.Either<string, FormatRefused>
-export type Parse = (text: string) => Either.Either<ReadonlyArray<ParsedEntry>, ParseFailure>
+export interface ParseOptions {
+  /** Of a key that the file has several times, the last entry counts; without it such a file is refused. */
+  readonly lastWins: boolean
+}
+export type Parse = (text: string, options?: ParseOptions) => Either.Either<ReadonlyArray<ParsedEntry>, ParseFailure>
 
 /** A POSIX name (XBD 3.216). Anything else could end the name and start a command in a file that a shell reads. */
 const posixName = /^[A-Za-z_][A-Za-z0-9_]*$/
@@ -48,10 +83,11 @@ const posixName = /^[A-Za-z_][A-Za-z0-9_]*$/
 export const printEach = (
   entries: ReadonlyArray<Entry>,
   refusal: (entry: Entry) => string | undefined,
-  line: (entry: Entry) => string
+  line: (entry: Entry) => string,
+  isName: (key: string) => boolean = (key) => posixName.test(key)
 ): Either.Either<ReadonlyArray<string>, FormatRefused> => {
   for (const entry of entries) {
-    const reason = posixName.test(entry.key) ? refusal(entry) : "the key is not a name that an environment can hold"
+    const reason = isName(entry.key) ? refusal(entry) : "the key is not a name that an environment can hold"
     if (reason !== undefined) return Either.left(new FormatRefused({ key: entry.key, reason }))
   }
   return Either.right(entries.map(line))
@@ -61,18 +97,23 @@ export const joinLines = (lines: ReadonlyArray<string>): string => lines.map((li
 
 export const withoutByteOrderMark = (text: string): string => (text.startsWith("\ufeff") ? text.slice(1) : text)
 
-/** What holds in every format: a key stands once, and text is text (escapes can spell lone surrogates). */
+/** Rules of every format: a key is in it once, and text is text (escapes can spell lone surrogates). */
 export const checkEntries = (
-  entries: ReadonlyArray<ParsedEntry>
+  entries: ReadonlyArray<ParsedEntry>,
+  { lastWins }: ParseOptions = { lastWins: false }
 ): Either.Either<ReadonlyArray<ParsedEntry>, ParseFailure> => {
-  const lines = new Map<string, number>()
-  for (const { key, value, line } of entries) {
+  const byKey = new Map<string, ParsedEntry>()
+  for (const entry of entries) {
+    const { key, line, value } = entry
     if (!key.isWellFormed() || !value.isWellFormed()) return failure(line, "the text holds half of a surrogate pair")
-    const first = lines.get(key)
-    if (first !== undefined) return failure(line, `the key is already on line ${first}`)
-    lines.set(key, line)
+    const first = byKey.get(key)
+    if (first !== undefined && !lastWins) {
+      return failure(line, `the key is already on line ${first.line}`, "last-wins")
+    }
+    byKey.delete(key)
+    byKey.set(key, first === undefined ? entry : { ...entry, replaces: [...(first.replaces ?? []), first.line] })
   }
-  return Either.right(entries)
+  return Either.right([...byKey.values()])
 }
 
 /**

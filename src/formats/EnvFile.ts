@@ -6,10 +6,12 @@ import * as Csv from "./Csv.ts"
 import * as DockerEnvFile from "./DockerEnvFile.ts"
 import * as Dotenv from "./Dotenv.ts"
 import * as JsonFormat from "./JsonFormat.ts"
+import * as Nushell from "./Nushell.ts"
+import * as PowerShell from "./PowerShell.ts"
 import * as Shell from "./Shell.ts"
 import * as Yaml from "./Yaml.ts"
 
-export type Format = "dotenv" | "json" | "yaml" | "shell" | "docker"
+export type Format = "dotenv" | "json" | "yaml" | "shell" | "fish" | "powershell" | "nushell" | "docker"
 /** Also what is only read. */
 export type ReadFormat = Format | "csv"
 
@@ -18,10 +20,22 @@ const codecs: Readonly<Record<Format, { readonly print: Print; readonly parse: P
   json: JsonFormat,
   yaml: Yaml,
   shell: Shell,
+  fish: { print: Shell.printFish, parse: Shell.parseFish },
+  powershell: PowerShell,
+  nushell: Nushell,
   docker: DockerEnvFile
 }
 
-export const formats: ReadonlyArray<Format> = ["dotenv", "json", "yaml", "shell", "docker"]
+export const formats: ReadonlyArray<Format> = [
+  "dotenv",
+  "json",
+  "yaml",
+  "shell",
+  "fish",
+  "powershell",
+  "nushell",
+  "docker"
+]
 
 /** The text of a file with these entries, in their order; the first entry that the format cannot carry is refused. */
 export const print = (format: Format, entries: ReadonlyArray<Entry>): Either.Either<string, FormatRefused> =>
@@ -56,6 +70,9 @@ export const formatOf = (fileName: string): ReadFormat | undefined => {
   if (base.endsWith(".json")) return "json"
   if (base.endsWith(".yaml") || base.endsWith(".yml")) return "yaml"
   if (base.endsWith(".sh")) return "shell"
+  if (base.endsWith(".fish")) return "fish"
+  if (base.endsWith(".ps1")) return "powershell"
+  if (base.endsWith(".nuon")) return "nushell"
   if (base.endsWith(".csv")) return "csv"
   return base === ".env" || base.startsWith(".env.") || base.endsWith(".env") ? "dotenv" : undefined
 }
@@ -72,5 +89,7 @@ export const detect = (fileName: string, text: string): ReadFormat => {
   if ((named === undefined || named === "dotenv") && /^[{[]/.test(line)) return "json"
   if (named !== undefined) return named
   if (Csv.looksLike(text)) return "csv"
+  if (/^set[ \t]+-gx[ \t]/.test(line)) return "fish"
+  if (/^\$env:[A-Za-z_]/.test(line)) return "powershell"
   return line.startsWith("---") || /^["']?[A-Za-z_][A-Za-z0-9_.-]*["']?:(?:[ \t]|$)/.test(line) ? "yaml" : "dotenv"
 }

@@ -5,7 +5,7 @@
  */
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
-import type { Parse, ParsedEntry, ParseFailure, Print } from "./Entry.ts"
+import type { Parse, ParsedEntry, ParseFailure, ParseOptions, Print } from "./Entry.ts"
 import { checkEntries, failure, lineCounter, printEach, withoutByteOrderMark } from "./Entry.ts"
 
 export const print: Print = (entries) =>
@@ -239,7 +239,8 @@ const recognise = (node: ObjectNode): { readonly origin: string | undefined; rea
 
 /** `origin`: the program whose export it is, where it can be told from another. */
 export const read = (
-  text: string
+  text: string,
+  options?: ParseOptions
 ): Either.Either<
   { readonly entries: ReadonlyArray<ParsedEntry>; readonly origin: string | undefined },
   ParseFailure
@@ -259,7 +260,7 @@ export const read = (
     if (Either.isLeft(one)) return failure(lineAt(one.left.at), one.left.reason)
     entries.push({ key: one.right.key, value: one.right.value, line: lineAt(one.right.at) })
   }
-  return Either.map(checkEntries(entries), (checked) => ({ entries: checked, origin }))
+  return Either.map(checkEntries(entries, options), (checked) => ({ entries: checked, origin }))
 }
 
-export const parse: Parse = (text) => Either.map(read(text), ({ entries }) => entries)
+export const parse: Parse = (text, options) => Either.map(read(text, options), ({ entries }) => entries)

@@ -62,7 +62,7 @@ const firstNested = (tokens: ReadonlyArray<YAML.CST.Token>): number => {
  * `yes`,
  * `1e3`); null, nested values, aliases and tags are refused.
  */
-export const parse: Parse = (text) => {
+export const parse: Parse = (text, options) => {
   const source = withoutByteOrderMark(text)
   const lineAt = lineCounter(source)
   const tokens = [...new YAML.Parser().parse(source)]
@@ -101,5 +101,5 @@ export const parse: Parse = (text) => {
     if (value.type === "PLAIN" && plainNull.test(value.value)) return failure(line, "the value is null")
     entries.push({ key: key.value, value: value.value, line })
   }
-  return checkEntries(entries)
+  return checkEntries(entries, options)
 }

@@ -19,6 +19,8 @@ const failureOf = (text: string) => {
 /** Whether every reader gives the value back: single quotes hold it, or double quotes without an escape do. */
 const isPortable = (value: string): boolean => !value.includes("\r") && (!value.includes("'") || !/["$`\\]/.test(value))
 
+const textBehind = "there is text after the closing quote: put all of the value in one pair of quotes"
+
 const carried = value.map((v) => v.replaceAll("\0", ""))
 
 describe("reading .env files", () => {
@@ -79,9 +81,9 @@ describe("reading .env files", () => {
 
   it("reads Windows and old Macintosh line ends as line feeds, in quotes too", () => {
     assert.deepStrictEqual(Either.getOrThrow(Dotenv.parse("A='x\r\ny'\r\n\r\nB=1\rC=2\r\n")), [
-      { key: "A", value: "x\ny", line: 1 },
-      { key: "B", value: "1", line: 4 },
-      { key: "C", value: "2", line: 5 }
+      { key: "A", value: "x\ny", line: 1, plainDollars: "all", forms: ["line-ends"] },
+      { key: "B", value: "1", line: 4, forms: ["line-ends"] },
+      { key: "C", value: "2", line: 5, forms: ["line-ends"] }
     ])
   })
 
@@ -102,17 +104,23 @@ describe("reading .env files", () => {
 
   it("refuses with a line number where a reader would silently get something else", () => {
     const cases: ReadonlyArray<readonly [text: string, line: number, reason: string]> = [
-      ["A=1\nJUST_A_NAME\n", 2, "not of the form KEY=value"],
+      [
+        "A=1\nJUST_A_NAME\n",
+        2,
+        "not of the form KEY=value: a name alone has no value here; write KEY= for an empty one, or take the line out"
+      ],
+      ["[section]\nA=1", 1, "a section, as in TOML or INI files: .env files have none, so take the line out"],
+      [`A = '''x'''`, 1, "three quotes are of TOML or Python: write the value in one pair of quotes"],
+      ['A="""\nx\n"""', 1, "three quotes are of TOML or Python: write the value in one pair of quotes"],
       ["=x", 1, "not of the form KEY=value"],
       ["A B=x", 1, "not of the form KEY=value"],
       ["\nA='open\n", 2, "the quote is not closed"],
       ['A="open', 1, "the quote is not closed"],
-      ["A='x'\\''", 1, "the quote is not closed"],
-      ["A='x'y\nB='z'", 1, "there is text after the closing quote"],
-      ['A="C:\\dir\\"\nB="x"', 1, "there is text after the closing quote"],
-      ["A='x\n'y'\n", 1, "there is text after the closing quote"],
-      ["A='x'# no space", 1, "there is text after the closing quote"],
-      ["A=-----BEGIN KEY-----\nabc==\n", 1, "a value of several lines needs quotes"],
+      ["A='x'\\''y", 1, textBehind],
+      ["A='x'y\nB='z'", 1, textBehind],
+      ['A="C:\\dir\\"\nB="x"', 1, textBehind],
+      ["A='x\n'y'\n", 1, textBehind],
+      ["A=-----BEGIN KEY-----\nabc==\n", 1, "a value of several lines needs quotes around all of it"],
       ["A=1\nB=2\nA=3", 3, "the key is already on line 1"]
     ]
     for (const [text, line, reason] of cases) {
@@ -124,7 +132,8 @@ describe("reading .env files", () => {
 
   it("reads a file of hostile quotes and hashes of 1 MB", () => {
     const size = 1_000_000
-    assert.strictEqual(parsed(`A=${"#".repeat(size)}`)["A"], "")
+    assert.strictEqual(parsed(`A=${"#".repeat(size)}`)["A"]?.length, size)
+    assert.strictEqual(parsed(`A= ${"#".repeat(size)}`)["A"], "")
     assert.strictEqual(parsed(`A=x${"#".repeat(size)}`)["A"]?.length, size + 1)
     assert.strictEqual(failureOf(`A='${"' ".repeat(size / 2)}x`).line, 1)
     assert.strictEqual(failureOf(`A='${"\\' ".repeat(size / 3)}x`).line, 1)

@@ -1,50 +1,110 @@
+import * as PowerShell from "#src/formats/PowerShell.ts"
 import * as Shell from "#src/formats/Shell.ts"
+import type { Entry, Print } from "#src/formats/Entry.ts"
 import { assert, describe, it } from "@effect/vitest"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
 import { value } from "./Entries.ts"
-import { sourced } from "./Sourced.ts"
+import { environmentAfter, found } from "./Shells.ts"
+
+const printed = (print: Print, entries: ReadonlyArray<Entry>) => Either.getOrThrow(print(entries))
+
+/** Random values, and those that would run, end a quote, or be taken for an escape by one of the shells. */
+const hostile = (): ReadonlyArray<Entry> =>
+  [
+    ...FastCheck.sample(value, { numRuns: 1_500, seed: 11 }).map((text) => text.replaceAll("\0", "")),
+    ..."$(kill -9 $$)|`kill -9 $$`|';kill -9 $$;'|'|\\'|\n||x\\\\y|it\\'s|\\|\\\\'|''|a''b|=|a=b=c|-x|#x".split("|"),
+    ..."\\';kill -9 $$ #|\\'; kill -9 $fish_pid; '|(kill -9 $fish_pid)|$fish_pid|!!|~|*|{a,b}|\r|a\r\nb".split("|")
+  ].map((text, i) => ({ key: `K${i}`, value: text }))
 
 describe("shell exports", () => {
-  it("/bin/sh reads back every value and runs nothing", () => {
-    const values = FastCheck.sample(value, { numRuns: 2_000, seed: 11 }).map((v) => v.replaceAll("\0", ""))
-    values.push("$(kill -9 $$)", "`kill -9 $$`", "';kill -9 $$;'", "'", "\\'", "\n", "")
-    const given = values.map((value, i) => ({ key: `K${i}`, value }))
-    const names = given.map((entry) => entry.key)
-    assert.deepStrictEqual(sourced(Either.getOrThrow(Shell.print(given)), '. "$FILE"', names), values)
-  })
-
-  it("the values are exported to what the shell starts", () => {
-    const file = Either.getOrThrow(
-      Shell.print([
-        { key: "A", value: "it's\n$B" },
-        { key: "B", value: "b" }
-      ])
+  it("the shells that people use are on this machine", () => {
+    assert.includeMembers(
+      found.map(({ name }) => name),
+      ["sh", "bash", "dash", "zsh", "fish"]
     )
-    assert.deepStrictEqual(sourced(file, '. "$FILE"; SEEN=$(/bin/sh -c \'printf "%s" "$A"\')', ["SEEN"]), ["it's\n$B"])
   })
 
-  it("uses single quotes only and names the key of a value with U+0000", () => {
+  for (const shell of found) {
+    for (const script of ['. "$FILE"', 'eval "$(cat "$FILE")"']) {
+      it(`${shell.name} reads back every value by ${script}, and runs nothing`, () => {
+        const given = [...hostile(), { key: "SOME_PATH", value: "/a:/b" }]
+        const environment = environmentAfter(shell, printed(Shell.print, given), script)
+        for (const { key, value } of given) assert.strictEqual(environment[key], value, JSON.stringify(value))
+      })
+    }
+  }
+
+  it("fish reads back its own format", () => {
+    const fish = found.find(({ name }) => name === "fish")
+    assert(fish !== undefined)
+    const given = [...hostile(), { key: "SOME_PATH", value: "/a:/b" }]
+    const environment = environmentAfter(fish, printed(Shell.printFish, given), 'source "$FILE"')
+    for (const { key, value } of given) assert.strictEqual(environment[key], value, JSON.stringify(value))
+  })
+
+  it("all of them put in the value of a reference that a template has", () => {
+    const given: ReadonlyArray<Entry> = [
+      { key: "A", value: "it's $(id)" },
+      { key: "T", value: "<${A}>\\'$${A} ${A}", kind: "template" },
+      { key: "ALONE", value: "${A}", kind: "template" }
+    ]
+    for (const shell of found) {
+      const environment = environmentAfter(shell, printed(Shell.print, given), '. "$FILE"')
+      assert.strictEqual(environment["T"], "<it's $(id)>\\'${A} it's $(id)", shell.name)
+      assert.strictEqual(environment["ALONE"], "it's $(id)", shell.name)
+    }
+  })
+
+  it("writes quotes and backslashes outside of quotes, and names the key of a value with U+0000", () => {
     assert.deepStrictEqual(
-      Shell.print([{ key: "A", value: "it's $HOME" }]),
-      Either.right("export A='it'\\''s $HOME'\n")
+      Shell.print([{ key: "A", value: "it's \\ $HOME" }]),
+      Either.right("export A='it'\\''s '\\\\' $HOME'\n")
     )
-    const outcome = Shell.print([{ key: "BAD", value: "\0" }])
-    assert(Either.isLeft(outcome))
-    assert.strictEqual(outcome.left.key, "BAD")
+    assert.deepStrictEqual(Shell.printFish([{ key: "A", value: "'" }]), Either.right("set -gx A ''\\'\n"))
+    for (const print of [Shell.print, Shell.printFish, PowerShell.print]) {
+      const outcome = print([{ key: "BAD", value: "\0" }])
+      assert(Either.isLeft(outcome))
+      assert.strictEqual(outcome.left.key, "BAD")
+    }
   })
 
-  it("reads comments and plain assignments, and refuses other shell syntax", () => {
-    const text = "# c\n\nA='1'\nexport  B=''\\'''\nexport C=\n"
+  it("reads what people write in a shell file, and refuses what the shell would have to work out", () => {
+    const text = [
+      "# c",
+      "",
+      "A='1'",
+      "export  B=''\\'''",
+      "export C=",
+      'export D="x"   # comment',
+      'E="say \\"hi\\" to ${A} for \\$5"',
+      "F=plain/text:1,2",
+      "G='${A}'",
+      'H=pre"$A"post'
+    ].join("\n")
     assert.deepStrictEqual(Either.getOrThrow(Shell.parse(text)), [
       { key: "A", value: "1", line: 3 },
       { key: "B", value: "'", line: 4 },
-      { key: "C", value: "", line: 5 }
+      { key: "C", value: "", line: 5 },
+      { key: "D", value: "x", line: 6 },
+      { key: "E", value: 'say "hi" to ${A} for $5', line: 7, plainDollars: [21] },
+      { key: "F", value: "plain/text:1,2", line: 8 },
+      { key: "G", value: "${A}", line: 9, plainDollars: [0] },
+      { key: "H", value: "pre${A}post", line: 10 }
     ])
-    for (const bad of ["A=$(id)", 'A="x"', "A=x", "A='x' B='y'", "A='x';id", "A='x", "id", "A='x'\\", "export A"]) {
+    const refused = ["A=$(id)", "A=`id`", 'A="`id`"', "A='x' B='y'", "A='x';id", "A='x", 'A="x', "id", "A='x'\\"]
+    for (const bad of [...refused, "export A", "A=*", "A=~/x", "A=x&", "A=$1", "A=$home", "A=a b"]) {
       const outcome = Shell.parse(`OK='1'\n${bad}\n`)
       assert(Either.isLeft(outcome), bad)
       assert.strictEqual(outcome.left.line, 2)
     }
+  })
+
+  it("reads what people write for fish", () => {
+    const parsed = Either.getOrThrow(Shell.parseFish("set -gx A 'it\\'s \\\\ \\n'\nset -gx B \"x$A\"\nset -gx C\n"))
+    assert.deepStrictEqual(
+      parsed.map(({ value }) => value),
+      ["it's \\ \\n", "x${A}", ""]
+    )
   })
 })

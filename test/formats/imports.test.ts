@@ -215,7 +215,7 @@ describe("CSV files", () => {
       const parsed = Either.getOrThrow(EnvFile.parse("csv", text))
       assert.deepStrictEqual(
         parsed.map(({ key, value }) => ({ key, value })),
-        given
+        [...given]
       )
     }
   })

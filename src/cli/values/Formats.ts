@@ -7,7 +7,16 @@ import * as Either from "effect/Either"
 import type { Format, ReadFormat } from "#src/formats/EnvFile.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
 
-export const formats = ["dotenv", "json", "yaml", "shell", "docker"] as const satisfies ReadonlyArray<Format>
+export const formats = [
+  "dotenv",
+  "json",
+  "yaml",
+  "shell",
+  "fish",
+  "powershell",
+  "nushell",
+  "docker"
+] as const satisfies ReadonlyArray<Format>
 export const readFormats = [...formats, "csv"] as const satisfies ReadonlyArray<ReadFormat>
 
 export const codecs = Effect.promise(() => import("#src/formats/EnvFile.ts"))
