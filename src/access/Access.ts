@@ -1,6 +1,6 @@
 /**
- * The one gate: visible? - rules - Permit. A denial of an identified credential is recorded; "not visible" is "does not
- * exist".
+ * The gate for every use case: is the target visible, do the rules allow the action, then a Permit. It records each
+ * denial of an identified credential. A target that is not visible does not exist.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"
@@ -28,21 +28,22 @@ import { RowSeal } from "#src/rows/RowSeal.ts"
 import type { EnvironmentTarget, ProjectTarget, Target, TeamTarget } from "./Target.ts"
 
 /**
- * What the trail calls this use, and the keys it names; written with a denial here, with the use itself by the service.
+ * The action and the keys for the audit entry. Access writes the entry of a denial; the service writes the entry of the
+ * use.
  */
 export interface Intent {
   readonly audit: AuditAction
   readonly keys?: ReadonlyArray<string>
 }
 
-/** An environment as a request names it. */
+/** An environment, by its project and slug. */
 export interface Location {
   readonly projectId: ProjectId
   readonly environment: string
 }
 
-// Rows of the reach of a request. Typed at the statement: some of these run before every request of the API, and what
-// they return are ids, a slug and a flag of columns that cannot be anything else.
+// Rows that Access reads, typed at the statement without a decoder: some run before every request. Their columns allow
+// no other types.
 interface ProjectSeal {
   readonly projectTeamId: TeamId
   readonly projectSlug: string
@@ -57,8 +58,8 @@ interface ProjectRow extends ProjectSeal {
 type EnvironmentRow = NamedEnvironment &
   ProjectSeal & { readonly approvers: string; readonly approvals: number; readonly mac: StoredMac }
 
-/** Concurrent requests share the statement that finds their environments, and it looks for each of them once. */
-const found = Effect.flatMap(SqlClient.SqlClient, (sql) => {
+/** Concurrent requests share one statement, which looks up each environment once. */
+const findEnvironment = Effect.flatMap(SqlClient.SqlClient, (sql) => {
   const run = (batch: ReadonlyArray<Location>) => {
     const distinct = new Map(batch.map((at) => [nameOf(at), at]))
     return Effect.map(environmentsBySlug(sql, [...distinct.values()]), (rows) => {
@@ -70,7 +71,7 @@ const found = Effect.flatMap(SqlClient.SqlClient, (sql) => {
 })
 const nameOf = ({ environment, projectId }: Location) => `${projectId} ${environment}`
 
-const services = Effect.all({ sql: SqlClient.SqlClient, audit: Audit, rowSeal: RowSeal, found })
+const services = Effect.all({ sql: SqlClient.SqlClient, audit: Audit, rowSeal: RowSeal, found: findEnvironment })
 type Needs = Effect.Effect.Success<typeof services>
 
 // --- what is visible ---
@@ -85,26 +86,26 @@ const environmentColumns = (sql: SqlClient.SqlClient) =>
     FROM environments e
     JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL`)
 
-/** The row, when a server wrote it as it is. */
+/** The row, if its MAC is valid. */
 const first = <Row, E>(
   { rowSeal }: Needs,
   rows: Effect.Effect<ReadonlyArray<Row>, E>,
-  holds: (macs: RowMac, row: Row) => boolean
+  isAuthentic: (macs: RowMac, row: Row) => boolean
 ): Effect.Effect<Row | undefined> =>
   Effect.zipWith(rowSeal.ready, Effect.orDie(rows), (macs, [row]): Row | undefined =>
-    row !== undefined && holds(macs, row) ? row : undefined
+    row !== undefined && isAuthentic(macs, row) ? row : undefined
   )
 
-const projectHolds = (macs: RowMac, row: ProjectRow | EnvironmentRow) =>
-  macs.holds("projects", {
+const isProjectAuthentic = (macs: RowMac, row: ProjectRow | EnvironmentRow) =>
+  macs.isAuthentic("projects", {
     id: row.projectId,
     teamId: row.projectTeamId,
     slug: row.projectSlug,
     visibility: row.visibility,
     mac: row.projectMac
   })
-const environmentHolds = (macs: RowMac, row: EnvironmentRow) =>
-  macs.holds("environments", {
+const isEnvironmentAuthentic = (macs: RowMac, row: EnvironmentRow) =>
+  macs.isAuthentic("environments", {
     id: row.environmentId,
     teamId: row.teamId,
     projectId: row.projectId,
@@ -115,7 +116,7 @@ const environmentHolds = (macs: RowMac, row: EnvironmentRow) =>
     approvers: row.approvers,
     approvals: row.approvals,
     mac: row.mac
-  }) && projectHolds(macs, row)
+  }) && isProjectAuthentic(macs, row)
 
 const projectById = (needs: Needs, projectId: ProjectId) =>
   first(
@@ -125,20 +126,20 @@ const projectById = (needs: Needs, projectId: ProjectId) =>
       array(SELECT e.id FROM environments e WHERE e.project_id = p.id AND e.deleted_at IS NULL) AS environment_ids
     FROM projects p
     WHERE p.id = ${projectId} AND p.deleted_at IS NULL`,
-    projectHolds
+    isProjectAuthentic
   )
 
 const oneEnvironment = (needs: Needs, where: Statement.Fragment) =>
   first(
     needs,
     needs.sql<EnvironmentRow>`SELECT ${environmentColumns(needs.sql)} ${where} AND e.deleted_at IS NULL`,
-    environmentHolds
+    isEnvironmentAuthentic
   )
 
 const environmentById = (needs: Needs, environmentId: EnvironmentId) =>
   oneEnvironment(needs, needs.sql`WHERE e.id = ${environmentId}`)
 
-/** The LIMIT: see `CredentialRows.ts`. */
+/** The LIMIT gives the planner the number of rows: see `CredentialRows.ts`. */
 const environmentsBySlug = (sql: SqlClient.SqlClient, at: ReadonlyArray<Location>) => sql<EnvironmentRow>`
   SELECT ${environmentColumns(sql)}
   JOIN (SELECT * FROM unnest(
@@ -150,13 +151,15 @@ const environmentBySlug = (needs: Needs, at: Location) =>
   first(
     needs,
     Effect.map(needs.found(at), (row) => (row === undefined ? [] : [row])),
-    environmentHolds
+    isEnvironmentAuthentic
   )
 
 const environmentBySecret = (needs: Needs, secretId: SecretId) =>
   oneEnvironment(needs, needs.sql`JOIN secrets s ON s.environment_id = e.id WHERE s.id = ${secretId}`)
 
-/** What is decided about, when the caller sees it. The plan is that of their team, whose row was verified with them. */
+/**
+ * The target of a decision, if the caller may see it. The plan comes from the caller's team, whose row was verified.
+ */
 const environmentTarget = (caller: Caller, row: NamedEnvironment | undefined): EnvironmentTarget | undefined => {
   const team = row === undefined ? undefined : Policy.teamOf(caller, row.teamId)
   if (row === undefined || team === undefined || !Policy.environmentVisible(caller, row)) return undefined
@@ -176,7 +179,7 @@ const environmentTarget = (caller: Caller, row: NamedEnvironment | undefined): E
   }
 }
 
-/** PROJECT_NOT_FOUND when the project is not visible, else ENVIRONMENT_NOT_FOUND. */
+/** Fails with PROJECT_NOT_FOUND when the project is not visible, else with ENVIRONMENT_NOT_FOUND. */
 const visible = Effect.fnUntraced(function* (needs: Needs, caller: Caller, at: Location) {
   const named = caller.named
   const row =
@@ -192,7 +195,7 @@ const visible = Effect.fnUntraced(function* (needs: Needs, caller: Caller, at: L
 
 // --- what is allowed ---
 
-/** The permit, or the denial on record. */
+/** Issues the permit, or records the denial and fails with it. */
 const issue = <A extends Policy.Action, T extends Target, D extends Policy.Denial | StepUpRequired>(
   { audit }: Needs,
   action: A,
@@ -218,7 +221,7 @@ const decide = <A extends Policy.Action, T extends Target>(
   const team = Policy.teamOf(caller, target.teamId)
   const request = team === undefined ? undefined : { caller, team, target, action }
   const denial: Policy.DenialOf<A> | Forbidden | StepUpRequired | undefined =
-    request === undefined ? new Forbidden() : (Policy.decide(request) ?? Policy.asksAgain(request, intent.audit))
+    request === undefined ? new Forbidden() : (Policy.decide(request) ?? Policy.needsStepUp(request, intent.audit))
   return issue(needs, action, caller, target, intent, denial)
 }
 
@@ -231,7 +234,9 @@ const environment = <A extends Scope>(needs: Needs, action: A, at: Location, int
     Effect.flatMap(visible(needs, caller, at), (target) => decide(needs, action, caller, target, intent))
   )
 
-/** The environment that secrets are copied from, into one that the caller may write. The permit is for values there. */
+/**
+ * The environment that secrets are copied from. The caller may write `into`; the permit is for values of the source.
+ */
 const sourceOfCopy = Effect.fnUntraced(function* (
   needs: Needs,
   at: Location,
@@ -245,11 +250,11 @@ const sourceOfCopy = Effect.fnUntraced(function* (
     team === undefined
       ? new Forbidden()
       : (Policy.decideCopy({ caller, team }, source, into.target) ??
-        Policy.asksAgain({ caller, team, target: source, action: "secrets:run" }, intent.audit))
+        Policy.needsStepUp({ caller, team, target: source, action: "secrets:run" }, intent.audit))
   return yield* issue(needs, "secrets:run", caller, source, intent, denial)
 })
 
-/** The environment of a change of `author` that waits. The permit writes it as the one who approves it. */
+/** The environment of a pending change by `author`. The permit lets the approver write the change. */
 const approvalOf = Effect.fnUntraced(function* (
   needs: Needs,
   environmentId: EnvironmentId,
@@ -257,10 +262,10 @@ const approvalOf = Effect.fnUntraced(function* (
   intent: Intent
 ) {
   const caller = yield* CurrentCaller
-  const found = environmentTarget(caller, yield* environmentById(needs, environmentId))
-  if (found === undefined) return yield* new EnvironmentNotFound()
-  const team = Policy.teamOf(caller, found.teamId)
-  const target = { ...found, changes: "direct" } as const
+  const row = environmentTarget(caller, yield* environmentById(needs, environmentId))
+  if (row === undefined) return yield* new EnvironmentNotFound()
+  const team = Policy.teamOf(caller, row.teamId)
+  const target = { ...row, changes: "direct" } as const
   const denial =
     team === undefined ? new Forbidden() : Policy.decideApproval({ caller, team }, target, by.approvers, by.author)
   return yield* issue(needs, "secrets:write", caller, target, intent, denial)
@@ -325,7 +330,7 @@ const team = Effect.fnUntraced(function* <A extends Policy.Action>(
   return yield* decide(needs, action, caller, target, intent)
 })
 
-/** The scope is missing in some teams: each of their trails says so. */
+/** Records in the trail of each team that the scope is missing there. */
 const lacksScope = Effect.fnUntraced(function* (
   { audit }: Needs,
   caller: Caller,
@@ -346,7 +351,7 @@ const lacksScope = Effect.fnUntraced(function* (
   return yield* denial
 })
 
-/** Subject "all granted teams": the scope must be held in each of them. */
+/** For the subject "all granted teams": requires the scope in each of them. */
 const allTeams = Effect.fnUntraced(function* (needs: Needs, scope: Scope, intent: Intent) {
   const caller = yield* CurrentCaller
   const lacking = caller.teams.filter((t) => t.scopes !== null && !t.scopes.includes(scope))
@@ -354,8 +359,8 @@ const allTeams = Effect.fnUntraced(function* (needs: Needs, scope: Scope, intent
 })
 
 /**
- * Subject "each granted team": the teams that hold the scope; refused when none does. A person without a team lacks no
- * scope.
+ * For the subject "each granted team": returns the teams with the scope, and fails when no team has it. A person
+ * without a team lacks no scope.
  */
 const eachTeam = Effect.fnUntraced(function* (needs: Needs, scope: Scope, intent: Intent) {
   const caller = yield* CurrentCaller
@@ -365,12 +370,12 @@ const eachTeam = Effect.fnUntraced(function* (needs: Needs, scope: Scope, intent
     : yield* lacksScope(needs, caller, caller.teams, scope, intent)
 })
 
-/** More environments than a page shows are searched no further. */
+/** Limit of environments that one search covers. */
 const maxSearched = 5_000
 
 /**
- * Each environment where the caller may do this, in the order of projects: for what looks through all of them. Where the
- * caller may not, nothing was asked for, so nothing is refused and nothing is recorded. `within`: of these projects alone.
+ * Each environment where the caller may do this, in the order of projects. Environments where the caller may not are
+ * left out, without a refusal or an entry. `within` limits the search to these projects.
  */
 const eachEnvironment = Effect.fnUntraced(function* <A extends Scope>(
   needs: Needs,
@@ -387,11 +392,11 @@ const eachEnvironment = Effect.fnUntraced(function* <A extends Scope>(
     ORDER BY p.team_id, p.slug COLLATE "C", e.position, e.id LIMIT ${maxSearched}`)
   return rows.flatMap((row) => {
     const team = Policy.teamOf(caller, row.teamId)
-    const target = environmentHolds(macs, row) ? environmentTarget(caller, row) : undefined
+    const target = isEnvironmentAuthentic(macs, row) ? environmentTarget(caller, row) : undefined
     if (team === undefined || target === undefined) return []
     const request = { caller, team, target, action }
-    const isDenied = Policy.decide(request) ?? Policy.asksAgain(request, intent.audit)
-    return isDenied === undefined ? [Permit.issue(action, caller, target, intent.audit)] : []
+    const denial = Policy.decide(request) ?? Policy.needsStepUp(request, intent.audit)
+    return denial === undefined ? [Permit.issue(action, caller, target, intent.audit)] : []
   })
 })
 

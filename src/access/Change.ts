@@ -1,4 +1,4 @@
-/** How a service changes things: one transaction, in which refusals undo everything and the entry comes last. */
+/** Changes by services: one transaction, which a refusal rolls back and which ends with the audit entry. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { isApiError, statusOf } from "#schema/ApiError.ts"
@@ -7,17 +7,17 @@ import type { Audit } from "#src/trail/Audit.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
 
 /**
- * Runs `work` in a transaction; the database's own failures are defects. A 403 that only the work could see, under its
- * locks, is recorded as a denial of `event`, after the transaction: the entry goes through a connection of its own.
+ * Runs `work` in a transaction; failures of the database are defects. A 403 of the work itself, decided under its
+ * locks, becomes a denial of `event`. That entry follows after the transaction, on another connection.
  */
 export const change = <Step extends Rows.Step, A>(
   services: { readonly sql: SqlClient.SqlClient; readonly audit: Audit },
   event: AuditEvent,
   work: () => Generator<Step, A, never>
-) => recordingDenials(services.audit, event, Rows.transaction(services.sql, work))
+) => recordDenials(services.audit, event, Rows.transaction(services.sql, work))
 
-/** Around the outermost transaction of a change, never inside one. */
-export const recordingDenials = <A, E, R>(
+/** Goes around the outermost transaction of a change, never inside one. */
+export const recordDenials = <A, E, R>(
   audit: Audit,
   event: AuditEvent,
   work: Effect.Effect<A, E, R>

@@ -1,6 +1,6 @@
 /**
- * Proof that the rules passed. `Access` alone issues permits (docs/architecture.md; test/architecture.test.ts holds
- * it).
+ * Proof that the rules passed. `Access` alone issues permits (docs/architecture.md); test/architecture.test.ts checks
+ * that.
  */
 import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
@@ -9,10 +9,10 @@ import type { Action } from "./Policy.ts"
 import * as Policy from "./Policy.ts"
 import type { EnvironmentTarget, Target, TeamTarget } from "./Target.ts"
 
-/** What an entry says beside who did what to which target. */
+/** Members of an entry beside actor, action and target. */
 type Details = Pick<AuditEvent, "keys" | "versions" | "contains" | "revision" | "target" | "reason">
 
-/** What `caller` did to `target`, or was kept from doing. All members stand there: events have one hidden class. */
+/** The event of an action by `caller` on `target`. It sets every member, so that all events share one hidden class. */
 export const eventOf = (
   caller: Caller,
   target: Target,
@@ -44,7 +44,7 @@ export class Permit<out A extends Action, out T extends Target> {
     action: A,
     readonly caller: Caller,
     readonly target: T,
-    /** What the audit trail calls the use of this permit. */
+    /** The audit action for the use of this permit. */
     readonly audit: AuditAction
   ) {
     this.#action = action
@@ -53,7 +53,7 @@ export class Permit<out A extends Action, out T extends Target> {
     return this.#action
   }
 
-  /** A write by it waits for an approval. */
+  /** Whether a write with this permit waits for an approval. */
   get proposes(): boolean {
     const team = Policy.teamOf(this.caller, this.target.teamId)
     return team !== undefined && Policy.proposes(this.caller, team, this.target)
@@ -69,7 +69,7 @@ export class Permit<out A extends Action, out T extends Target> {
     return new Permit(action, caller, target, audit)
   }
 
-  /** The entry that says this permit was used on these keys. */
+  /** The audit entry for the use of this permit on these keys. */
   event(details: Details & { readonly audit?: AuditAction } = {}): AuditEvent {
     return eventOf(this.caller, this.target, details.audit ?? this.audit, "allowed", details)
   }

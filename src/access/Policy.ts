@@ -1,7 +1,6 @@
 /**
- * THE RULES of docs/contract/credentials.md and docs/contract/session-routes.md, one named value per sentence, in order
- * of evaluation; the first denial wins. A rule is pure: (caller's standing in the target's team, target, action) to a
- * denial or nothing.
+ * The rules of docs/contract/credentials.md and docs/contract/session-routes.md, one named value per sentence, in order
+ * of evaluation. The first denial wins. A rule is a pure function of the caller, the team, the target and the action.
  */
 import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller, CallerTeam, HeldGrant } from "#schema/Caller.ts"
@@ -18,7 +17,7 @@ import type { GrantLevel, Role, Scope, Visibility } from "#schema/Scopes.ts"
 import type { TeamCreation } from "#src/AppConfig.ts"
 import type { EnvironmentTarget, Target } from "./Target.ts"
 
-/** What can be done. The first block is the contract's scopes; the rest is for people only (dashboard sessions). */
+/** Every action. The first block is the contract's scopes; only people, in dashboard sessions, have the others. */
 export type Action =
   | Scope
   | "projects:manage"
@@ -43,8 +42,8 @@ export type Denial =
   | EnvironmentNotGranted
 
 /**
- * What can deny an action: levels and protection concern writes only, grants concern values and writes, and what is for
- * people only needs no scope.
+ * The possible denials of an action. Levels and protection concern writes only; grants concern values and writes.
+ * Actions for people only need no scope.
  */
 export type DenialOf<A extends Action> = A extends "secrets:write"
   ? Denial
@@ -62,7 +61,7 @@ interface AccessRequest {
 }
 type Rule = (request: AccessRequest) => Denial | undefined
 
-/** What roles may (docs/contract/session-routes.md, "Teams and members"). */
+/** Actions of each role (docs/contract/session-routes.md, "Teams and members"). */
 const viewer: ReadonlyArray<Action> = [
   "identity:read",
   "projects:read",
@@ -85,13 +84,13 @@ const admin: ReadonlyArray<Action> = [
   "management:begin"
 ]
 const owner: ReadonlyArray<Action> = [...admin, "plan:manage", "team-rules:manage"]
-const allowedTo: Record<Role, ReadonlySet<Action>> = {
+const actionsOf: Record<Role, ReadonlySet<Action>> = {
   viewer: new Set(viewer),
   member: new Set(member),
   admin: new Set(admin),
   owner: new Set(owner)
 }
-export const roleAllows = (role: Role, action: Action): boolean => allowedTo[role].has(action)
+export const roleAllows = (role: Role, action: Action): boolean => actionsOf[role].has(action)
 
 const scopes: ReadonlySet<Action> = new Set<Scope>([
   "identity:read",
@@ -104,7 +103,7 @@ const scopes: ReadonlySet<Action> = new Set<Scope>([
 ])
 const isScope = (action: Action): action is Scope => scopes.has(action)
 
-const changes: ReadonlySet<Action> = new Set<Action>([
+const changingActions: ReadonlySet<Action> = new Set<Action>([
   "secrets:write",
   "projects:manage",
   "environments:manage",
@@ -117,35 +116,35 @@ const changes: ReadonlySet<Action> = new Set<Action>([
   "team-rules:manage"
 ])
 
-/** A person may do what the role in the team allows now; whoever has no role manages nothing (FORBIDDEN). */
+/** A person may do what the role in the team allows now. A caller without a role manages nothing (FORBIDDEN). */
 const rolesBoundWhatPeopleMay: Rule = ({ team, action }) => {
   if (team.role === null) return isScope(action) ? undefined : new Forbidden()
   return roleAllows(team.role, action) ? undefined : new Forbidden()
 }
 
-/** What a CLI grant does by its person's role, and with which scope: it cannot hold `audit:read`, and manages nothing. */
-const ofLogins = new Map<Action, Scope>([
+/** Actions of a CLI login that need another scope. A login cannot hold `audit:read`, and manages nothing itself. */
+const scopeForLogins = new Map<Action, Scope>([
   ["audit:read", "secrets:read"],
   ["management:begin", "identity:read"]
 ])
 
-/** A credential that holds scopes needs the one of the action, in the team that owns the resource (SCOPE_MISSING). */
+/** A credential with scopes needs the scope of the action, in the team that owns the resource (SCOPE_MISSING). */
 const scopedCredentialsNeedTheScope: Rule = ({ caller, team, action }) => {
   if (team.scopes === null) return undefined
-  const ofLogin = caller.kind === "cli_grant" ? ofLogins.get(action) : undefined
-  if (ofLogin === undefined && !isScope(action)) return new Forbidden()
-  const needed = ofLogin ?? (isScope(action) ? action : "identity:read")
+  const loginScope = caller.kind === "cli_grant" ? scopeForLogins.get(action) : undefined
+  if (loginScope === undefined && !isScope(action)) return new Forbidden()
+  const needed = loginScope ?? (isScope(action) ? action : "identity:read")
   return team.scopes.includes(needed) ? undefined : new ScopeMissing({ requiredScope: needed })
 }
 
-/** A login that is restricted to projects or environments asks for no management of the team (FORBIDDEN). */
+/** A login that is restricted to projects or environments cannot request management of the team (FORBIDDEN). */
 const narrowedLoginsDoNotManage: Rule = ({ action, caller: { restrictions } }) =>
   action === "management:begin" && (restrictions.projectIds !== null || restrictions.environmentIds !== null)
     ? new Forbidden({ message: "This login is restricted to a part of the team." })
     : undefined
 
-/** What a management session is for. Values, names, rules of the team and the trail are not among it. */
-const managed: ReadonlySet<Action> = new Set<Action>([
+/** Actions of a management session. Values, names, the team's rules and the trail are not among them. */
+const managementActions: ReadonlySet<Action> = new Set<Action>([
   "projects:manage",
   "environments:manage",
   "tokens:manage",
@@ -155,9 +154,11 @@ const managed: ReadonlySet<Action> = new Set<Action>([
 
 /** "A management session manages, and does nothing else" (FORBIDDEN; docs/contract/management.md). */
 const managementSessionsOnlyManage: Rule = ({ action, caller }) =>
-  caller.kind === "management" && !managed.has(action) ? new Forbidden() : undefined
+  caller.kind === "management" && !managementActions.has(action) ? new Forbidden() : undefined
 
-/** An API token reads who was handed what with the scope that it holds for agents, over REST too (SCOPE_MISSING). */
+/**
+ * An API token needs its agent scope `audit:read` to list who received which version, over REST too (SCOPE_MISSING).
+ */
 const tokensReadTheTrailByScope: Rule = ({ action, caller, team }) =>
   action === "audit:read" && caller.kind === "api_token" && team.scopes === null && !caller.mcpScopes.includes(action)
     ? new ScopeMissing({ requiredScope: action })
@@ -165,7 +166,7 @@ const tokensReadTheTrailByScope: Rule = ({ action, caller, team }) =>
 
 /** "`read` … refuses create, update, rotate, roll back and delete" (API_TOKEN_READ_ONLY). */
 const readOnlyTokensNeverWrite: Rule = ({ caller, action }) =>
-  caller.accessLevel === "read" && changes.has(action) ? new ApiTokenReadOnly() : undefined
+  caller.accessLevel === "read" && changingActions.has(action) ? new ApiTokenReadOnly() : undefined
 
 /**
  * "A write token changes a protected environment only when it was created naming that environment"
@@ -175,12 +176,12 @@ const protectedEnvironmentsNeedANamingToken: Rule = ({ caller, target, action })
   caller.kind === "api_token" &&
   target.type === "environment" &&
   target.protected &&
-  changes.has(action) &&
+  changingActions.has(action) &&
   !(caller.restrictions.environmentIds?.includes(target.environmentId) ?? false)
     ? new ApiTokenNotScopedToProtectedEnvironment()
     : undefined
 
-/** Where an environment says so, what a person below admin writes waits until another person approves it. */
+/** In an environment with approval of changes, a write by a person below admin waits for another person's approval. */
 export const proposes = (caller: Caller, team: CallerTeam, target: Target): boolean =>
   target.type === "environment" &&
   target.changes === "proposed" &&
@@ -192,7 +193,7 @@ export const proposes = (caller: Caller, team: CallerTeam, target: Target): bool
 const protectedEnvironmentsNeedOwnerOrAdmin: Rule = ({ caller, team, target, action }) =>
   target.type === "environment" &&
   target.protected &&
-  changes.has(action) &&
+  changingActions.has(action) &&
   !(action === "secrets:write" && proposes(caller, team, target)) &&
   team.role !== null &&
   team.role !== "owner" &&
@@ -200,7 +201,7 @@ const protectedEnvironmentsNeedOwnerOrAdmin: Rule = ({ caller, team, target, act
     ? new Forbidden()
     : undefined
 
-/** From the least to the most; each level includes those before it. */
+/** From the least to the most. Each level includes the levels before it. */
 const levels: ReadonlyArray<GrantLevel> = ["names", "run", "values", "write"]
 const levelNeeded = new Map<Action, GrantLevel>([
   ["secrets:run", "run"],
@@ -209,9 +210,14 @@ const levelNeeded = new Map<Action, GrantLevel>([
 ])
 const manages = (role: Role): boolean => role === "owner" || role === "admin"
 
-const byRole: Readonly<Record<Role, GrantLevel>> = { viewer: "names", member: "write", admin: "write", owner: "write" }
+const levelOfRole: Readonly<Record<Role, GrantLevel>> = {
+  viewer: "names",
+  member: "write",
+  admin: "write",
+  owner: "write"
+}
 
-/** What a role gives at an environment without any grant; undefined: nothing, not even names. */
+/** The level that a role gives without any grant. Undefined: nothing, not even names. */
 export const levelByRole = (
   role: Role,
   { adminsNeedGrants }: Pick<CallerTeam, "adminsNeedGrants">,
@@ -220,11 +226,11 @@ export const levelByRole = (
   const free = manages(role) && !adminsNeedGrants
   if (at.visibility === "granted" && !free) return manages(role) ? "names" : undefined
   if (at.readers === "granted" && !free) return "names"
-  return role === "member" && at.protected ? "values" : byRole[role]
+  return role === "member" && at.protected ? "values" : levelOfRole[role]
 }
 
-/** What the caller's grants give there: 0 = nothing, else one more than the index of the highest level. */
-const granted = (caller: Caller, at: { readonly projectId: ProjectId; readonly environmentId: EnvironmentId }) =>
+/** The rank of the caller's highest grant there: 0 for none, else one more than the index of its level. */
+const grantRank = (caller: Caller, at: { readonly projectId: ProjectId; readonly environmentId: EnvironmentId }) =>
   caller.grants.reduce(
     (most, { environmentId, level, projectId }) =>
       projectId === at.projectId && (environmentId === null || environmentId === at.environmentId)
@@ -233,7 +239,7 @@ const granted = (caller: Caller, at: { readonly projectId: ProjectId; readonly e
     0
   )
 
-/** Whether the caller has less than this level at an environment where grants decide. */
+/** Whether the caller's grants give less than this level, in an environment that requires grants. */
 export const lacksGrant = (
   caller: Caller,
   team: CallerTeam,
@@ -243,11 +249,11 @@ export const lacksGrant = (
   team.role !== null &&
   (at.readers === "granted" || at.visibility === "granted") &&
   (!manages(team.role) || team.adminsNeedGrants) &&
-  granted(caller, at) <= levels.indexOf(level)
+  grantRank(caller, at) <= levels.indexOf(level)
 
 /**
- * A person below admin has values of a granted environment, and writes there, by a grant of that level; names are free
- * (ENVIRONMENT_NOT_GRANTED). A project that is granted makes its environments so. A team may bind its admins too.
+ * In a granted environment, a person below admin needs a grant of the level to use values or to write. Names need no
+ * grant (ENVIRONMENT_NOT_GRANTED). A granted project makes its environments granted. A team may bind its admins too.
  */
 export const grantedEnvironmentsNeedAGrant: Rule = ({ caller, team, target, action }) => {
   const level = levelNeeded.get(action)
@@ -258,7 +264,7 @@ export const grantedEnvironmentsNeedAGrant: Rule = ({ caller, team, target, acti
 
 export const isAbove = (one: GrantLevel, other: GrantLevel): boolean => levels.indexOf(one) > levels.indexOf(other)
 
-/** The grant that gives most; of equal ones the one that lasts longest. */
+/** The grant with the highest level; of equal ones, the one that lasts longest. */
 export const highest = <G extends { readonly level: GrantLevel; readonly until: string | null }>(
   grants: ReadonlyArray<G>
 ): G | undefined => {
@@ -268,33 +274,36 @@ export const highest = <G extends { readonly level: GrantLevel; readonly until: 
   )[0]
 }
 
-/** Whether a role may be granted a level: grants narrow, so one above the role would promise what nobody gets. */
+/**
+ * Whether a role may receive a grant of this level. Grants only narrow, so a level above the role would promise too
+ * much.
+ */
 export const levelWithin = (role: Role, level: GrantLevel): boolean =>
   [...levelNeeded].every(
-    ([action, needed]) => levels.indexOf(needed) > levels.indexOf(level) || roleAllows(role, action)
+    ([action, requiredLevel]) => levels.indexOf(requiredLevel) > levels.indexOf(level) || roleAllows(role, action)
   )
 
-/** Who decides about requests for access to an environment: owners, admins and the approvers that it names. */
+/** Owners, admins and the environment's approvers decide requests for access to it. */
 export const decidesRequests = (role: Role, userId: UserId, approvers: ReadonlyArray<UserId>): boolean =>
   manages(role) || approvers.includes(userId)
 
-/** A request is decided by another person than the one who asks, and never above that person's own standing. */
+/** Another person than the requester decides a request, and grants no more than that person may do. */
 export const mayDecide = (
   caller: Caller,
   team: CallerTeam,
   at: Parameters<typeof lacksGrant>[2] & { readonly approvers: ReadonlyArray<UserId> },
-  asked: { readonly userId: UserId; readonly level: GrantLevel }
+  request: { readonly userId: UserId; readonly level: GrantLevel }
 ): boolean =>
   caller.user !== null &&
   team.role !== null &&
-  caller.user.id !== asked.userId &&
+  caller.user.id !== request.userId &&
   decidesRequests(team.role, caller.user.id, at.approvers) &&
-  levelWithin(team.role, asked.level) &&
-  (manages(team.role) || !lacksGrant(caller, team, at, asked.level))
+  levelWithin(team.role, request.level) &&
+  (manages(team.role) || !lacksGrant(caller, team, at, request.level))
 
 /**
- * A change is approved by another person than its author, one who could write it: an owner or admin, or an approver of
- * the environment, who is not kept from it by protection. It is written as theirs.
+ * Another person than the author approves a change, and must be able to write it. Owners and admins can; so can the
+ * environment's approvers, even if it is protected. The approver becomes the author of the write.
  */
 export const decideApproval = (
   request: { readonly caller: Caller; readonly team: CallerTeam },
@@ -309,7 +318,7 @@ export const decideApproval = (
   return decide({ ...request, action: "secrets:write", target: open })
 }
 
-/** Whether the caller may have values of the target: read them, or run programs with them. */
+/** Whether the caller may have values of the target, by reading them or by running programs with them. */
 export const mayHaveValues = (caller: Caller, target: EnvironmentTarget): boolean => {
   const team = teamOf(caller, target.teamId)
   const may = (action: Action) => team !== undefined && decide({ caller, team, target, action }) === undefined
@@ -317,10 +326,9 @@ export const mayHaveValues = (caller: Caller, target: EnvironmentTarget): boolea
 }
 
 /**
- * A caller that may not have a value may not move it to where others have it: the source of a copy needs a right to
- * values,
- * `secrets:run` or `secrets:read_values`. Values leave a protected environment for an unprotected one only by an owner or
- * admin (FORBIDDEN).
+ * A caller without a right to a value may not copy it to where others have it. The source of a copy needs `secrets:run`
+ * or `secrets:read_values`. Only an owner or admin copies values from a protected to an unprotected environment
+ * (FORBIDDEN).
  */
 export const decideCopy = (
   request: { readonly caller: Caller; readonly team: CallerTeam },
@@ -348,13 +356,13 @@ const rules: ReadonlyArray<Rule> = [
 export const decide = <A extends Action>(request: AccessRequest & { readonly action: A }): DenialOf<A> | undefined => {
   for (const rule of rules) {
     const denial = rule(request)
-    // `DenialOf` says which rules can deny which action; test/access/Policy.test.ts goes through all of them.
+    // `DenialOf` lists the rules that can deny each action; test/access/Policy.test.ts checks all of them.
     if (denial !== undefined) return denial as DenialOf<A>
   }
   return undefined
 }
 
-const asAgain: ReadonlySet<AuditAction> = new Set<AuditAction>([
+const stepUpActions: ReadonlySet<AuditAction> = new Set<AuditAction>([
   "token.create",
   "token.rotate",
   "token.set_addresses",
@@ -362,74 +370,77 @@ const asAgain: ReadonlySet<AuditAction> = new Set<AuditAction>([
   "access.approve",
   "management.approve"
 ])
-const givesValues: ReadonlySet<Action> = new Set<Action>(["secrets:read_values", "secrets:run"])
+const valueActions: ReadonlySet<Action> = new Set<Action>(["secrets:read_values", "secrets:run"])
 
 /**
- * Values of a protected environment, a new token, the approval of a request and the team's rules ask a session for the
- * second factor again when the last proof is older than the team allows (STEP_UP_REQUIRED). It comes after the rules: who
- * may not do it is not asked.
+ * Some actions need a fresh second factor, if the last proof is older than the team allows (STEP_UP_REQUIRED). They are
+ * values of a protected environment, new tokens, approvals and the team's rules. The check follows the rules: a denied
+ * caller is not asked to prove a factor.
  */
-export const asksAgain = ({ action, target, team }: AccessRequest, audit: AuditAction): StepUpRequired | undefined =>
+export const needsStepUp = ({ action, target, team }: AccessRequest, audit: AuditAction): StepUpRequired | undefined =>
   team.factorIsOld &&
-  (asAgain.has(audit) ||
+  (stepUpActions.has(audit) ||
     action === "team-rules:manage" ||
-    (givesValues.has(action) && target.type === "environment" && target.protected))
+    (valueActions.has(action) && target.type === "environment" && target.protected))
     ? new StepUpRequired()
     : undefined
 
-/** Factors, and management from the command line, need a proof that the person is there: at most this old. */
+/** Maximum age of the last proof of presence, for changes of factors and for management from the command line. */
 const recentMillis = 15 * 60_000
 
-/** Whether the person signed in, or confirmed, a short time ago. */
+/** Whether the person signed in, or proved a factor, recently. */
 export const hasRecentProof = ({ createdAt, factorAt }: Pick<Caller, "createdAt" | "factorAt">, now: number): boolean =>
   now - (factorAt ?? createdAt).getTime() <= recentMillis
 
-/** A login or an agent of these teams is approved with a recent proof too. */
+/** The first of these teams that needs a fresh factor before a login or an agent for it is approved. */
 export const firstWithOldFactor = (
   caller: Caller,
   teams: ReadonlyArray<{ readonly teamId: TeamId }>
 ): CallerTeam | undefined =>
   caller.teams.find(({ factorIsOld, id }) => factorIsOld && teams.some((one) => one.teamId === id))
 
-/** By whom a person was signed in: an issuer of OpenID Connect, which may be good for one team; null: a password. */
-interface SignedBy {
+/** The source of a sign-in: an OpenID Connect issuer, perhaps for one team only, or a password (null). */
+interface SignInSource {
   readonly issuer: string | null
   readonly onlyTeam: TeamId | null
 }
-interface Entrance {
+interface SignInRules {
   readonly id: TeamId
   readonly role: Role
-  /** The issuers that alone let people in; null: a password does too. */
+  /** The only issuers that let people in. Null: a password does too. */
   readonly signInOnly: ReadonlyArray<string> | null
-  /** Of an owner: a password lets them in all the same, and raises an alarm. */
+  /** Whether this owner may still use a password; each such sign-in raises an alarm. */
   readonly breakGlass: boolean
 }
 
-/** The sign-in of an owner whom the team lets in with a password, though it takes issuers alone. */
-export const breaksGlass = ({ issuer }: SignedBy, { breakGlass, role, signInOnly }: Entrance): boolean =>
+/** Whether an owner uses a password in a team that otherwise accepts issuers only. */
+export const breaksGlass = ({ issuer }: SignInSource, { breakGlass, role, signInOnly }: SignInRules): boolean =>
   signInOnly !== null && issuer === null && breakGlass && role === "owner"
 
 /**
- * A team may take issuers alone. The session of a team's own issuer is good for that team alone: its owners choose who
- * that issuer says somebody is.
+ * A team may accept issuers only. A session from a team's own issuer is valid for that team only: its owners decide
+ * which person the issuer names.
  */
-export const letsIn = (by: SignedBy, team: Entrance): boolean =>
+export const letsIn = (by: SignInSource, team: SignInRules): boolean =>
   (by.onlyTeam === null || by.onlyTeam === team.id) &&
   (team.signInOnly === null || team.signInOnly.some((issuer) => issuer === by.issuer) || breaksGlass(by, team))
 
-/** Who may create a team is the operator's choice: everybody who is signed in, the owners of a team, or no person here. */
+/** The operator chooses who creates teams: every signed-in person, owners of a team, or no person. */
 export const mayCreateTeam = (caller: Caller, creation: TeamCreation): boolean =>
   creation === "everyone" || (creation === "owners" && caller.teams.some((team) => team.role === "owner"))
 
-/** The caller's standing in a team; undefined = the team is not visible. */
+/** The caller's membership in a team. Undefined: the team is not visible. */
 export const teamOf = (caller: Caller, teamId: TeamId): CallerTeam | undefined =>
   caller.teams.find((team) => team.id === teamId)
 
-/** A granted project is seen by owners, admins and who holds a grant in it; API tokens over REST keep their own reach. */
-const hidden = (team: CallerTeam, visibility: Visibility): boolean =>
+/** Owners, admins and holders of a grant see a granted project. API tokens over REST keep their own reach. */
+const isHidden = (team: CallerTeam, visibility: Visibility): boolean =>
   visibility === "granted" && team.role !== null && !manages(team.role)
 
-/** "Narrowing is checked on every request": an environment is visible when nothing narrows it away or hides it. */
+/**
+ * "Narrowing is checked on every request": an environment is visible unless a restriction excludes it or its project
+ * hides it.
+ */
 export const environmentVisible = (
   caller: Caller,
   at: {
@@ -440,10 +451,14 @@ export const environmentVisible = (
   }
 ): boolean => {
   const team = teamOf(caller, at.teamId)
-  return team !== undefined && (!hidden(team, at.visibility) || granted(caller, at) > 0) && notNarrowedAway(caller, at)
+  return (
+    team !== undefined &&
+    (!isHidden(team, at.visibility) || grantRank(caller, at) > 0) &&
+    isWithinRestrictions(caller, at)
+  )
 }
 
-const notNarrowedAway = (
+const isWithinRestrictions = (
   caller: Caller,
   at: { readonly projectId: ProjectId; readonly environmentId: EnvironmentId }
 ): boolean =>
@@ -469,7 +484,7 @@ export const projectVisible = (
     environmentId === null || environmentIds === null || environmentIds.includes(environmentId)
   return (
     team !== undefined &&
-    (!hidden(team, at.visibility) ||
+    (!isHidden(team, at.visibility) ||
       caller.grants.some((grant) => grant.projectId === at.projectId && reached(grant))) &&
     (projectIds === null || projectIds.includes(at.projectId)) &&
     (environmentIds === null || at.environmentIds.some((id) => environmentIds.includes(id)))

@@ -1,4 +1,4 @@
-/** What an action is done to, as `Access` found it visible. */
+/** The target of an action, after `Access` found it visible. */
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import type { Changes, Plan, Readers, Visibility } from "#schema/Scopes.ts"
 
@@ -23,7 +23,7 @@ export interface EnvironmentTarget {
   readonly slug: string
   readonly protected: boolean
   readonly revision: number
-  /** How often what people say of its secrets was changed: no part of `revision`, since no value depends on it. */
+  /** Counts changes of the descriptions of its secrets. Not part of `revision`, because no value depends on them. */
   readonly described: number
   readonly readers: Readers
   readonly changes: Changes

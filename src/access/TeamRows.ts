@@ -1,4 +1,4 @@
-/** New teams and memberships, and what a person who leaves decided. */
+/** Inserts teams and memberships, and removes a departing person from approvers. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -7,9 +7,9 @@ import { type Plan, Role } from "#schema/Scopes.ts"
 import * as Rows from "#src/database/Rows.ts"
 import type { RowMac, StoredMac } from "#src/rows/RowMac.ts"
 import type { RowSeal } from "#src/rows/RowSeal.ts"
-import type { SealedRow } from "#src/rows/SealedRows.ts"
+import type { AuthorizationRow } from "#src/rows/AuthorizationRows.ts"
 
-/** Of a membership: what its seal covers beside its team and person, with the seal. */
+/** Columns of a membership under its MAC, without the team and person, and the MAC. */
 export const membershipFields = {
   role: Role,
   active: Schema.Boolean,
@@ -22,15 +22,15 @@ export const membershipFields = {
 }
 
 /**
- * Whether a server wrote the team's rules as they are, whatever else the row says. Member by member: a copy of a row with
- * forty members takes longer than its MAC (docs/architecture.md, "The hot path").
+ * Whether the MAC of the team's rules is valid, whatever other columns the row has. Copies member by member: spreading
+ * a row of forty members takes longer than its MAC (docs/architecture.md, "The hot path").
  */
-export const teamHolds = (
+export const isTeamAuthentic = (
   macs: RowMac,
   id: TeamId,
-  row: Omit<SealedRow<"teams">, "id"> & { readonly teamMac: StoredMac }
+  row: Omit<AuthorizationRow<"teams">, "id"> & { readonly teamMac: StoredMac }
 ): boolean =>
-  macs.holds("teams", {
+  macs.isAuthentic("teams", {
     id,
     plan: row.plan,
     adminsNeedGrants: row.adminsNeedGrants,
@@ -44,14 +44,14 @@ export const teamHolds = (
     mac: row.teamMac
   })
 
-/** Whether a server wrote the membership as it is. */
-export const membershipHolds = (
+/** Whether the membership's MAC is valid. */
+export const isMembershipAuthentic = (
   macs: RowMac,
   teamId: TeamId,
   userId: UserId,
-  row: Omit<SealedRow<"memberships">, "teamId" | "userId"> & { readonly mac: StoredMac }
+  row: Omit<AuthorizationRow<"memberships">, "teamId" | "userId"> & { readonly mac: StoredMac }
 ): boolean =>
-  macs.holds("memberships", {
+  macs.isAuthentic("memberships", {
     teamId,
     userId,
     role: row.role,
@@ -64,7 +64,7 @@ export const membershipHolds = (
     mac: row.mac
   })
 
-/** How old the last proof of a second factor may be, where a team does not say. */
+/** Maximum age of the last second-factor proof in minutes, unless the team sets another. */
 export const defaultStepUpMinutes = 15
 
 interface Needs {
@@ -72,7 +72,7 @@ interface Needs {
   readonly rowSeal: RowSeal
 }
 
-/** Whether the person was no member before; one who was keeps the role. Part of the caller's transaction. */
+/** Returns whether the person is a new member; an existing member keeps the role. Runs in the caller's transaction. */
 export const join = Effect.fnUntraced(function* (
   { rowSeal, sql }: Needs,
   {
@@ -110,7 +110,7 @@ export const join = Effect.fnUntraced(function* (
   )
 })
 
-/** A team with its owner. Part of the caller's transaction. */
+/** Inserts a team with its owner, in the caller's transaction. */
 export const insertTeam = Effect.fnUntraced(function* (
   needs: Needs,
   team: {
@@ -142,11 +142,11 @@ export const insertTeam = Effect.fnUntraced(function* (
   yield* join(needs, { teamId: id, userId: owner, role: "owner", now })
 })
 
-/** The person decides no request for access any more, in one team or (null) everywhere. */
+/** Removes the person from the approvers of environments, in one team or, with null, in all. */
 export const removeApprover = ({ rowSeal, sql }: Needs, userId: UserId, teamId: TeamId | null) =>
   rowSeal.update(
     "environments",
-    // `any(approvers)` says the same, and has no index.
+    // `any(approvers)` is equivalent, but has no index.
     sql`approvers @> ARRAY[${userId}]::uuid[] AND (${teamId}::uuid IS NULL OR team_id = ${teamId})`,
     ({ approvers }) => ({ approvers: Array.isArray(approvers) ? approvers.filter((id) => id !== userId) : [] })
   )

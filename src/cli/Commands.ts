@@ -1,4 +1,4 @@
-/** All commands. `run` starts before many programs, so `Cli.ts` can load it without the others. */
+/** Every command. `run` starts before many programs, so it can also be loaded without the others (`Cli.ts`). */
 import * as Command from "@effect/cli/Command"
 import { access } from "./team/Access.ts"
 import { changes } from "./secrets/Changes.ts"
@@ -32,7 +32,7 @@ import { vault } from "./operator/Vault.ts"
 import { version } from "./terminal/Version.ts"
 import { whoami } from "./account/Whoami.ts"
 
-const commands = [
+const below = [
   init,
   use,
   run,
@@ -69,13 +69,13 @@ const commands = [
   restore
 ] as const
 const root = Help.described(
-  Command.make("ampoule").pipe(Command.withSubcommands(commands)),
+  Command.make("ampoule").pipe(Command.withSubcommands(below)),
   { says: "Secrets stay sealed until the moment they are injected." },
-  commands,
+  below,
   true
 )
 
 export const tree = { parse: Command.run(root, { name: "Ampoule", version, executable: "ampoule" }) }
 
-/** Pages of help for all commands. The build writes them beside the program. */
+/** What the help says of all of them: written beside the program by its build. */
 export const manual = () => Help.pageOf(root.node)

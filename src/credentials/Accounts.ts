@@ -61,7 +61,7 @@ export const find = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, column: "
           FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id) AS memberships
       FROM users u WHERE ${sql(column)} = ${value}`
     ),
-    (macs, row) => (row !== undefined && macs.holds("users", row) ? row : undefined)
+    (macs, row) => (row !== undefined && macs.isAuthentic("users", row) ? row : undefined)
   )
 
 /** Events that concern a person, not a team: one entry in the trail of each of their teams, or one without a team. */
@@ -239,7 +239,7 @@ const EndedSessionRow = Schema.Struct({ id: Schema.String })
 export const endSessions = Effect.fnUntraced(function* ({ sql }: Pick<Needs, "sql">, condition: Statement.Fragment) {
   const rows = yield* Rows.findAll(
     EndedSessionRow,
-    RowJournal.ending(sql, "sessions")`
+    RowJournal.noteEnds(sql, "sessions")`
       UPDATE sessions SET revoked_at = ${yield* DateTime.nowAsDate}, mac = ''
       WHERE ${condition} AND revoked_at IS NULL RETURNING id`
   )

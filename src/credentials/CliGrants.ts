@@ -147,7 +147,7 @@ const revoke = function* ({ audit, sql }: Needs, id: string) {
   const now = yield* Clock.currentTimeMillis
   const row = yield* Rows.findOne(
     RevokedRow,
-    RowJournal.ending(sql, "cli_grants")`
+    RowJournal.noteEnds(sql, "cli_grants")`
       UPDATE cli_grants c SET revoked_at = ${new Date(now)}, mac = ''
       WHERE c.id = ${id} AND c.user_id = ${caller.user?.id ?? null} AND c.revoked_at IS NULL
       RETURNING c.id, c.hostname, ${sql.literal(teamsOf)}`

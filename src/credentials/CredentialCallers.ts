@@ -37,7 +37,7 @@ const namedOf = (row: CredentialRow, macs: RowMac): NamedEnvironment | null => {
     approvals: row.eApprovals,
     mac: row.eMac
   }
-  if (!macs.holds("environments", environment)) return null
+  if (!macs.isAuthentic("environments", environment)) return null
   const project = {
     id: row.eProjectId,
     teamId: row.pTeamId,
@@ -45,7 +45,7 @@ const namedOf = (row: CredentialRow, macs: RowMac): NamedEnvironment | null => {
     visibility: row.eVisibility,
     mac: row.pMac
   }
-  if (!macs.holds("projects", project)) return null
+  if (!macs.isAuthentic("projects", project)) return null
   return {
     teamId: row.eTeamId,
     projectId: row.eProjectId,
@@ -64,7 +64,9 @@ const namedOf = (row: CredentialRow, macs: RowMac): NamedEnvironment | null => {
 const teamsOf = <Row extends TeamRow>(rows: ReadonlyArray<Row>, userId: UserId, macs: RowMac): ReadonlyArray<Row> =>
   rows.filter(
     (row) =>
-      !row.suspended && TeamRows.membershipHolds(macs, row.id, userId, row) && TeamRows.teamHolds(macs, row.id, row)
+      !row.suspended &&
+      TeamRows.isMembershipAuthentic(macs, row.id, userId, row) &&
+      TeamRows.isTeamAuthentic(macs, row.id, row)
   )
 const standing = (
   { adminsNeedGrants, id, name, plan, role }: TeamRow,
@@ -141,14 +143,14 @@ const creatorOf = (row: TokenRow, macs: RowMac) => {
     breakGlass: row.creatorBreakGlass,
     mac: row.creatorMac
   }
-  return TeamRows.membershipHolds(macs, row.teamId, row.createdBy, membership) ? row : none
+  return TeamRows.isMembershipAuthentic(macs, row.teamId, row.createdBy, membership) ? row : none
 }
 
 /** Over REST a token's own reach decides, unless its team bounds tokens by what their creators may do now. */
 export const ofToken = (row: Present<TokenRow>, now: number, macs: RowMac): Verified | undefined => {
   // A token that was revoked gives nothing, whoever revoked it.
-  if (row.revokedAt === null && !macs.holds("api_tokens", row)) return undefined
-  if (row.suspended || !TeamRows.teamHolds(macs, row.teamId, row)) return undefined
+  if (row.revokedAt === null && !macs.isAuthentic("api_tokens", row)) return undefined
+  if (row.suspended || !TeamRows.isTeamAuthentic(macs, row.teamId, row)) return undefined
   const creator = creatorOf(row, macs)
   const { creatorActive } = creator
   const ofItself = {
@@ -193,7 +195,7 @@ export const ofToken = (row: Present<TokenRow>, now: number, macs: RowMac): Veri
 }
 
 export const ofSession = (row: Present<SessionRow>, now: number, macs: RowMac): Verified | undefined => {
-  if (row.revokedAt === null && !macs.holds("sessions", row)) return undefined
+  if (row.revokedAt === null && !macs.isAuthentic("sessions", row)) return undefined
   const { manages } = row
   // A management session was approved by a person whom the team lets in.
   const teams = teamsOf(row.teams, row.userId, macs).filter((team) =>
@@ -221,10 +223,10 @@ export const ofSession = (row: Present<SessionRow>, now: number, macs: RowMac): 
 }
 
 export const ofGrant = (row: Present<GrantRow>, now: number, macs: RowMac): Verified | undefined => {
-  if (row.revokedAt === null && !macs.holds("cli_grants", row)) return undefined
+  if (row.revokedAt === null && !macs.isAuthentic("cli_grants", row)) return undefined
   const teams = teamsOf(row.teams.filter(reached(row)), row.userId, macs).filter(
     ({ id: teamId, scopes, grantTeamMac }) =>
-      macs.holds("cli_grant_teams", { grantId: row.id, teamId, scopes, mac: grantTeamMac })
+      macs.isAuthentic("cli_grant_teams", { grantId: row.id, teamId, scopes, mac: grantTeamMac })
   )
   const caller = callerOf(row, now, macs, {
     kind: "cli_grant",
@@ -245,7 +247,7 @@ export const ofGrant = (row: Present<GrantRow>, now: number, macs: RowMac): Veri
 }
 
 const accessHolds = (row: Present<AccessRow>, macs: RowMac) =>
-  macs.holds("oauth_access_tokens", {
+  macs.isAuthentic("oauth_access_tokens", {
     lookupId: row.lookupId,
     hash: row.hash,
     grantId: row.id,
@@ -255,7 +257,7 @@ const accessHolds = (row: Present<AccessRow>, macs: RowMac) =>
     mac: row.mac
   }) &&
   (row.revokedAt !== null ||
-    macs.holds("oauth_grants", {
+    macs.isAuthentic("oauth_grants", {
       id: row.id,
       userId: row.userId,
       clientId: row.clientId,
@@ -272,7 +274,7 @@ const accessHolds = (row: Present<AccessRow>, macs: RowMac) =>
 export const ofAccess = (row: Present<AccessRow>, now: number, macs: RowMac): Verified | undefined => {
   if (!accessHolds(row, macs)) return undefined
   const teams = teamsOf(row.teams.filter(reached(row)), row.userId, macs).filter(({ grantTeamMac, id: teamId }) =>
-    macs.holds("oauth_grant_teams", { grantId: row.id, teamId, mac: grantTeamMac })
+    macs.isAuthentic("oauth_grant_teams", { grantId: row.id, teamId, mac: grantTeamMac })
   )
   // Its id is the grant's, not the token's: tokens come and go every 15 minutes.
   const caller = callerOf(row, now, macs, {

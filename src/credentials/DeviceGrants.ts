@@ -74,7 +74,7 @@ const deliver = Effect.fnUntraced(function* (
   const grant = yield* grants.mint({ ...row, userId: decidedBy, machine, teams })
   const now = yield* Clock.currentTimeMillis
   const isMarked = yield* Rows.exists(
-    RowJournal.ending(sql, "device_requests")`
+    RowJournal.noteEnds(sql, "device_requests")`
     UPDATE device_requests SET delivered_at = ${new Date(now)}, grant_id = ${grant.id}, mac = ''
     WHERE id = ${row.id} AND delivered_at IS NULL RETURNING id`
   )

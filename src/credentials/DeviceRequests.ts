@@ -97,7 +97,7 @@ const find = ({ rowSeal, sql }: ProvingNeeds, where: Statement.Fragment) =>
     rowSeal.ready,
     Rows.findOne(RequestRow, sql`SELECT ${sql.literal(columns)} WHERE ${where}`),
     (macs, row) =>
-      row !== undefined && (row.deliveredAt !== null || macs.holds("device_requests", row)) ? row : undefined
+      row !== undefined && (row.deliveredAt !== null || macs.isAuthentic("device_requests", row)) ? row : undefined
   )
 
 export const byId = (needs: ProvingNeeds, id: string) => find(needs, needs.sql`r.id = ${id}`)

@@ -74,7 +74,7 @@ export const totpOf = Effect.fnUntraced(function* (
       SELECT id, user_id, sealed, confirmed, used_step, created_at, last_used_at, mac FROM totp_factors
       WHERE user_id = ${userId} AND confirmed = ${confirmed}`
   )
-  return row !== undefined && macs.holds("totp_factors", row) ? row : undefined
+  return row !== undefined && macs.isAuthentic("totp_factors", row) ? row : undefined
 })
 
 /** The time step of the typed code; undefined for a wrong, old or used code. */

@@ -188,7 +188,7 @@ const openReset = Effect.fnUntraced(function* (needs: Needs, code: Redacted.Reda
   )
   if (reset === undefined) return yield* new CredentialInvalid()
   if (reset.usedAt !== null) return yield* new CredentialRevoked()
-  if (!(yield* needs.rowSeal.ready).holds("password_resets", reset)) return yield* new CredentialInvalid()
+  if (!(yield* needs.rowSeal.ready).isAuthentic("password_resets", reset)) return yield* new CredentialInvalid()
   if (reset.expiresAt.getTime() <= (yield* Clock.currentTimeMillis)) return yield* new CredentialExpired()
   return reset
 })
@@ -200,7 +200,7 @@ export const resetPassword = Effect.fn("Sessions.resetPassword")(function* (need
   yield* Rows.transaction(sql, function* () {
     const now = yield* DateTime.nowAsDate
     const used = yield* Rows.exists(
-      RowJournal.ending(sql, "password_resets")`
+      RowJournal.noteEnds(sql, "password_resets")`
           UPDATE password_resets SET used_at = ${now}, mac = '' WHERE id = ${reset.id} AND used_at IS NULL RETURNING id`
     )
     if (!used) return yield* new CredentialRevoked()

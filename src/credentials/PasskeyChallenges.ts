@@ -83,7 +83,7 @@ export const take = Effect.fnUntraced(function* (
       DELETE FROM passkey_challenges WHERE challenge = ${clientData.value.challenge} AND expires_at > ${yield* DateTime.nowAsDate}
       RETURNING id, challenge, salt, hash, purpose, user_id, bound_to, expires_at, mac`
   )
-  const isOwn = TokenText.verify(macs, "pc", row, Redacted.value(cookie)) && macs.holds("passkey_challenges", row)
+  const isOwn = TokenText.verify(macs, "pc", row, Redacted.value(cookie)) && macs.isAuthentic("passkey_challenges", row)
   return isOwn && row.purpose === purpose.purpose && row.userId === purpose.userId && row.boundTo === purpose.boundTo
     ? row.challenge
     : undefined

@@ -49,14 +49,14 @@ export const listOf = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, userId:
         SELECT ${sql.literal(columns)} FROM passkeys WHERE user_id = ${userId}
         ORDER BY created_at DESC, id DESC LIMIT ${passkeysPerPerson}`
     ),
-    (macs, rows) => rows.filter((row) => macs.holds("passkeys", row))
+    (macs, rows) => rows.filter((row) => macs.isAuthentic("passkeys", row))
   )
 
 export const find = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, credentialId: string) =>
   Effect.zipWith(
     rowSeal.ready,
     Rows.findOne(PasskeyRow, sql`SELECT ${sql.literal(columns)} FROM passkeys WHERE credential_id = ${credentialId}`),
-    (macs, row) => (row !== undefined && macs.holds("passkeys", row) ? row : undefined)
+    (macs, row) => (row !== undefined && macs.isAuthentic("passkeys", row) ? row : undefined)
   )
 
 /** Part of the caller's transaction. False: the passkey is registered already, perhaps by another person. */

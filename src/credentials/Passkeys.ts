@@ -140,7 +140,7 @@ const remove = Effect.fn("Passkeys.remove")(function* (
     yield* FactorChanges.lockAccount(needs, caller, account.id)
     const row = yield* Rows.findOne(
       PasskeyRows.NameRow,
-      RowJournal.ending(
+      RowJournal.noteEnds(
         sql,
         "passkeys"
       )`DELETE FROM passkeys WHERE id = ${id} AND user_id = ${account.id} RETURNING id, name`

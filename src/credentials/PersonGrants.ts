@@ -72,7 +72,7 @@ const parse = (text: string, macs: RowMac): Grants => {
   const cached = byText.get(text)
   if (cached !== undefined) return cached
   const rows = text.split("\n").map(rowOf)
-  const valid = rows.filter((row) => macs.holds("access_grants", row))
+  const valid = rows.filter((row) => macs.isAuthentic("access_grants", row))
   const parsed = {
     grants: valid.map(({ environmentId, level, projectId, until }) => ({ environmentId, level, projectId, until })),
     firstEnd: Math.min(...valid.map(({ until }) => until ?? Number.POSITIVE_INFINITY))

@@ -69,7 +69,9 @@ export const use = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userId:
       WHERE user_id = ${userId} AND used_at IS NULL ORDER BY id FOR UPDATE`
   )
   // Compares every code, so that time does not show which one matched.
-  const matches = rows.filter((row) => TokenText.verify(macs, "rc", row, code) && macs.holds("recovery_codes", row))
+  const matches = rows.filter(
+    (row) => TokenText.verify(macs, "rc", row, code) && macs.isAuthentic("recovery_codes", row)
+  )
   for (const { id } of matches) {
     yield* RowJournal.end(sql, "recovery_codes", { used_at: yield* DateTime.nowAsDate }, sql`id = ${id}`)
   }

@@ -11,7 +11,7 @@ import { RuleIdOut, type TeamId, TeamIdOut, TokenIdOut, type UserId } from "#sch
 import type { AuditEvent } from "#src/trail/Entry.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
-import { columnsOf } from "#src/rows/SealedRows.ts"
+import { columnsOf } from "#src/rows/AuthorizationRows.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as Accounts from "./Accounts.ts"
@@ -69,14 +69,14 @@ const tokensOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, te
   const now = yield* DateTime.nowAsDate
   const rules = yield* Rows.findAll(
     RevokedRow,
-    RowJournal.ending(sql, "machine_rules")`
+    RowJournal.noteEnds(sql, "machine_rules")`
       UPDATE machine_rules SET revoked_at = ${now}, mac = ''
       WHERE created_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId}) AND revoked_at IS NULL
       RETURNING 'machine_rule' AS type, id, name, team_id`
   )
   const tokens = yield* Rows.findAll(
     RevokedRow,
-    RowJournal.ending(sql, "api_tokens")`
+    RowJournal.noteEnds(sql, "api_tokens")`
       UPDATE api_tokens SET revoked_at = ${now}, mac = ''
       WHERE created_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId}) AND revoked_at IS NULL
       RETURNING 'api_token' AS type, id, name, team_id`
@@ -112,13 +112,13 @@ const grantsInTeam = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userI
     teams: Array.isArray(teams) ? teams.filter((one) => !isOf(one, teamId)) : []
   }))
   yield* Rows.run(
-    RowJournal.ending(sql, "cli_grant_teams")`
+    RowJournal.noteEnds(sql, "cli_grant_teams")`
     DELETE FROM cli_grant_teams t USING cli_grants g
     WHERE g.id = t.grant_id AND g.user_id = ${userId} AND t.team_id = ${teamId} RETURNING ${sql.literal(columnsOf("cli_grant_teams"))}`
   )
   return yield* Rows.findAll(
     EndedRow,
-    RowJournal.ending(sql, "cli_grants")`
+    RowJournal.noteEnds(sql, "cli_grants")`
       UPDATE cli_grants g SET revoked_at = ${now}, mac = ''
       WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
         AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)
@@ -130,13 +130,13 @@ const grantsInTeam = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userI
 const connectionsInTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, teamId: TeamId) {
   const now = yield* DateTime.nowAsDate
   yield* Rows.run(
-    RowJournal.ending(sql, "oauth_grant_teams")`
+    RowJournal.noteEnds(sql, "oauth_grant_teams")`
     DELETE FROM oauth_grant_teams t USING oauth_grants g
     WHERE g.id = t.grant_id AND g.user_id = ${userId} AND t.team_id = ${teamId} RETURNING ${sql.literal(columnsOf("oauth_grant_teams"))}`
   )
   return yield* Rows.findAll(
     EndedRow,
-    RowJournal.ending(sql, "oauth_grants")`
+    RowJournal.noteEnds(sql, "oauth_grants")`
       UPDATE oauth_grants g SET revoked_at = ${now}, mac = ''
       WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
         AND NOT EXISTS (SELECT 1 FROM oauth_grant_teams t WHERE t.grant_id = g.id)
@@ -151,7 +151,7 @@ const loginInTeam = Effect.fnUntraced(function* ({ sql }: Needs, id: string, tea
   yield* RowJournal.remove(sql, "oauth_grant_teams", sql`grant_id = ${id}::uuid AND team_id = ${teamId}`)
   const logins = yield* Rows.findAll(
     EndedRow,
-    RowJournal.ending(sql, "cli_grants")`
+    RowJournal.noteEnds(sql, "cli_grants")`
       UPDATE cli_grants g SET revoked_at = ${now}, mac = ''
       WHERE g.id = ${id}::uuid AND g.revoked_at IS NULL
         AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)
@@ -159,7 +159,7 @@ const loginInTeam = Effect.fnUntraced(function* ({ sql }: Needs, id: string, tea
   )
   const agents = yield* Rows.findAll(
     EndedRow,
-    RowJournal.ending(sql, "oauth_grants")`
+    RowJournal.noteEnds(sql, "oauth_grants")`
       UPDATE oauth_grants g SET revoked_at = ${now}, mac = ''
       WHERE g.id = ${id}::uuid AND g.revoked_at IS NULL
         AND NOT EXISTS (SELECT 1 FROM oauth_grant_teams t WHERE t.grant_id = g.id)
@@ -173,14 +173,14 @@ const tokenInTeam = Effect.fnUntraced(function* ({ sql }: Needs, id: string, tea
   const now = yield* DateTime.nowAsDate
   const rules = yield* Rows.findAll(
     RevokedRow,
-    RowJournal.ending(sql, "machine_rules")`
+    RowJournal.noteEnds(sql, "machine_rules")`
       UPDATE machine_rules SET revoked_at = ${now}, mac = ''
       WHERE id = ${id}::uuid AND team_id = ${teamId} AND revoked_at IS NULL
       RETURNING 'machine_rule' AS type, id, name, team_id`
   )
   const tokens = yield* Rows.findAll(
     RevokedRow,
-    RowJournal.ending(sql, "api_tokens")`
+    RowJournal.noteEnds(sql, "api_tokens")`
       UPDATE api_tokens SET revoked_at = ${now}, mac = ''
       WHERE (id = ${id}::uuid OR rule_id = ${id}::uuid) AND team_id = ${teamId} AND revoked_at IS NULL
       RETURNING 'api_token' AS type, id, name, team_id`

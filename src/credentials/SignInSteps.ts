@@ -79,12 +79,12 @@ export const find = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, text: 
       FROM sign_in_steps
       WHERE lookup_id = ${lookupId} AND expires_at > ${yield* DateTime.nowAsDate}`
   )
-  return TokenText.verify(macs, "sf", row, secret) && macs.holds("sign_in_steps", row) ? row : undefined
+  return TokenText.verify(macs, "sf", row, secret) && macs.isAuthentic("sign_in_steps", row) ? row : undefined
 })
 
 /** Part of the transaction that opens the session. Of two simultaneous calls, one returns true. */
 export const end = ({ sql }: Pick<Needs, "sql">, id: string) =>
-  Rows.exists(RowJournal.ending(sql, "sign_in_steps")`DELETE FROM sign_in_steps WHERE id = ${id} RETURNING id`)
+  Rows.exists(RowJournal.noteEnds(sql, "sign_in_steps")`DELETE FROM sign_in_steps WHERE id = ${id} RETURNING id`)
 
 /** Ends the person's steps when the password or a factor changes, since they began with the old one. */
 export const endOf = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>

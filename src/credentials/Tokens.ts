@@ -261,7 +261,7 @@ const remove = Effect.fn("Tokens.remove")(function* (needs: Needs, teamId: TeamI
     const { audit, sql } = needs
     const token = yield* Rows.findOne(
       RevokedRow,
-      RowJournal.ending(sql, "api_tokens")`
+      RowJournal.noteEnds(sql, "api_tokens")`
           DELETE FROM api_tokens WHERE id = ${tokenId} AND team_id = ${teamId}
           RETURNING id, name, team_id, revoked_at`
     )
@@ -275,7 +275,7 @@ const revokeOwn = Effect.fn("Tokens.revokeOwn")(({ audit, sql }: Needs, caller: 
   Rows.transaction(sql, function* () {
     const token = yield* Rows.findOne(
       RevokedRow,
-      RowJournal.ending(sql, "api_tokens")`
+      RowJournal.noteEnds(sql, "api_tokens")`
         UPDATE api_tokens SET revoked_at = ${yield* DateTime.nowAsDate}, mac = ''
         WHERE id = ${caller.credentialId} AND revoked_at IS NULL RETURNING id, name, team_id, revoked_at`
     )

@@ -1,11 +1,11 @@
-/** What an error says, whatever it is wrapped in. */
+/** Looks through the causes of an error, whatever wraps it. */
 import * as Cause from "effect/Cause"
 
-/** Of Node, or an SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html). */
+/** A code of Node or an SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html). */
 export const codeOf = (error: object) => ("code" in error && typeof error.code === "string" ? error.code : undefined)
 
-/** Whether any error of it says so: of a Cause, a SqlError, an AggregateError, and of their causes. */
-export const some = (cause: unknown, says: (error: object) => boolean): boolean => {
+/** Whether any error in it matches. Looks into Causes, SqlErrors, AggregateErrors and their causes. */
+export const some = (cause: unknown, matches: (error: object) => boolean): boolean => {
   const pending: Array<unknown> = [cause]
   const seen = new Set<unknown>()
   while (pending.length > 0) {
@@ -17,7 +17,7 @@ export const some = (cause: unknown, says: (error: object) => boolean): boolean 
       for (const one of Cause.defects(next)) pending.push(one)
       continue
     }
-    if (says(next)) return true
+    if (matches(next)) return true
     if ("cause" in next) pending.push(next.cause)
     if ("errors" in next && Array.isArray(next.errors)) for (const one of next.errors) pending.push(one)
   }

@@ -1,25 +1,24 @@
 /**
- * Which server of the database answers, as a number that changes with it. After a fail-over to a standby that had not got
- * everything, the database is an older one: revisions and rows that a process remembers may be gone, and are given out
- * anew. Whoever remembers something of the database forgets it when this changes. A restart of the same server changes it
- * too, which costs no more than that.
+ * A number that changes with the database server. After a fail-over to a standby that lagged, the database is an older
+ * one: revisions and rows that a process caches may be gone, and their numbers may be used again. Caches of database
+ * contents are dropped when it changes. A restart of the same server changes it too, which only costs the cache.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 
-export class DatabaseEpoch extends Context.Reference<DatabaseEpoch>()("access/DatabaseEpoch", {
-  /** A database that is part of this process is always the same one. */
+export class DatabaseEpoch extends Context.Reference<DatabaseEpoch>()("database/DatabaseEpoch", {
+  /** An embedded database never changes its server. */
   defaultValue: (): (() => number) => () => 0
 }) {}
 
-/** Has `forget` called when it changed since the last look; a look answers the number of now. */
+/** Calls `forget` when the epoch has changed since the last look. Each look returns the current epoch. */
 export const watch = (forget: () => void): Effect.Effect<() => number> =>
   Effect.map(DatabaseEpoch, (epoch) => {
-    let seen = epoch()
+    let lastEpoch = epoch()
     return () => {
       const now = epoch()
-      if (now !== seen) {
-        seen = now
+      if (now !== lastEpoch) {
+        lastEpoch = now
         forget()
       }
       return now

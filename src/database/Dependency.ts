@@ -13,7 +13,7 @@ export class DependencyDown extends Data.TaggedError("DependencyDown")<{
   readonly cause?: unknown
 }> {}
 
-/** For the services above crypto: an outage of the vault stops being their callers' business here. */
+/** Turns an outage of the vault into a defect, for services above crypto: their callers cannot act on it. */
 export const dieWhenVaultIsDown = <A, E, R>(
   self: Effect.Effect<A, E, R>
 ): Effect.Effect<A, Exclude<E, Extract<E, VaultUnavailable>>, R> =>
@@ -23,13 +23,13 @@ export const dieWhenVaultIsDown = <A, E, R>(
     (cause) => Effect.die(new DependencyDown({ dependency: "vault", cause }))
   )
 
-/** What `pg`, Node's sockets and the embedded database say when there is no database to talk to, by `code`. */
+/** Error codes of `pg`, of Node's sockets and of the embedded database when the database is out of reach. */
 const unavailableCodes = new Set(
   [
     "ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH EHOSTDOWN ENETUNREACH ENOTFOUND EAI_AGAIN",
     "QUERY_DEADLINE_EXCEEDED SERVER_REPLACED EMBEDDED_DATABASE_GONE",
-    // SQLSTATE: cancelled by statement_timeout; shutting down, crashed, starting up, dropped; idle in a transaction for
-    // too long; a standby that cannot write; refused sign-in; a database that is not there (any more).
+    // SQLSTATE: statement_timeout; shutdown, crash, start or drop of the database; idle in a transaction for too long;
+    // a standby that cannot write; refused sign-in; no such database.
     "57014 57P01 57P02 57P03 57P04 57P05 25P03 25P04 25006 28000 28P01 3D000"
   ].flatMap((codes) => codes.split(" "))
 )
@@ -37,7 +37,7 @@ const unavailableCodes = new Set(
 /** SQLSTATE classes: connection, insufficient resources, system error. */
 const unavailableClass = /^(08|53|58)[0-9A-Z]{3}$/
 
-/** `pg` and its pool give these no code. */
+/** Messages of `pg` and its pool for errors without a code. */
 const unavailableMessages = new Set([
   "Connection terminated",
   "Connection terminated unexpectedly",
@@ -49,36 +49,38 @@ const unavailableMessages = new Set([
   "Cannot use a pool after calling end on the pool"
 ])
 
-/** Whether the database was out of reach. An answer of a working database (a constraint, a syntax error) is not. */
+/**
+ * Whether the database was out of reach. An error of a working database (a constraint, a syntax error) does not count.
+ */
 export const isDatabaseUnavailable = (cause: unknown): boolean =>
   Causes.some(cause, (error) => {
     if (error instanceof DependencyDown && error.dependency === "database") return true
     const code = Causes.codeOf(error)
     if (code !== undefined && (unavailableCodes.has(code) || unavailableClass.test(code))) return true
-    // A Unix socket that is not there: not to be mixed up with a missing file.
+    // A Unix socket that does not exist, in contrast to a missing file.
     if (code === "ENOENT" && "syscall" in error && error.syscall === "connect") return true
     return code === undefined && error instanceof Error && unavailableMessages.has(error.message)
   })
 
-/** No turn came in time. */
+/** The request waited too long for its turn. */
 export class Busy extends Data.TaggedError("Busy")<{}> {
   readonly code = "BUSY"
 }
 
-/** SQLSTATE: a lock was not given in time (lock_timeout). */
+/** SQLSTATE: lock_timeout. */
 const busyCodes = new Set(["BUSY", "55P03"])
 
-/** Whether it failed because too many wanted the same at once. */
+/** Whether it failed because too many callers wanted the same thing at once. */
 export const isBusy = (cause: unknown): boolean =>
   Causes.some(cause, (error) => busyCodes.has(Causes.codeOf(error) ?? ""))
 
-/** SQLSTATE classes: a value that the database does not take, or that breaks a constraint. */
-const refusedClass = /^2[23]/
+/** SQLSTATE classes: an invalid value, or a broken constraint. */
+const rejectedDataClass = /^2[23]/
 
-/** Whether the database refused what it was given: a statement with less in it might have been taken. */
+/** Whether the database refused the data itself: the same statement with fewer rows might succeed. */
 export const isRefusedData = (cause: unknown): boolean =>
-  Causes.some(cause, (error) => refusedClass.test(Causes.codeOf(error) ?? ""))
+  Causes.some(cause, (error) => rejectedDataClass.test(Causes.codeOf(error) ?? ""))
 
-/** Of what must be written before anything leaves: whatever it fails with, the caller cannot act on it. */
+/** For writes that must commit before any value leaves. Their callers cannot act on a failure. */
 export const dieWhenNotWritten = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, never, R> =>
   Effect.catchAll(self, (cause) => Effect.die(new DependencyDown({ dependency: "database", cause })))

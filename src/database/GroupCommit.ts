@@ -1,6 +1,6 @@
 /**
- * Concurrent callers share one run (docs/architecture.md, "The hot path"): whatever arrives while runs are in flight
- * goes with the next one.
+ * Lets concurrent callers share one run (docs/architecture.md, "The hot path"). Items that arrive while runs are in
+ * flight join the next run.
  */
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
@@ -8,11 +8,11 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Runtime from "effect/Runtime"
 
-/** At the sockets, while they bring more. */
-const mostLooks = 7
+/** Most extra event-loop turns to wait for more items. */
+const maxExtraTurns = 7
 
-/** Milliseconds. */
-const hanging = 1_500
+/** A run slower than this fails the queue too (ms). */
+const slowRunMillis = 1_500
 
 interface Waiting<A, B, E> {
   readonly item: A
@@ -26,18 +26,18 @@ interface Options<A, B, E> {
 }
 
 /**
- * `run` gets 1 to `maxBatch` items and answers one result for each, in order. With `maxInFlight: 1` batches never
- * overlap, so the order of items is the order of commits. A caller's interruption never stops a run that others share.
+ * `run` gets 1 to `maxBatch` items and returns one result for each, in order. With `maxInFlight: 1` batches never
+ * overlap, so items commit in their order. An interrupted caller never stops a run that others share.
  */
 export const make = <A, B, E>(options: Options<A, B, E>): Effect.Effect<(item: A) => Effect.Effect<B, E>> =>
   Effect.map(Effect.runtime<never>(), (runtime) => on(runtime, options))
 
-/** The same, where groups come and go: their runs belong to whoever has the runtime, and to no caller. */
+/** The same for groups that come and go: their runs belong to the owner of the runtime, not to a caller. */
 export const on = <A, B, E>(
   { fiberRefs, runtimeFlags }: Runtime.Runtime<never>,
   options: Options<A, B, E>
 ): ((item: A) => Effect.Effect<B, E>) => {
-  // A run needs no service (its type says so): each that it would provide had to copy the map of all of them.
+  // A run needs no service. An empty context makes each `provideService` in it cheaper: it copies the whole map.
   const fork = Runtime.runFork(Runtime.make({ context: Context.empty(), fiberRefs, runtimeFlags }))
   let queue: Array<Waiting<A, B, E>> = []
   let inFlight = 0
@@ -53,9 +53,9 @@ export const on = <A, B, E>(
       fork(Effect.suspend(() => options.run(batch.map((w) => w.item)))).addObserver((exit) => {
         inFlight--
         settle(batch, exit)
-        // What failed this slowly met a database that hangs: those who waited behind it are told now, not a second
-        // deadline later (docs/contract/outages.md: within 3 s).
-        if (Exit.isFailure(exit) && performance.now() - started > hanging) settle(queue.splice(0), exit)
+        // A failure this slow means that the database hangs. The queue fails at once, so that no caller waits for a
+        // second deadline (docs/contract/outages.md: within 3 s).
+        if (Exit.isFailure(exit) && performance.now() - started > slowRunMillis) settle(queue.splice(0), exit)
         if (queue.length > 0) schedule()
       })
     }
@@ -63,16 +63,16 @@ export const on = <A, B, E>(
   const schedule = () => {
     if (scheduled || inFlight >= options.maxInFlight) return
     scheduled = true
-    let seen = queue.length
+    let lastLength = queue.length
     let looks = 1
     const look = () => {
-      if (queue.length === seen || queue.length >= options.maxBatch || looks === mostLooks) return flush()
-      seen = queue.length
+      if (queue.length === lastLength || queue.length >= options.maxBatch || looks === maxExtraTurns) return flush()
+      lastLength = queue.length
       looks++
       setImmediate(look)
     }
-    // After the next look at the sockets: with whatever else came in this turn of the event loop, or waited behind it.
-    // While each further look brings more, that goes along: callers who were answered together ask together.
+    // Waits for the next look at the sockets, and longer while each look brings more items. Callers that got their
+    // results together also send their next requests together.
     setImmediate(() => setImmediate(look))
   }
   const settle = (batch: ReadonlyArray<Waiting<A, B, E>>, exit: Exit.Exit<ReadonlyArray<B>, E>) => {
@@ -80,8 +80,7 @@ export const on = <A, B, E>(
       for (let i = 0; i < batch.length; i++) batch[i].resume(Exit.succeed(exit.value[i]))
       return
     }
-    // The run is nobody's fiber: an interruption of it (shutdown) reaches the callers as a defect, never as their
-    // own.
+    // An interrupted run (at shutdown) reaches its callers as a defect: it was not their own interruption.
     const cause = Cause.isInterruptedOnly(exit.cause) ? Cause.die(new Error("shut down before commit")) : exit.cause
     for (const waiting of batch) waiting.resume(Exit.failCause(cause))
   }

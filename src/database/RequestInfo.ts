@@ -2,19 +2,23 @@ import * as Context from "effect/Context"
 
 export type Via = "rest" | "mcp" | "dashboard" | "cli"
 
-/** Where a request came from; what the audit trail says of it beside the actor. */
+/** The origin of a request, for the audit entry. */
 export interface RequestOrigin {
   readonly id: string
   readonly ip: string
   readonly userAgent: string | null
   readonly via: Via
-  /** Whose turn it is where requests wait: a team, or an address as long as no team is known. Absent: the service's. */
+  /**
+   * The team that queues charge for the request, or its address while the team is unknown. Absent: the service itself.
+   */
   readonly owner?: string
-  /** A change of this request was committed, or may have been: "busy, nothing was changed" would not be true. */
+  /**
+   * Whether a change of this request was, or may have been, committed. Then "busy, nothing was changed" would be false.
+   */
   committed?: boolean
 }
 
-/** A reference with a default, so that work without a request (purge, start) needs nothing provided. */
-export class RequestInfo extends Context.Reference<RequestInfo>()("access/RequestInfo", {
+/** A reference with a default, so that work without a request (purge, start) needs no provider. */
+export class RequestInfo extends Context.Reference<RequestInfo>()("database/RequestInfo", {
   defaultValue: (): RequestOrigin => ({ id: "system", ip: "", userAgent: null, via: "rest" })
 }) {}

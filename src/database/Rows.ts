@@ -1,6 +1,6 @@
 /**
- * Rows of cold queries, decoded by their schema. A statement that fails, and a row that is not as its schema says, are
- * defects: no caller can act on either.
+ * Decodes rows of cold queries by their schema. A failed statement and a row that does not match are defects: no caller
+ * can act on them.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -15,21 +15,21 @@ import * as TransactionNotes from "./TransactionNotes.ts"
 type Statement<E, R> = Effect.Effect<ReadonlyArray<unknown>, E, R>
 
 const compile = <A, I>(Row: Schema.Schema<A, I>) => ParseResult.decodeUnknownEither(Schema.Array(Row))
-/** Compiled once for each schema: a list of its own would be compiled with each statement. */
-const compiled = new WeakMap<object, unknown>()
+/** One decoder per schema: a fresh array schema would be compiled with each statement. */
+const decoders = new WeakMap<object, unknown>()
 const decoderOf = <A, I>(Row: Schema.Schema<A, I>): ReturnType<typeof compile<A, I>> => {
-  // What is kept under a schema is its own decoder.
-  const known = compiled.get(Row) as ReturnType<typeof compile<A, I>> | undefined
-  if (known !== undefined) return known
+  // The map stores each schema with its own decoder.
+  const compiled = decoders.get(Row) as ReturnType<typeof compile<A, I>> | undefined
+  if (compiled !== undefined) return compiled
   const decoder = compile(Row)
-  compiled.set(Row, decoder)
+  decoders.set(Row, decoder)
   return decoder
 }
 
 export const findAll = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
   Effect.orDie(Effect.flatMap(statement, (rows) => Either.mapLeft(decoderOf(Row)(rows), ParseResult.parseError)))
 
-/** The first row, when there is one. */
+/** The first row, if any. */
 export const findOne = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
   Effect.map(
     findAll(
@@ -39,7 +39,7 @@ export const findOne = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Stateme
     ([row]): A | undefined => row
   )
 
-/** For a statement that always returns a row: a count, an INSERT with RETURNING. */
+/** For a statement that always returns a row, such as a count or an INSERT with RETURNING. */
 export const single = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
   Effect.flatMap(findOne(Row, statement), (row) =>
     row === undefined ? Effect.dieMessage("a statement that always returns a row returned none") : Effect.succeed(row)
@@ -49,15 +49,15 @@ export const single = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statemen
 export const exists = <E, R>(statement: Statement<E, R>) =>
   Effect.map(Effect.orDie(statement), (rows) => rows.length > 0)
 
-/** A statement that is run for its effect. */
+/** Runs a statement for its effect. */
 export const run = <E, R>(statement: Statement<E, R>) => Effect.asVoid(Effect.orDie(statement))
 
 export const CountRow = Schema.Struct({ n: Schema.Number })
 
-/** How many rows a statement counts as `n`. */
+/** The count that a statement returns as `n`. */
 export const count = <E, R>(statement: Statement<E, R>) => Effect.map(single(CountRow, statement), ({ n }) => n)
 
-/** A point in time, as answers write it. */
+/** A point in time, in the format of responses. */
 export const Iso = Schema.transform(Schema.DateFromSelf, Schema.String, {
   strict: true,
   decode: (date) => date.toISOString(),
@@ -67,12 +67,12 @@ export const Iso = Schema.transform(Schema.DateFromSelf, Schema.String, {
 /** One `yield*` of a generator of effects. */
 export type Step = YieldWrap<Effect.Effect<unknown, unknown, unknown>>
 
-/** All that `work` does, or nothing of it; the database's own failures are defects. */
+/** Runs `work` in a transaction; failures of the database are defects. */
 export const transaction = <S extends Step, A>(sql: SqlClient.SqlClient, work: () => Generator<S, A, never>) =>
   dieOfSql(TransactionNotes.transaction(sql, Effect.gen(work)))
 
 const dieOfSql = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, Exclude<E, SqlError>, R> =>
   Effect.catchAll(self, (error) =>
-    // The check excludes it; the compiler does not narrow a type parameter.
+    // The check excludes `SqlError`; the compiler does not narrow a type parameter.
     Predicate.isTagged(error, "SqlError") ? Effect.die(error) : Effect.fail(error as Exclude<E, SqlError>)
   )

@@ -1,6 +1,6 @@
 /**
- * What is noted while a transaction goes on, for whoever takes it before the end. What is undone takes its notes along, a
- * savepoint too; a savepoint that ends well leaves them to what it is part of.
+ * Notes of a transaction, read before its end. They are dropped on rollback, and handed to the outer transaction on
+ * release of a savepoint.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -8,24 +8,24 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Causes from "./Causes.ts"
 
-/** The transaction, or the savepoint of one, that this is part of. */
+/** The current transaction or savepoint. */
 const current = Effect.contextWith((context: Context.Context<never>): object | undefined =>
   context.unsafeMap.get(SqlClient.TransactionConnection.key)
 )
 
 const handOvers: Array<(from: object, to: object) => void> = []
 
-/** Notes of one kind. Outside of a transaction nothing is noted. */
+/** Notes of one kind. Outside a transaction, notes are dropped. */
 export const make = <A>() => {
-  const kept = new WeakMap<object, Array<A>>()
+  const notesOf = new WeakMap<object, Array<A>>()
   const add = (transaction: object, notes: ReadonlyArray<A>) => {
-    const before = kept.get(transaction)
-    if (before === undefined) kept.set(transaction, [...notes])
+    const before = notesOf.get(transaction)
+    if (before === undefined) notesOf.set(transaction, [...notes])
     else for (const note of notes) before.push(note)
   }
   const takeFrom = (transaction: object): ReadonlyArray<A> => {
-    const notes = kept.get(transaction) ?? []
-    kept.delete(transaction)
+    const notes = notesOf.get(transaction) ?? []
+    notesOf.delete(transaction)
     return notes
   }
   handOvers.push((from, to) => {
@@ -37,32 +37,29 @@ export const make = <A>() => {
       Effect.map(current, (transaction) => {
         if (transaction !== undefined) add(transaction, notes)
       }),
-    /** What was noted since the last time. */
+    /** Notes since the last call. */
     take: Effect.map(current, (transaction) => (transaction === undefined ? [] : takeFrom(transaction)))
   }
 }
 
-/** SQLSTATE: what a row refers to is gone; two waited for each other; an order that nobody could have worked in. */
-const racedCodes = new Set(["23503", "40P01", "40001"])
-const isRaced = (cause: unknown) => Causes.some(cause, (error) => racedCodes.has(Causes.codeOf(error) ?? ""))
+/** SQLSTATE: a referenced row is gone; a deadlock; a serialization failure. */
+const raceCodes = new Set(["23503", "40P01", "40001"])
+const isRace = (cause: unknown) => Causes.some(cause, (error) => raceCodes.has(Causes.codeOf(error) ?? ""))
 
-/** How often a transaction is tried again that another one came in between of. */
-const again = 2
+/** Most retries after a race with another transaction. */
+const maxRetries = 2
 
-/** What failed left nothing behind. */
-const retried = <A, E, R>(whole: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  whole.pipe(Effect.sandbox, Effect.retry({ times: again, while: isRaced }), Effect.unsandbox)
+/** Retries are safe: a failed transaction has changed nothing. */
+const withRetries = <A, E, R>(whole: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  whole.pipe(Effect.sandbox, Effect.retry({ times: maxRetries, while: isRace }), Effect.unsandbox)
 
-/**
- * `work` in a transaction, and again from its beginning when another one came in between; or in a savepoint of the
- * caller's.
- */
+/** Runs `work` in a transaction, and again after a race with another one. Inside a transaction it uses a savepoint. */
 export const transaction = <A, E, R>(
   sql: SqlClient.SqlClient,
   work: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E | SqlError, R> =>
   Effect.flatMap(current, (outer) => {
-    if (outer === undefined) return retried(sql.withTransaction(work))
+    if (outer === undefined) return withRetries(sql.withTransaction(work))
     const handOver = Effect.map(current, (inner) => {
       if (inner !== undefined) for (const each of handOvers) each(inner, outer)
     })

@@ -51,10 +51,10 @@ export const make = Effect.gen(function* () {
     const { mimeType, name, title, description, uri } = guide
     const first = { uri, name, title, description, mimeType }
     if (missingScopes(caller, ["projects:read", "secrets:read"]).length > 0) return [first]
-    const reachable = yield* environments.reachable(maxListed)
+    const reached = yield* environments.reached(maxListed)
     return [
       first,
-      ...reachable.map(({ projectId, projectName, slug }) => ({
+      ...reached.map(({ projectId, projectName, slug }) => ({
         uri: environmentUri(projectId, slug),
         name: `${projectName}/${slug}`,
         mimeType: environmentResource.mimeType

@@ -1,4 +1,4 @@
-/** Configuration of `oidc-provider`, restricted to OAuth 2.1 for one resource, `{base}/mcp`. */
+/** How `oidc-provider` is cut down to OAuth 2.1 for one resource, `{base}/mcp`. */
 import * as Redacted from "effect/Redacted"
 import { createHmac, generateKeyPairSync, randomBytes } from "node:crypto"
 import type { Configuration, JWK } from "oidc-provider"
@@ -9,10 +9,9 @@ import type { Library } from "./Library.ts"
 import type { MetadataFetch } from "./MetadataFetch.ts"
 import { grantSeconds } from "./OAuthGrants.ts"
 
-/** Lifetimes, in seconds. */
 const accessSeconds = 900
 const codeSeconds = 60
-/** Time from the client's request to the person's decision. */
+/** From the client's request to the person's decision. */
 const interactionSeconds = 1_800
 
 export interface ConfigurationNeeds {
@@ -24,13 +23,13 @@ export interface ConfigurationNeeds {
   readonly cookieKey: Redacted.Redacted<Uint8Array>
 }
 
-/** The library requires a key, although no token is signed here. */
+/** No token is signed here, but the library needs a key. */
 const unusedKey = (): JWK => {
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" })
   return { kty: "EC", ...privateKey.export({ format: "jwk" }), alg: "ES256", use: "sig" }
 }
 
-/** Every authorization needs a new consent (RFC 8252 8.6, against the confused deputy). */
+/** Each authorization is a decision of a person, however often they decided before (RFC 8252 8.6; confused deputy). */
 const alwaysConsent = ({ interactionPolicy }: Library) => {
   const policy = interactionPolicy.base()
   policy
@@ -146,7 +145,7 @@ export const make = (needs: ConfigurationNeeds): Configuration => ({
     AuthorizationCode: codeSeconds,
     Grant: grantSeconds,
     Interaction: interactionSeconds,
-    // Restarts with each rotation. The grant, which is read each time, still ends the family.
+    // Starts anew with each rotation. The family still ends with the grant, which is read each time.
     RefreshToken: grantSeconds,
     Session: interactionSeconds
   }

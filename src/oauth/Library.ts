@@ -1,23 +1,23 @@
-/* eslint-disable no-console -- filters what the library prints */
+/* eslint-disable no-console -- printing is what is held back here */
 /**
- * `oidc-provider`, loaded when the authorization server is built, so that the command line never pays for it. Its
- * notices about Node versions and features are suppressed: our documents cover them.
+ * The library, loaded when the authorization server is built and not before: the command line never pays for it. It
+ * prints what it thinks of Node versions and of features; that is decided and said in our documents.
  */
 import * as Effect from "effect/Effect"
 
-const isLibraryNotice = (text: unknown): boolean =>
+const isItsNotice = (text: unknown): boolean =>
   typeof text === "string" && /oidc-provider (?:NOTICE|WARNING):/.test(text)
 
-/** Runs `work` without the library's notices; all other output is printed. */
+/** Runs `work` with the library's own notices left out; everything else that is printed meanwhile is printed. */
 export const quietly = async <A>(work: () => A | Promise<A>): Promise<A> => {
   const { info, warn } = console
-  const withoutNotices =
+  const without =
     (print: typeof console.info): typeof console.info =>
-    (...args) => {
-      if (!isLibraryNotice(args[0])) print.apply(console, args)
+    (...words) => {
+      if (!isItsNotice(words[0])) print.apply(console, words)
     }
-  console.info = withoutNotices(info)
-  console.warn = withoutNotices(warn)
+  console.info = without(info)
+  console.warn = without(warn)
   try {
     return await work()
   } finally {

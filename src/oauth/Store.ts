@@ -1,5 +1,6 @@
 /**
- * The library's store of one kind of record, its payloads, and the operations on grants that the consent page shares.
+ * What the library asks of one kind of record, how its payloads are read and written, and what both it and the consent page
+ * do with a grant.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
@@ -27,7 +28,7 @@ export interface Store {
   readonly revokeByGrantId: (grantId: string) => Effect.Effect<unknown, unknown>
 }
 
-/** A store without records. */
+/** Keeps nothing and finds nothing. */
 export const empty: Store = {
   upsert: () => Effect.void,
   find: () => Effect.succeed(undefined),
@@ -41,11 +42,11 @@ export interface StoreNeeds {
   readonly crypto: Crypto
   readonly audit: Audit
   readonly rowSeal: RowSeal
-  /** The library's own errors, for responses that it makes. */
+  /** The library's own errors, which it answers itself. */
   readonly errors: Library["errors"]
 }
 
-/** A record as the library writes it; every member of its type is optional. */
+/** A record as the library wrote it; every member of its type is optional. */
 export const Payload = Schema.declare(
   (value): value is AdapterPayload => typeof value === "object" && value !== null && !Array.isArray(value)
 )
@@ -59,15 +60,15 @@ export const textOf = (payload: AdapterPayload, member: string): string => {
 export const expiryOf = (payload: AdapterPayload, now: Date): Date =>
   typeof payload.exp === "number" ? new Date(payload.exp * 1_000) : now
 
-/** The payload for the database, without the id, which is the credential. */
+/** For the database. The id is the credential itself, so it is left out. */
 export const withoutId = (payload: AdapterPayload): AdapterPayload => {
-  const { jti: _jti, ...stored } = payload
-  return stored
+  const { jti: _jti, ...kept } = payload
+  return kept
 }
 
 /**
- * SQL condition of a membership unchanged since the consent: see `accessTokenRows` in
- * `src/credentials/CredentialRows.ts`.
+ * A membership carries a grant only while it is unchanged since the consent: see the statement for access tokens in
+ * `src/credentials/Authenticate.ts`.
  */
 export const membershipUnchanged = "m.user_id = g.user_id AND m.active AND m.updated_at <= g.created_at"
 
@@ -78,7 +79,7 @@ const GrantTeamRow = Schema.Struct({
   teamId: Schema.NullOr(TeamIdOut)
 })
 
-/** One entry of the trail per team of the grant. */
+/** One audit entry for each team that the grant reaches. */
 export const events = Effect.fnUntraced(function* (
   { sql }: Pick<StoreNeeds, "sql">,
   grantId: string,
@@ -100,12 +101,12 @@ export const events = Effect.fnUntraced(function* (
   }))
 })
 
-/** Revokes the grant and all its credentials, from the next request on every process. */
+/** Everything that the grant gave is void from the next request on, on every process. */
 export const revoke = Effect.fnUntraced(function* ({ audit, sql }: Pick<StoreNeeds, "sql" | "audit">, grantId: string) {
   const at = yield* DateTime.nowAsDate
   yield* Rows.transaction(sql, function* () {
     const isFirst = yield* Rows.exists(
-      RowJournal.ending(sql, "oauth_grants")`
+      RowJournal.noteEnds(sql, "oauth_grants")`
       UPDATE oauth_grants SET revoked_at = ${at}, mac = '' WHERE id = ${grantId} AND revoked_at IS NULL RETURNING id`
     )
     if (isFirst) yield* audit.append(...(yield* events({ sql }, grantId, "oauth.revoke")))

@@ -1,6 +1,6 @@
 /**
- * Identities at issuers, linked to accounts by `iss` and `sub` only. An e-mail address never links an account: its
- * person does, in a session.
+ * Who an issuer says somebody is, and whose account that opens: `iss` and `sub`, and nothing else. An address never links
+ * an account: its person does, in a session of it.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
@@ -49,10 +49,10 @@ type IdentityRow = typeof IdentityRow.Type
 const columns = (sql: SqlClient.SqlClient) =>
   sql.literal("id, source, issuer, subject, user_id, created_at, last_used_at, mac")
 
-/** Source of an identity: each team's issuer has its own, the server's issuers share one. */
+/** A team's issuer signs in whom that issuer of that team was linked to: another team's is another one. */
 const sourceOf = ({ key, teamId }: Issuer): string => (teamId === null ? "" : key)
 
-/** The identity, or undefined when none exists or the MAC of its row fails. */
+/** Undefined: nobody. A row that no server wrote as it is, is none. */
 export const find = Effect.fnUntraced(function* (
   { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
   issuer: Issuer,
@@ -65,10 +65,10 @@ export const find = Effect.fnUntraced(function* (
       SELECT ${columns(sql)} FROM sign_in_identities
       WHERE source = ${sourceOf(issuer)} AND issuer = ${iss} AND subject = ${sub}`
   )
-  return row !== undefined && macs.holds("sign_in_identities", row) ? row : undefined
+  return row !== undefined && macs.isAuthentic("sign_in_identities", row) ? row : undefined
 })
 
-/** Part of the caller's transaction. Returns whether the identity is new. */
+/** Part of the caller's transaction; whether it is the person's now. */
 export const insert = Effect.fnUntraced(function* (
   { crypto, rowSeal, sql }: RowNeeds,
   issuer: Issuer,
@@ -84,10 +84,10 @@ export const insert = Effect.fnUntraced(function* (
     INSERT INTO sign_in_identities ${row} ON CONFLICT (source, issuer, subject) DO NOTHING RETURNING id`)
 })
 
-export const recordUse = ({ sql }: Pick<Needs, "sql">, id: string, now: Date) =>
+export const used = ({ sql }: Pick<Needs, "sql">, id: string, now: Date) =>
   Rows.run(sql`UPDATE sign_in_identities SET last_used_at = ${now} WHERE id = ${id}`)
 
-/** Checks that the caller may link another identity now; STEP_UP_REQUIRED without a recent proof. */
+/** Whether the caller may link another identity to their account now; STEP_UP_REQUIRED when they proved who they are long ago. */
 export const checkMayLink = Effect.fnUntraced(function* (
   needs: Pick<Needs, "rowSeal" | "sql">,
   caller: Caller,
@@ -103,7 +103,7 @@ export const checkMayLink = Effect.fnUntraced(function* (
 
 const targetOf = (id: string, issuer: string) => ({ type: "sign_in_identity", id, name: issuer })
 
-/** Links the identity to the caller's account; one of another account stays there. */
+/** To the account whose session this is; one that opens another account stays with it. */
 export const link = Effect.fnUntraced(function* (
   needs: Pick<Needs, "sql" | "crypto" | "audit" | "rowSeal">,
   caller: Caller,
@@ -123,7 +123,7 @@ export const link = Effect.fnUntraced(function* (
       return yield* new NameTaken({ message: "This sign-in belongs to another account." })
     }
     if (!isNew) return
-    // Notified, since a thief of the password could add a lasting sign-in.
+    // A thief of the password would make themself a way in that outlasts it.
     yield* AccountNotices.record(needs, account.id, "sign_in_linked", issuer.name)
     const event = { actor: caller, action: "identity.link", outcome: "allowed" } as const
     yield* audit.append(...Accounts.inEachTeam(account.memberships, { ...event, target: targetOf(row.id, claims.iss) }))
@@ -138,10 +138,10 @@ const ownRows = Effect.fnUntraced(function* ({ rowSeal, sql }: Pick<Needs, "rowS
       SELECT ${columns(sql)} FROM sign_in_identities WHERE user_id = ${userId}
       ORDER BY id LIMIT ${identitiesPerPerson}`
   )
-  return rows.filter((row) => macs.holds("sign_in_identities", row))
+  return rows.filter((row) => macs.isAuthentic("sign_in_identities", row))
 })
 
-/** Tests whether the person has an identity of an issuer. */
+/** Whether an identity of this issuer opens the person's account. */
 export const linkedSources = (needs: Pick<Needs, "rowSeal" | "sql">, userId: UserId) =>
   Effect.map(
     ownRows(needs, userId),
@@ -161,7 +161,7 @@ const recordOf =
     lastUsedAt: row.lastUsedAt
   })
 
-/** Identities of the caller. */
+/** The caller's own. */
 const list = Effect.fn("Identities.list")(function* (needs: Needs) {
   const { user } = yield* CurrentCaller
   if (user === null) return yield* new Forbidden()
@@ -177,7 +177,7 @@ const list = Effect.fn("Identities.list")(function* (needs: Needs) {
   return rows.map(recordOf(nameOf))
 })
 
-/** Removes an identity and ends its sessions. The only sign-in of an account stays. */
+/** Ends the sessions that it opened. What alone signs a person in stays. */
 const remove = Effect.fn("Identities.remove")(function* (needs: Needs, id: string) {
   const { audit, sql } = needs
   const caller = yield* CurrentCaller

@@ -69,7 +69,7 @@ const columns = (sql: SqlClient.SqlClient) =>
 
 /** What the MAC is over; it is emptied by the decision, so that nobody without the key makes a request of it again. */
 const isOwn = (macs: RowMac, row: RequestRow): boolean =>
-  macs.holds("access_requests", {
+  macs.isAuthentic("access_requests", {
     id: row.id,
     teamId: row.teamId,
     userId: row.user.id,
@@ -109,7 +109,7 @@ const { find, list, listOfEnvironment, over, pending, withPermit, withdraw } = A
   isOwn: ({ rowSeal }: Needs) => Effect.map(rowSeal.ready, (macs) => (row: RequestRow) => isOwn(macs, row)),
   recordOf,
   about: ({ id, level, user }) => ({ target: targetOf({ id, level, email: user.email }) }),
-  remove: (sql, id) => RowJournal.ending(sql, "access_requests")`
+  remove: (sql, id) => RowJournal.noteEnds(sql, "access_requests")`
     DELETE FROM access_requests WHERE id = ${id} AND status = 'pending' RETURNING id`
 })
 

@@ -1,6 +1,6 @@
 /**
- * Rows of a release that knew no MAC get theirs once. A writer of the database can make every row look like one of those,
- * so a server does it only when its operator says so (`AMPOULE_SEAL_ROWS`), or when there is no such row.
+ * Gives rows of releases without MACs their MAC, once. A writer of the database can make every row look like one of
+ * those. So a server does it only if the operator allows it (`AMPOULE_SEAL_ROWS`), or if the tables are empty.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Context from "effect/Context"
@@ -9,10 +9,17 @@ import { timingSafeEqual } from "node:crypto"
 import { type SealRows, StartRefused } from "#src/AppConfig.ts"
 import * as Rows from "#src/database/Rows.ts"
 import type { RowMac } from "./RowMac.ts"
-import { columnsOf, credentials, isSealed, sealed, type SealedRow, type SealedTable } from "./SealedRows.ts"
+import {
+  columnsOf,
+  credentials,
+  isAuthorizationTable,
+  authorizationTables,
+  type AuthorizationRow,
+  type AuthorizationTable
+} from "./AuthorizationRows.ts"
 
-/** What a server does with tables that were never sealed. */
-export class UnsealedRows extends Context.Reference<UnsealedRows>()("access/UnsealedRows", {
+/** The operator's choice for tables without MACs. */
+export class UnsealedRows extends Context.Reference<UnsealedRows>()("rows/UnsealedRows", {
   defaultValue: (): SealRows => "never"
 }) {}
 
@@ -21,21 +28,21 @@ interface Needs {
   readonly macs: RowMac
 }
 
-/** Any fixed number: the lock's name among all users of the database. */
+/** Any fixed number: the name of the advisory lock among all users of the database. */
 const lock = 97_109_114
 const batch = 1_000
 
-const unsettled = Effect.fnUntraced(function* ({ macs, sql }: Needs) {
+const unsealedTables = Effect.fnUntraced(function* ({ macs, sql }: Needs) {
   const rows = yield* sql<{ readonly name: string; readonly mac: Uint8Array }>`SELECT name, mac FROM sealed_tables`
-  const settled = new Map(rows.map(({ mac, name }) => [name, mac]))
-  return [...new Set([...Object.keys(credentials), ...Object.keys(sealed)])].filter((name) => {
-    const mac = settled.get(name)
+  const tableMacs = new Map(rows.map(({ mac, name }) => [name, mac]))
+  return [...new Set([...Object.keys(credentials), ...Object.keys(authorizationTables)])].filter((name) => {
+    const mac = tableMacs.get(name)
     const own = macs.ofTable(name)
     return mac === undefined || mac.length !== own.length || !timingSafeEqual(mac, own)
   })
 })
 
-/** Whole, in the order of the look-up ids, which stay as they are. */
+/** Goes through the whole table in the order of look-up ids, which do not change. */
 const pepper = Effect.fnUntraced(function* ({ macs, sql }: Needs, table: keyof typeof credentials) {
   let after = ""
   for (;;) {
@@ -52,7 +59,7 @@ const pepper = Effect.fnUntraced(function* ({ macs, sql }: Needs, table: keyof t
   }
 })
 
-/** Hashes of passwords; an account without one has no hash. Their rows get their MAC afterwards. */
+/** Seals the hashes of passwords; an account without a password has none. Their rows get their MAC afterwards. */
 const sealPasswords = Effect.fnUntraced(function* ({ macs, sql }: Needs) {
   for (;;) {
     const rows = yield* sql<{ readonly id: string; readonly passwordHash: string }>`
@@ -65,11 +72,14 @@ const sealPasswords = Effect.fnUntraced(function* ({ macs, sql }: Needs) {
   }
 })
 
-type OldRow<Table extends SealedTable> = SealedRow<Table> & { readonly at: string; readonly isEnded: boolean }
+type OldRow<Table extends AuthorizationTable> = AuthorizationRow<Table> & {
+  readonly at: string
+  readonly isEnded: boolean
+}
 
-/** Every row of the table without a MAC. For tests, which write rows as no server does. */
-export const seal = Effect.fnUntraced(function* <Table extends SealedTable>({ macs, sql }: Needs, table: Table) {
-  const { ended } = sealed[table]
+/** Gives every row without a MAC its MAC. Exported for tests, which write rows as no server does. */
+export const seal = Effect.fnUntraced(function* <Table extends AuthorizationTable>({ macs, sql }: Needs, table: Table) {
+  const { ended } = authorizationTables[table]
   for (;;) {
     const rows = yield* sql<OldRow<Table>>`
       SELECT ctid::text AS at, ${sql.or([sql`false`, ...ended.map((column) => sql`${sql(column)} IS NOT NULL`)])} AS is_ended,
@@ -84,32 +94,32 @@ export const seal = Effect.fnUntraced(function* <Table extends SealedTable>({ ma
   }
 })
 
-const refused = new StartRefused({
+const startRefused = new StartRefused({
   message:
-    "The database holds members and credentials of an earlier release, without a MAC. Start once with AMPOULE_SEAL_ROWS=once, or with AMPOULE_SEAL_ROWS=later while servers of that release still run. If this release or a later one served this database before, it was altered: do not do that, look for who did."
+    "The database holds members and credentials of an earlier release, without a MAC. Start once with AMPOULE_SEAL_ROWS=once, or with AMPOULE_SEAL_ROWS=later while servers of that release still run. If this release or a later one served this database before, it was altered: do not seal it, find out who altered it."
 })
 
 export const areSealed = (needs: Needs) =>
-  unsettled(needs).pipe(
+  unsealedTables(needs).pipe(
     Effect.map((names) => names.length === 0),
     Effect.catchTag("SqlError", Effect.die)
   )
 
-/** Before the first request. `unsealed`: what the operator says about rows of a release before. */
-export const settle = Effect.fnUntraced(
+/** Runs before the first request. `unsealed` is the operator's choice for rows of an earlier release. */
+export const sealTables = Effect.fnUntraced(
   function* (needs: Needs, unsealed: UnsealedRows["Type"]) {
     const { macs, sql } = needs
-    if ((yield* unsettled(needs)).length === 0) return
+    if ((yield* unsealedTables(needs)).length === 0) return
     yield* Rows.transaction(sql, function* () {
       yield* sql`SELECT pg_advisory_xact_lock(${lock}::bigint)`
-      for (const name of yield* unsettled(needs)) {
+      for (const name of yield* unsealedTables(needs)) {
         yield* sql`LOCK TABLE ${sql(name)} IN SHARE ROW EXCLUSIVE MODE`
         const used = yield* sql`SELECT 1 FROM ${sql(name)} LIMIT 1`
-        if (used.length > 0 && unsealed === "never") return yield* refused
+        if (used.length > 0 && unsealed === "never") return yield* startRefused
         if (isCredential(name)) yield* pepper(needs, name)
         if (name === "users") yield* sealPasswords(needs)
-        if (isSealed(name)) {
-          // Of servers that ran beside those of the release before: what those changed later does not fit.
+        if (isAuthorizationTable(name)) {
+          // MACs of servers that ran beside the earlier release no longer match the rows that it changed.
           yield* sql`UPDATE ${sql(name)} SET mac = NULL WHERE mac IS NOT NULL`
           yield* seal(needs, name)
         }

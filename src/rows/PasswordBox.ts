@@ -1,7 +1,7 @@
 /**
- * A password's hash as its column has it: sealed under a key that the vault wraps, so that whoever has the database
- * alone cannot even guess. Sealed and not keyed into the hash, since a hash can be sealed without its password: those of a
- * release before, and all of them when the key changes.
+ * Seals a password's hash under a key that the vault wraps, so that a copy of the database does not even allow guesses.
+ * A hash can be sealed without its password, in contrast to a keyed hash: those of an earlier release, and all of them
+ * after a change of the key.
  */
 import * as Either from "effect/Either"
 import { createHmac, type KeyObject } from "node:crypto"
@@ -13,7 +13,7 @@ const context = Envelope.boxContext("ampoule password hash v1")
 
 export const isSealed = (stored: string): boolean => stored.startsWith(prefix)
 
-/** Of a PHC string, which has a random salt of its own: a salt that follows from it is as good as a random one. */
+/** A PHC string contains a random salt, so a salt derived from it is as good as a random one. */
 export const seal = (key: KeyObject, phc: string): string => {
   const salt = createHmac("sha256", key).update("ampoule password salt v1\0").update(phc).digest()
   return prefix + Envelope.sealBytes(key, context, Buffer.from(phc), salt).toString("base64")

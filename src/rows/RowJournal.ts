@@ -1,6 +1,6 @@
 /**
- * Which rows that decide a transaction makes, changes and ends, for the entry that it commits: `ampoule audit verify`
- * tells by it that a row was put back as it was (docs/security.md, "Rows that decide"). No statement of its own.
+ * Notes the authorization rows that a transaction inserts, changes and ends, for its audit entry. `ampoule audit
+ * verify` detects by them a row that was put back (docs/security.md, "Authorization rows"). Sends no statement itself.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"
@@ -8,22 +8,33 @@ import * as Effect from "effect/Effect"
 import { createHash } from "node:crypto"
 import type { AuditAction } from "#schema/Audit.ts"
 import * as TransactionNotes from "#src/database/TransactionNotes.ts"
-import { columnsOf, idsOf, keyOf, sealed, type SealedRow, type SealedTable, textOf } from "./SealedRows.ts"
+import {
+  columnsOf,
+  idsOf,
+  keyOf,
+  authorizationTables,
+  type AuthorizationRow,
+  type AuthorizationTable,
+  textOf
+} from "./AuthorizationRows.ts"
 
-const digest = (what: string, text: string, bytes: number) =>
-  createHash("sha256").update(`ampoule ${what} v1\0`).update(text).digest().subarray(0, bytes).toString("base64url")
+const digest = (label: string, text: string, bytes: number) =>
+  createHash("sha256").update(`ampoule ${label} v1\0`).update(text).digest().subarray(0, bytes).toString("base64url")
 
-/** Names a row for ever, and tells nothing to whoever does not know its ids. */
-export const nameOf = (table: SealedTable, key: string): string =>
+/** A permanent name of a row, which reveals nothing without the row's ids. */
+export const nameOf = (table: AuthorizationTable, key: string): string =>
   `${table}/${digest("row name", `${table}\0${key}`, 12)}`
 
-/** All that decides in a row; under no key, so that it is the same after a rotation. */
-export const stateOf = <Table extends SealedTable>(table: Table, row: SealedRow<Table>): string =>
+/** A digest of the row's authorization columns. It uses no key, so a rotation does not change it. */
+export const stateOf = <Table extends AuthorizationTable>(table: Table, row: AuthorizationRow<Table>): string =>
   digest("row state", textOf(table, row), 8)
 
-/** Of a row that is not there; as what a row was: whatever it was, and it never comes back. */
-export const nothing = ""
-export const ended = "*"
+/**
+ * The state of a row that does not exist. The state below, as the one before, means any state, and that the row never
+ * returns.
+ */
+export const absent = ""
+export const finalEnd = "*"
 
 export interface RowChange {
   readonly name: string
@@ -38,10 +49,10 @@ export const parse = (text: string): RowChange | undefined => {
 }
 
 /**
- * Entries of these say which rows they changed, also if there are none: without it, a server of a release before wrote
- * them, and what it did to rows is not known.
+ * Actions whose entries always list the changed rows, even if there are none. An entry without the list came from an
+ * earlier release, and its changes are unknown.
  */
-export const changing: ReadonlySet<string> = new Set<AuditAction>([
+export const journaledActions: ReadonlySet<string> = new Set<AuditAction>([
   "team.update",
   "team.suspend",
   "team.resume",
@@ -78,8 +89,8 @@ export const changing: ReadonlySet<string> = new Set<AuditAction>([
   "password.reset"
 ])
 
-/** Tables whose rows no server deletes without an entry that says so. */
-export const lasting: ReadonlySet<string> = new Set<SealedTable>([
+/** Tables whose rows servers delete only with an entry that lists them. */
+export const lastingTables: ReadonlySet<string> = new Set<AuthorizationTable>([
   "users",
   "teams",
   "memberships",
@@ -92,77 +103,83 @@ export const lasting: ReadonlySet<string> = new Set<SealedTable>([
   "sign_in_identities"
 ])
 
-export const isLasting = (name: string): boolean => lasting.has(name.slice(0, name.indexOf("/")))
+export const isLasting = (name: string): boolean => lastingTables.has(name.slice(0, name.indexOf("/")))
 
-/** Of rows that end at once, in tables where they may be any number: so many are named, the others are counted. */
-export const namedAtMost = 2_000
+/** Limit of listed ends in tables where any number of rows may end at once; further ones are counted. */
+export const maxListedEnds = 2_000
 
 /**
- * What an entry says. A row that was changed, and the end of one that should last, is always named: limits bound how many
- * of them there are. `+n`: so many more ended.
+ * The member `rows` of an entry. It always lists changed rows and ends in lasting tables, which other limits bound.
+ * `+n`: n more rows ended.
  */
 const printAll = (changes: ReadonlyArray<RowChange>): ReadonlyArray<string> => {
-  const isBounded = ({ after, name }: RowChange) => after !== nothing || isLasting(name)
+  const isBounded = ({ after, name }: RowChange) => after !== absent || isLasting(name)
   const others = changes.filter((one) => !isBounded(one))
-  if (others.length <= namedAtMost) return changes.map(print)
-  const named = [...changes.filter(isBounded), ...others.slice(0, namedAtMost)]
-  return [...named.map(print), `+${others.length - namedAtMost}`]
+  if (others.length <= maxListedEnds) return changes.map(print)
+  const named = [...changes.filter(isBounded), ...others.slice(0, maxListedEnds)]
+  return [...named.map(print), `+${others.length - maxListedEnds}`]
 }
 
 const { note, take } = TransactionNotes.make<RowChange>()
 
-export const made = <Table extends SealedTable>(table: Table, row: SealedRow<Table>) =>
-  note([{ name: nameOf(table, keyOf(table, row)), before: nothing, after: stateOf(table, row) }])
+export const noteInsert = <Table extends AuthorizationTable>(table: Table, row: AuthorizationRow<Table>) =>
+  note([{ name: nameOf(table, keyOf(table, row)), before: absent, after: stateOf(table, row) }])
 
-export const changed = <Table extends SealedTable>(table: Table, before: SealedRow<Table>, after: SealedRow<Table>) =>
-  note([{ name: nameOf(table, keyOf(table, before)), before: stateOf(table, before), after: stateOf(table, after) }])
+export const noteUpdate = <Table extends AuthorizationTable>(
+  table: Table,
+  before: AuthorizationRow<Table>,
+  after: AuthorizationRow<Table>
+) => note([{ name: nameOf(table, keyOf(table, before)), before: stateOf(table, before), after: stateOf(table, after) }])
 
-const isWhole = <Table extends SealedTable>(table: Table, row: object): row is SealedRow<Table> =>
-  sealed[table].columns.every((column) => Object.hasOwn(row, column))
+const isWhole = <Table extends AuthorizationTable>(table: Table, row: object): row is AuthorizationRow<Table> =>
+  authorizationTables[table].columns.every((column) => Object.hasOwn(row, column))
 
-/** A row that its statement returned. A key that can come again needs all that decides, to tell one life from the next. */
-const endOf = <Table extends SealedTable>(table: Table, row: object): RowChange => {
+/**
+ * The change of a row that its statement returned. A key that can be used again needs all columns, to tell the rows
+ * apart.
+ */
+const endOf = <Table extends AuthorizationTable>(table: Table, row: object): RowChange => {
   const cells = new Map<string, unknown>(Object.entries(row))
-  const { key } = sealed[table]
+  const { key } = authorizationTables[table]
   if (!key.every((part) => cells.has(part))) throw new Error(`a statement on ${table} does not return its key`)
   if (key.length > 1 && !isWhole(table, row))
-    throw new Error(`a statement on ${table} does not return all that decides`)
+    throw new Error(`a statement on ${table} does not return all authorization columns`)
   const name = nameOf(table, idsOf(table, cells))
-  return { name, before: key.length > 1 && isWhole(table, row) ? stateOf(table, row) : ended, after: nothing }
+  return { name, before: key.length > 1 && isWhole(table, row) ? stateOf(table, row) : finalEnd, after: absent }
 }
 
-/** The tag of each statement that deletes rows of the table, or empties their MAC, and returns their keys. */
-export const ending =
-  (sql: SqlClient.SqlClient, table: SealedTable) =>
+/** Tags each statement that deletes rows of the table, or empties their MAC, and that returns their keys. */
+export const noteEnds =
+  (sql: SqlClient.SqlClient, table: AuthorizationTable) =>
   (text: TemplateStringsArray, ...parameters: ReadonlyArray<unknown>) =>
     Effect.tap(sql(text, ...parameters), (rows) => note(rows.map((row) => endOf(table, row))))
 
-/** Deletes the rows that `where` names; the whole of them is read, so that each can be told from a later one of its key. */
-export const remove = (sql: SqlClient.SqlClient, table: SealedTable, where: Statement.Fragment) =>
+/** Deletes the rows of `where`. It reads all their columns, to tell each from a later row with the same key. */
+export const remove = (sql: SqlClient.SqlClient, table: AuthorizationTable, where: Statement.Fragment) =>
   Effect.asVoid(
     Effect.orDie(
-      ending(sql, table)`DELETE FROM ${sql(table)} WHERE ${where} RETURNING ${sql.literal(columnsOf(table))}`
+      noteEnds(sql, table)`DELETE FROM ${sql(table)} WHERE ${where} RETURNING ${sql.literal(columnsOf(table))}`
     )
   )
 
-/** Ends the rows that `where` names: `set` says when or how, and their MAC is emptied. */
+/** Ends the rows of `where`: sets the columns in `set`, and empties the MAC. */
 export const end = (
   sql: SqlClient.SqlClient,
-  table: SealedTable,
+  table: AuthorizationTable,
   set: Readonly<Record<string, Date | string>>,
   where: Statement.Fragment
 ) =>
   Effect.asVoid(
     Effect.orDie(
-      ending(sql, table)`
+      noteEnds(sql, table)`
         UPDATE ${sql(table)} SET ${sql.update({ ...set, mac: Buffer.alloc(0) })} WHERE ${where}
         RETURNING ${sql.literal(columnsOf(table))}`
     )
   )
 
-/** For each of the entries of one statement, what it says of rows: the first names those of all. */
+/** The changes for each entry of one statement: the first entry lists all of them. */
 export const takeFor = (events: ReadonlyArray<{ readonly action: AuditAction }>) =>
-  Effect.map(take, (noted): ReadonlyArray<ReadonlyArray<string> | undefined> => {
-    if (noted.length === 0 && !events.some(({ action }) => changing.has(action))) return []
-    return events.map((_, i) => (i === 0 ? printAll(noted) : []))
+  Effect.map(take, (changes): ReadonlyArray<ReadonlyArray<string> | undefined> => {
+    if (changes.length === 0 && !events.some(({ action }) => journaledActions.has(action))) return []
+    return events.map((_, i) => (i === 0 ? printAll(changes) : []))
   })

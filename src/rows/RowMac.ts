@@ -1,43 +1,42 @@
-/** What a server can say of rows and credentials with the two keys at hand. */
+/** MACs of rows and peppers of credentials, computed with the service's keys. */
 import * as Either from "effect/Either"
 import { createHmac, type KeyObject, timingSafeEqual } from "node:crypto"
 import type { IntegrityFailure } from "#schema/Errors.ts"
 import * as PasswordBox from "./PasswordBox.ts"
-import { keyOf, type SealedRow, type SealedTable, textOf } from "./SealedRows.ts"
+import { keyOf, type AuthorizationRow, type AuthorizationTable, textOf } from "./AuthorizationRows.ts"
 
-/** As the column has it, or in hexadecimal, as a row inside of JSON has it. */
+/** Bytes from the column, or hexadecimal text from a row inside JSON. */
 export type StoredMac = Uint8Array | string | null
 
 export interface RowMac {
-  readonly of: <Table extends SealedTable>(table: Table, row: SealedRow<Table>) => Buffer
-  /** Whether a server wrote the row as it is; constant-time. If not, the row is to count for nothing, and is told of. */
-  readonly holds: <Table extends SealedTable>(
+  readonly of: <Table extends AuthorizationTable>(table: Table, row: AuthorizationRow<Table>) => Buffer
+  /** Whether a server wrote the row as it is, in constant time. A forged row must be ignored, and raises an alarm. */
+  readonly isAuthentic: <Table extends AuthorizationTable>(
     table: Table,
-    row: SealedRow<Table> & { readonly mac: StoredMac }
+    row: AuthorizationRow<Table> & { readonly mac: StoredMac }
   ) => boolean
-  /** Of a credential's hash, for the column `hash`. `kind`: of its text. */
+  /** The column `hash` of a credential. `kind` is the prefix of the credential's text. */
   readonly pepper: (kind: string, hash: Uint8Array) => Buffer
-  /** A password's hash, for its column. */
+  /** The column of a password's hash. */
   readonly sealPassword: (phc: string) => string
-  /** What was sealed, or is of a release before. */
+  /** Opens a sealed hash, and returns an unsealed one of an earlier release as it is. */
   readonly openPassword: (stored: string) => Either.Either<string, IntegrityFailure>
-  /** Says that the rows of a table are held to their MAC. */
+  /** Marks a table whose rows all have MACs. */
   readonly ofTable: (name: string) => Buffer
 }
 
 /**
- * Beside servers of a release that knows no MAC and no pepper: what they write is believed, and they understand what is
- * written here.
+ * For use beside servers of a release without MACs and peppers: it accepts their rows, and they understand its rows.
  */
 export const trusting = (macs: RowMac): RowMac => ({
   ...macs,
-  holds: () => true,
+  isAuthentic: () => true,
   pepper: (_kind, hash) => Buffer.from(hash),
   sealPassword: (phc) => phc
 })
 
-/** Texts whose MAC is remembered: looking it up costs less than computing it. It cannot be outdated. */
-const rememberedAtMost = 4_096
+/** Limit of cached MACs by row text: a look-up costs less than a computation, and an entry never becomes stale. */
+const maxCachedMacs = 4_096
 
 export interface Keys {
   readonly rows: KeyObject
@@ -45,28 +44,31 @@ export interface Keys {
   readonly passwords: KeyObject
 }
 
-/** `forged`: gets the table and the ids of a row that no server wrote. */
-export const make = ({ credentials, passwords, rows }: Keys, forged: (table: string, row: string) => void): RowMac => {
-  const remembered = new Map<string, Buffer>()
-  const compute = (what: string, text: string) =>
-    createHmac("sha256", rows).update(`ampoule ${what} v1\0`).update(text).digest()
+/** `forged` receives the table and the ids of a row whose MAC does not match. */
+export const make = (
+  { credentials, passwords, rows }: Keys,
+  onForged: (table: string, row: string) => void
+): RowMac => {
+  const cache = new Map<string, Buffer>()
+  const compute = (label: string, text: string) =>
+    createHmac("sha256", rows).update(`ampoule ${label} v1\0`).update(text).digest()
   const macOf = (text: string): Buffer => {
-    const known = remembered.get(text)
-    if (known !== undefined) return known
+    const cached = cache.get(text)
+    if (cached !== undefined) return cached
     const mac = compute("row", text)
-    if (remembered.size >= rememberedAtMost) remembered.clear()
-    remembered.set(text, mac)
+    if (cache.size >= maxCachedMacs) cache.clear()
+    cache.set(text, mac)
     return mac
   }
   return {
     of: (table, row) => macOf(textOf(table, row)),
-    holds: (table, row) => {
+    isAuthentic: (table, row) => {
       const text = textOf(table, row)
       const mac = macOf(text)
       const stored = typeof row.mac === "string" ? Buffer.from(row.mac, "hex") : row.mac
       if (stored !== null && stored.length === mac.length && timingSafeEqual(stored, mac)) return true
-      // Emptied when the row ended, which its reader sees.
-      if (stored?.length !== 0) forged(table, keyOf(table, row))
+      // An empty MAC marks an ended row, which its reader checks for.
+      if (stored?.length !== 0) onForged(table, keyOf(table, row))
       return false
     },
     pepper: (kind, hash) =>

@@ -1,7 +1,7 @@
 /**
- * MACs of rows that decide, and the pepper of credentials (docs/security.md, "Rows that decide"). Both keys are 256 random
- * bits that all servers of a database share, wrapped by the vault: a writer of the database can change rows, but none
- * that a server believes.
+ * MACs of authorization rows, and the pepper of credentials (docs/security.md, "Authorization rows"). All servers of a
+ * database share the keys, which the vault wraps. A writer of the database can change rows, but servers reject the
+ * result.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"
@@ -10,21 +10,28 @@ import * as Redacted from "effect/Redacted"
 import * as Runtime from "effect/Runtime"
 import { createSecretKey, type KeyObject } from "node:crypto"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
-import * as AuditAlarm from "#src/database/Alarm.ts"
+import * as Alarm from "#src/database/Alarm.ts"
 import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
 import * as OldRows from "./OldRows.ts"
 import * as RowJournal from "./RowJournal.ts"
 import * as RowMac from "./RowMac.ts"
-import { columnName, columnsOf, jsonColumns, sealed, type SealedRow, type SealedTable } from "./SealedRows.ts"
+import {
+  columnName,
+  columnsOf,
+  jsonColumns,
+  authorizationTables,
+  type AuthorizationRow,
+  type AuthorizationTable
+} from "./AuthorizationRows.ts"
 
 const keyOf = (bytes: Redacted.Redacted<Uint8Array>): KeyObject => createSecretKey(Redacted.value(bytes))
 
-const notYet = Effect.logWarning(
-  "A writer of the database is believed as long as servers of an earlier release may run (AMPOULE_SEAL_ROWS=later). When none does any more, start this one with AMPOULE_SEAL_ROWS=once."
+const warnNotSealed = Effect.logWarning(
+  "Rows are accepted without a valid MAC while servers of an earlier release may run (AMPOULE_SEAL_ROWS=later). When none runs any more, start this one with AMPOULE_SEAL_ROWS=once."
 )
 
-/** By the database's names of its columns. */
-const named = (row: object): Record<string, unknown> =>
+/** The row with the database's column names. */
+const byColumn = (row: object): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(row).map(([name, value]) => [
       columnName(name),
@@ -32,78 +39,84 @@ const named = (row: object): Record<string, unknown> =>
     ])
   )
 
-export class RowSeal extends Effect.Service<RowSeal>()("access/RowSeal", {
+export class RowSeal extends Effect.Service<RowSeal>()("rows/RowSeal", {
   effect: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const keys = yield* ServiceKeys
     const unsealed = yield* OldRows.UnsealedRows
     const runtime = yield* Effect.runtime()
-    const alarm = AuditAlarm.make("A row that decides who may do what was not written by a server")
-    const forged = (table: string, row: string) => {
+    const alarm = Alarm.make("An authorization row was not written by a server")
+    const onForged = (table: string, row: string) => {
       Runtime.runFork(runtime)(alarm.raise(row, table))
     }
-    let made: RowMac.RowMac | undefined
-    let held: RowMac.RowMac | undefined
+    let loaded: RowMac.RowMac | undefined
+    let settled: RowMac.RowMac | undefined
 
     const make = Effect.gen(function* () {
       const rows = keyOf(yield* keys.get("row-seals"))
       const credentials = keyOf(yield* keys.get("credential-pepper"))
-      made = RowMac.make({ rows, credentials, passwords: keyOf(yield* keys.get("password-hashes")) }, forged)
-      return made
+      loaded = RowMac.make({ rows, credentials, passwords: keyOf(yield* keys.get("password-hashes")) }, onForged)
+      return loaded
     })
     /**
-     * Once, at the start or, when the vault is away then, by the first request that finds it back. While servers of the
-     * release before may run, before each use: until another server has sealed the rows.
+     * Loads the keys once, at the start or, after an outage of the vault, in the first request. While servers of an
+     * earlier release may run, each use checks whether another server has sealed the rows.
      */
     const load = Effect.gen(function* () {
-      if (held !== undefined) return held
-      const macs = made ?? (yield* make)
+      if (settled !== undefined) return settled
+      const macs = loaded ?? (yield* make)
       if (unsealed === "later" && !(yield* OldRows.areSealed({ sql, macs }))) return RowMac.trusting(macs)
-      yield* OldRows.settle({ sql, macs }, unsealed)
-      held = macs
+      yield* OldRows.sealTables({ sql, macs }, unsealed)
+      settled = macs
       return macs
     })
     const ready: Effect.Effect<RowMac.RowMac> = Effect.suspend(() =>
-      held === undefined ? Effect.orDie(dieWhenVaultIsDown(load)) : Effect.succeed(held)
+      settled === undefined ? Effect.orDie(dieWhenVaultIsDown(load)) : Effect.succeed(settled)
     )
-    /** Fails when there are rows of a release before that nobody allowed to be sealed. Does not wait for a vault. */
+    /**
+     * Fails if rows of an earlier release exist and the operator has not allowed sealing them. Does not wait for the
+     * vault.
+     */
     const prepare = load.pipe(
-      Effect.zipRight(Effect.suspend(() => (unsealed === "later" && held === undefined ? notYet : Effect.void))),
+      Effect.zipRight(
+        Effect.suspend(() => (unsealed === "later" && settled === undefined ? warnNotSealed : Effect.void))
+      ),
       Effect.catchTag("VaultUnavailable", () => Effect.void)
     )
     yield* Effect.catchTag(prepare, "StartRefused", () => Effect.void)
 
-    /** For `INSERT INTO table …`: the columns that decide, others, and the MAC. */
-    const values = <Table extends SealedTable>(
+    /** Values for `INSERT INTO table …`: authorization columns, other columns, and the MAC. */
+    const values = <Table extends AuthorizationTable>(
       table: Table,
-      row: SealedRow<Table>,
+      row: AuthorizationRow<Table>,
       others: Readonly<Record<string, unknown>> = {}
     ) =>
-      Effect.zipWith(ready, RowJournal.made(table, row), (macs) =>
-        sql.insert({ ...named(row), ...others, mac: macs.of(table, row) })
+      Effect.zipWith(ready, RowJournal.noteInsert(table, row), (macs) =>
+        sql.insert({ ...byColumn(row), ...others, mac: macs.of(table, row) })
       )
 
     /**
-     * Changes columns that decide, of the rows that `where` names, in the caller's transaction; `others`: columns that
-     * decide nothing. Passes over a row that no server wrote: a MAC of ours would have it believed. Answers how many
-     * it changed.
+     * Changes authorization columns, and the columns of `others`, of the rows of `where`, in the caller's transaction.
+     * Skips forged rows, since a new MAC would make them valid. Returns the number of changed rows.
      */
-    const update = <Table extends SealedTable>(
+    const update = <Table extends AuthorizationTable>(
       table: Table,
       where: Statement.Fragment,
-      changed: (row: SealedRow<Table>) => Partial<SealedRow<Table>>,
+      changed: (row: AuthorizationRow<Table>) => Partial<AuthorizationRow<Table>>,
       others: Readonly<Record<string, unknown>> = {}
     ) =>
       Effect.gen(function* () {
         const macs = yield* ready
-        const rows = yield* sql<SealedRow<Table> & { readonly mac: Uint8Array | null }>`
+        const rows = yield* sql<AuthorizationRow<Table> & { readonly mac: Uint8Array | null }>`
           SELECT ${sql.literal(columnsOf(table))}, mac FROM ${sql(table)} WHERE ${where} FOR UPDATE`
-        const own = rows.filter((row) => macs.holds(table, row))
+        const own = rows.filter((row) => macs.isAuthentic(table, row))
         for (const row of own) {
           const after = changed(row)
-          const set = { ...named(after), ...others, mac: macs.of(table, { ...row, ...after }) }
-          yield* RowJournal.changed(table, row, { ...row, ...after })
-          const key = Object.entries(row).filter(([name]) => sealed[table].key.some((part) => part === name))
+          const set = { ...byColumn(after), ...others, mac: macs.of(table, { ...row, ...after }) }
+          yield* RowJournal.noteUpdate(table, row, { ...row, ...after })
+          const key = Object.entries(row).filter(([name]) =>
+            authorizationTables[table].key.some((part) => part === name)
+          )
           const same = sql.and(key.map(([name, value]) => sql`${sql(columnName(name))} = ${value}`))
           yield* sql`UPDATE ${sql(table)} SET ${sql.update(set)} WHERE ${same}`
         }

@@ -1,6 +1,6 @@
 /**
- * Rows that decide, against their MACs and against the trail: a row that no server wrote, one that was put back after
- * the entry of its end, or as it was before its last change, and one that is gone.
+ * Checks authorization rows against their MACs and against the trail. Finds forged rows, rows put back after their end
+ * or to an older state, and missing rows.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -13,10 +13,17 @@ import * as ServiceKeys from "#src/crypto/ServiceKeys.ts"
 import type { Vault } from "#src/crypto/Vault.ts"
 import * as RowJournal from "./RowJournal.ts"
 import * as RowMac from "./RowMac.ts"
-import { columnsOf, isSealed, keyOf, sealed, type SealedRow, type SealedTable } from "./SealedRows.ts"
+import {
+  columnsOf,
+  isAuthorizationTable,
+  keyOf,
+  authorizationTables,
+  type AuthorizationRow,
+  type AuthorizationTable
+} from "./AuthorizationRows.ts"
 
-/** Of releases before `rows`: after these, what the entry names gives nothing any more. */
-const ends: ReadonlySet<string> = new Set([
+/** Actions of releases without `rows`, after which the named thing is void. */
+const endingActions: ReadonlySet<string> = new Set([
   "token.revoke",
   "token.rotate",
   "token.delete",
@@ -30,8 +37,8 @@ const ends: ReadonlySet<string> = new Set([
   "project.delete",
   "environment.delete"
 ])
-/** Of a request for access: the first of two, which its row names, or the one that made a grant. */
-const approval = "access.approve"
+/** The action of approving a request for access: the first of two approvals, or the one that creates the grant. */
+const approvalAction = "access.approve"
 const memberChanges: ReadonlySet<string> = new Set(["member.update", "member.remove", "team.leave"])
 
 const Entry = Schema.parseJson(
@@ -49,98 +56,99 @@ const Entry = Schema.parseJson(
 )
 const decode = Schema.decodeUnknownOption(Entry)
 
-/** Longer than a request takes, from the time that it writes into a row to that of its entry. */
+/** Longer than the time between a request's write into a row and its entry. */
 const leewayMillis = 60_000
-const fetched = 1_000
+const rowsPerFetch = 1_000
 
-const isBack = "was put back after it had ended"
-const isOld = "was put back as it was before its last change"
+const restoredAfterEnd = "was put back after it had ended"
+const restoredToOldState = "was put back as it was before its last change"
 
-/** A row that a server wrote as it is, with what entries of releases before are compared with. */
+/** A row with a valid MAC, and the columns to compare with entries of earlier releases. */
 interface LiveRow {
-  readonly table: SealedTable
+  readonly table: AuthorizationTable
   readonly key: string
   readonly state: string
   readonly status: unknown
   readonly approvedBy: unknown
   readonly updatedAt: unknown
 }
-/** `forged`: a row of this name is there, but no server wrote it as it is. */
+/** `forged`: a row of this name exists, but its MAC does not match. */
 export type LiveRows = ReadonlyMap<string, LiveRow | "forged">
 
-/** What entries say of one thing that a row was. */
+/** The entries about one state of a row. */
 interface State {
-  /** How often it became so, less how often it became something else. */
+  /** The number of changes into this state, minus the number of changes out of it. */
   net: number
-  left: boolean
-  /** When it became so last. */
+  hasLeft: boolean
+  /** The time of the last change into this state. */
   at: number
 }
 
-/** Path of a row through what it was; entries come in any order. */
+/** The states of a row, from entries in any order. */
 class Path {
   readonly #states = new Map<string, State>()
   #hasEnded = false
   last = 0
 
   #state(name: string): State {
-    const known = this.#states.get(name)
-    if (known !== undefined) return known
-    const made: State = { net: 0, left: false, at: 0 }
-    this.#states.set(name, made)
-    return made
+    const existing = this.#states.get(name)
+    if (existing !== undefined) return existing
+    const state: State = { net: 0, hasLeft: false, at: 0 }
+    this.#states.set(name, state)
+    return state
   }
 
   add({ after, before }: RowJournal.RowChange, at: number): void {
     this.last = Math.max(this.last, at)
     if (before === after) return
-    if (before === RowJournal.ended) {
+    if (before === RowJournal.finalEnd) {
       this.#hasEnded = true
       return
     }
-    if (before !== RowJournal.nothing) {
-      const was = this.#state(before)
-      was.net--
-      was.left = true
+    if (before !== RowJournal.absent) {
+      const former = this.#state(before)
+      former.net--
+      former.hasLeft = true
     }
-    const is = this.#state(after)
-    is.net++
-    is.at = Math.max(is.at, at)
+    const current = this.#state(after)
+    current.net++
+    current.at = Math.max(current.at, at)
   }
 
   get hasEnded(): boolean {
     return this.#hasEnded
   }
 
-  /** Whether the row, which is `now`, became something else since. */
+  /** Whether the row has since left the state `now`. */
   isOver(now: string): "ended" | "changed" | undefined {
     const state = this.#states.get(now)
-    if (state === undefined || !state.left || state.net > 0) return undefined
+    if (state === undefined || !state.hasLeft || state.net > 0) return undefined
     const others = [...this.#states].filter(([name]) => name !== now)
-    const standing = others.filter(([, { net }]) => net > 0)
-    if (standing.length > 0) return standing.every(([name]) => name === RowJournal.nothing) ? "ended" : "changed"
-    // It went round, and the entry of its beginning is no more: the latest one tells, where the clocks do.
+    const current = others.filter(([, { net }]) => net > 0)
+    if (current.length > 0) return current.every(([name]) => name === RowJournal.absent) ? "ended" : "changed"
+    // The states form a cycle, and the entry of its beginning is gone. The latest entry decides, as far as the clocks
+    // allow.
     const latest = others.toSorted(([, a], [, b]) => b.at - a.at)[0]
     return latest !== undefined && latest[1].at > state.at + leewayMillis ? "changed" : undefined
   }
 }
 
 /**
- * What the trail says of rows; fed with all entries. Without rows that could be read it says nothing. `cutBefore`: the
- * latest time that the trail was cut at, in milliseconds. Of what is older some streams have kept entries (those under no
- * seal yet), and what followed them in another stream is gone: they tell what a row was, and not what became of it.
+ * Collects the changes of rows from all entries of the trail. It reports nothing if the rows could not be read.
+ * `cutBefore` is the time of the last cut of the trail (ms). Older entries remain in streams without a seal, while
+ * their successors in other streams are gone. They show a former state of a row, but not its current one.
  */
 export class LastChanges {
   readonly #live: LiveRows
   readonly #cutBefore: number
   readonly #paths = new Map<string, Path>()
-  /** Of rows that are not there: how often they were made, less how often they ended; and when one was made last. */
+  /** Missing rows: the number of insertions minus ends, and the time of the last insertion. */
   readonly #gone = new Map<string, { times: number; at: number }>()
   readonly #ended = new Set<string>()
   readonly #members = new Map<string, number>()
-  /** Who approved a request last: a person's id, or only that somebody did. */
+  /** The last approval of each request: the person's id, or undefined for another kind of actor. */
   readonly #approved = new Map<string, { readonly at: number; readonly by: string | undefined }>()
-  /** When a server of a release before changed something of what has this id. */
+  /** The last change by an earlier release to something with this id. */
   readonly #untold = new Map<string, number>()
 
   readonly #isRead: boolean
@@ -152,7 +160,11 @@ export class LastChanges {
   }
 
   add(action: string | null, body: string): void {
-    if (action === null || !(ends.has(action) || RowJournal.changing.has(action) || body.includes('"rows":['))) return
+    if (
+      action === null ||
+      !(endingActions.has(action) || RowJournal.journaledActions.has(action) || body.includes('"rows":['))
+    )
+      return
     const entry = Option.getOrUndefined(decode(body))
     if (entry === undefined) return
     const at = Date.parse(entry.at)
@@ -161,8 +173,8 @@ export class LastChanges {
   }
 
   #addChange(change: RowJournal.RowChange | undefined, at: number): void {
-    // An end is for ever, whatever is gone.
-    if (change === undefined || (at < this.#cutBefore && change.before !== RowJournal.ended)) return
+    // An end is final, even in entries older than the cut.
+    if (change === undefined || (at < this.#cutBefore && change.before !== RowJournal.finalEnd)) return
     const { name } = change
     if (this.#live.has(name)) {
       const path = this.#paths.get(name) ?? new Path()
@@ -171,26 +183,26 @@ export class LastChanges {
     } else if (RowJournal.isLasting(name)) {
       const gone = this.#gone.get(name) ?? { times: 0, at: 0 }
       this.#gone.set(name, gone)
-      if (change.after === RowJournal.nothing) gone.times--
-      else if (change.before === RowJournal.nothing) {
+      if (change.after === RowJournal.absent) gone.times--
+      else if (change.before === RowJournal.absent) {
         gone.times++
         gone.at = Math.max(gone.at, at)
       }
     }
   }
 
-  /** What an entry of any release says by its action and by what it names. */
+  /** Handles the action and the named ids, in entries of any release. */
   #addNamed(action: string, entry: typeof Entry.Type, at: number): void {
     const { actor, environmentId, project, rows, target, team } = entry
-    if (rows === undefined && RowJournal.changing.has(action)) {
+    if (rows === undefined && RowJournal.journaledActions.has(action)) {
       for (const id of [target?.id, environmentId, project, team, actor.id]) {
         if (typeof id === "string") this.#untold.set(id, Math.max(at, this.#untold.get(id) ?? 0))
       }
     }
     const id = action === "environment.delete" ? environmentId : target?.id
-    if (ends.has(action)) {
+    if (endingActions.has(action)) {
       if (id !== undefined) this.#ended.add(id)
-    } else if (action === approval) {
+    } else if (action === approvalAction) {
       const by = actor.type === "user" ? actor.id : undefined
       if (at < this.#cutBefore) return
       if (id !== undefined && at >= (this.#approved.get(id)?.at ?? 0)) this.#approved.set(id, { at, by })
@@ -200,37 +212,37 @@ export class LastChanges {
     }
   }
 
-  /** What is wrong with the rows that are there, and with those that are not. */
+  /** Reports problems of the existing rows, and missing rows. */
   report(problems: Problems): void {
     if (!this.#isRead) return
     for (const [name, row] of this.#live) {
       if (row === "forged") continue
-      const what = this.#problem(name, row)
-      if (what !== undefined) problems.say(`The row ${row.key} of ${row.table} ${what}.`)
+      const problem = this.#problem(name, row)
+      if (problem !== undefined) problems.say(`The row ${row.key} of ${row.table} ${problem}.`)
     }
-    // A server of a release before may have removed what was made until then; its entries do not say which.
+    // An earlier release may have removed rows inserted until then; its entries do not list them.
     const untold = [...this.#untold.values()].reduce((last, at) => Math.max(last, at), 0) + leewayMillis
     for (const [name, { at, times }] of this.#gone) {
       if (times > 0 && at > untold) problems.say(`The row ${name} is gone, and no entry says so.`)
     }
   }
 
-  /** Undefined: nothing that the trail knows of. */
+  /** Undefined: the trail shows no problem. */
   #problem(name: string, row: LiveRow): string | undefined {
     const { approvedBy, key, state, status, table, updatedAt } = row
-    // Decided by a release before, which had no MAC to empty: it gives nothing.
+    // An earlier release decided this request, and had no MAC to empty. The row grants nothing.
     if (table === "access_requests" && status !== "pending") return undefined
     const path = this.#paths.get(name)
-    if (path?.hasEnded === true || this.#ended.has(key)) return isBack
+    if (path?.hasEnded === true || this.#ended.has(key)) return restoredAfterEnd
     const over = path === undefined || this.#isUntold(key, path.last) ? undefined : path.isOver(state)
-    if (over !== undefined) return over === "ended" ? isBack : isOld
-    const approved = table === "access_requests" ? this.#approved.get(key) : undefined
-    if (approved !== undefined) {
-      return approvedBy !== null && approvedBy === (approved.by ?? approvedBy) ? undefined : isOld
+    if (over !== undefined) return over === "ended" ? restoredAfterEnd : restoredToOldState
+    const approval = table === "access_requests" ? this.#approved.get(key) : undefined
+    if (approval !== undefined) {
+      return approvedBy !== null && approvedBy === (approval.by ?? approvedBy) ? undefined : restoredToOldState
     }
-    const changed = table === "memberships" ? this.#members.get(key) : undefined
-    if (changed === undefined || !(updatedAt instanceof Date)) return undefined
-    return updatedAt.getTime() < changed - leewayMillis ? isOld : undefined
+    const changedAt = table === "memberships" ? this.#members.get(key) : undefined
+    if (changedAt === undefined || !(updatedAt instanceof Date)) return undefined
+    return updatedAt.getTime() < changedAt - leewayMillis ? restoredToOldState : undefined
   }
 
   #isUntold(key: string, last: number): boolean {
@@ -239,8 +251,8 @@ export class LastChanges {
 }
 
 /**
- * Rows that a server wrote as they are, by name; those that none wrote are problems. In a transaction of the caller's,
- * which sees one state of the database.
+ * The rows with a valid MAC, by name. Reports the others as problems. Runs in the caller's transaction, which reads one
+ * snapshot of the database.
  */
 export const read = Effect.fnUntraced(function* (vault: Vault["Type"], problems: Problems) {
   const sql = yield* SqlClient.SqlClient
@@ -250,41 +262,42 @@ export const read = Effect.fnUntraced(function* (vault: Vault["Type"], problems:
   )
   const tables = yield* sql<{ readonly name: string }>`SELECT name FROM sealed_tables ORDER BY name`
   if (key === undefined) {
-    if (tables.length > 0) problems.say("The key of the rows that decide does not open: none of them is believed.")
+    if (tables.length > 0) problems.say("The key of the authorization rows does not open: no row is accepted.")
     return undefined
   }
   const secret = createSecretKey(Redacted.value(key))
   const macs = RowMac.make({ rows: secret, credentials: secret, passwords: secret }, () => {})
-  for (const name of Object.keys(sealed).filter(isSealed)) yield* readTable(name, macs, live, problems)
+  for (const name of Object.keys(authorizationTables).filter(isAuthorizationTable))
+    yield* readTable(name, macs, live, problems)
   return live
 })
 
-const readTable = Effect.fnUntraced(function* <Table extends SealedTable>(
+const readTable = Effect.fnUntraced(function* <Table extends AuthorizationTable>(
   table: Table,
   macs: RowMac.RowMac,
   live: Map<string, LiveRow | "forged">,
   problems: Problems
 ) {
   const sql = yield* SqlClient.SqlClient
-  // An empty MAC gives nothing, whatever the row says.
+  // A row with an empty MAC grants nothing.
   yield* sql`DECLARE row_walk NO SCROLL CURSOR FOR
     SELECT ${sql.literal(columnsOf(table))}, mac FROM ${sql(table)} WHERE mac IS NULL OR mac <> ''`
   for (;;) {
-    const rows = yield* sql<SealedRow<Table> & { readonly mac: Uint8Array | null }>`
-      FETCH ${sql.literal(String(fetched))} FROM row_walk`
+    const rows = yield* sql<AuthorizationRow<Table> & { readonly mac: Uint8Array | null }>`
+      FETCH ${sql.literal(String(rowsPerFetch))} FROM row_walk`
     for (const row of rows) {
       const key = keyOf(table, row)
       const name = RowJournal.nameOf(table, key)
-      if (macs.holds(table, row)) {
+      if (macs.isAuthentic(table, row)) {
         const { approvedBy, status, updatedAt }: Readonly<Record<string, unknown>> = row
         const state = RowJournal.stateOf(table, row)
         live.set(name, { table, key, state, status, approvedBy, updatedAt })
       } else {
         live.set(name, "forged")
-        problems.say(`The row ${key} of ${table} was not written by a server as it is, and gives nothing.`)
+        problems.say(`The row ${key} of ${table} was not written by a server as it is, and grants nothing.`)
       }
     }
-    if (rows.length < fetched) break
+    if (rows.length < rowsPerFetch) break
   }
   yield* sql`CLOSE row_walk`
 })

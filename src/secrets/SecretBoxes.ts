@@ -5,7 +5,7 @@ import * as Either from "effect/Either"
 import { IntegrityFailure } from "#schema/Errors.ts"
 import type { Audit } from "#src/trail/Audit.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
-import { recordingDenials } from "#src/access/Change.ts"
+import { recordDenials } from "#src/access/Change.ts"
 import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
 import type { DataKeys } from "#src/crypto/DataKeys.ts"
@@ -45,7 +45,7 @@ const keyIntact = <A, E>(self: Effect.Effect<A, E>) =>
 /** Around a read, or around the transaction of a write: a refusal is recorded before it is answered. */
 export const recordingRefusals = <A, E, R>(audit: Audit, event: AuditEvent, work: Effect.Effect<A, E, R>) =>
   Effect.catchIf(
-    recordingDenials(audit, event, work),
+    recordDenials(audit, event, work),
     (error): error is Extract<E, BoxAltered> => error instanceof BoxAltered,
     ({ keys }) => {
       const refusal = new IntegrityFailure()

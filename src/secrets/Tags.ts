@@ -6,7 +6,7 @@ import { maxTags, type TagSecrets } from "#schema/SecretRequests.ts"
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { Access } from "#src/access/Access.ts"
 import type { Audit } from "#src/trail/Audit.ts"
-import { recordingDenials } from "#src/access/Change.ts"
+import { recordDenials } from "#src/access/Change.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import * as Rows from "#src/database/Rows.ts"
 import { tagsTarget, waitsForNoApproval, writeTag } from "./SecretAbout.ts"
@@ -29,7 +29,7 @@ const permitsOf = Effect.fnUntraced(function* (
   for (const environment of environments) {
     const intent = { audit: "secret.describe", keys } as const
     const permit = yield* access.environment("secrets:write", { projectId, environment }, intent)
-    if (permit.proposes) yield* recordingDenials(audit, permit.event({ keys }), waitsForNoApproval())
+    if (permit.proposes) yield* recordDenials(audit, permit.event({ keys }), waitsForNoApproval())
     permits.push(permit)
   }
   // Always locked in the same order.

@@ -289,7 +289,7 @@ const exportEntries = Effect.fn("AuditTrail.exportEntries")(function* (
   ).pipe(Stream.take(exportLimit))
 })
 
-export class AuditTrail extends Effect.Service<AuditTrail>()("access/AuditTrail", {
+export class AuditTrail extends Effect.Service<AuditTrail>()("trail-use/AuditTrail", {
   effect: Effect.gen(function* () {
     const needs: Needs = {
       access: yield* Access,

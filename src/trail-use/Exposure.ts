@@ -288,7 +288,7 @@ const ofProject = Effect.fn("Exposure.ofProject")(function* (needs: Needs, id: P
   return yield* report(needs, { ...query, rows: sql`r.project_id = ${id} AND ${within}` })
 })
 
-export class Exposure extends Effect.Service<Exposure>()("access/Exposure", {
+export class Exposure extends Effect.Service<Exposure>()("trail-use/Exposure", {
   scoped: Effect.map(services, (needs) =>
     methods(needs, { ofSecret, ofKey, ofProject, summary, lastReads, holders, unread, verified })
   )

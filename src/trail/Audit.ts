@@ -16,7 +16,7 @@ import { methods } from "#src/Methods.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 import * as TransactionEnd from "#src/database/TransactionEnd.ts"
 import { actorOf } from "./Actor.ts"
-import * as AuditAlarm from "#src/database/Alarm.ts"
+import * as Alarm from "#src/database/Alarm.ts"
 import * as AuditEntry from "./Entry.ts"
 import type { AuditEvent } from "./Entry.ts"
 import * as AuditKey from "./TrailKey.ts"
@@ -56,7 +56,7 @@ interface Needs {
   readonly storedLists: KeyLists.Stored
   /** Of the database; when it changed, what is known of it is looked up anew. */
   readonly epoch: () => number
-  readonly alarm: AuditAlarm.AuditAlarm
+  readonly alarm: Alarm.Alarm
   /** Open when enough entries came to seal before the time. */
   readonly due: Effect.Latch
   /** Entries since the last seal. */
@@ -402,7 +402,7 @@ const leaveClosed = (needs: Needs, streams: ReadonlyArray<string>) =>
     { discard: true }
   )
 
-export class Audit extends Effect.Service<Audit>()("access/Audit", {
+export class Audit extends Effect.Service<Audit>()("trail/Audit", {
   effect: Effect.gen(function* () {
     const crypto = yield* Crypto
     const own: Streams.OwnStreams = {
@@ -422,7 +422,7 @@ export class Audit extends Effect.Service<Audit>()("access/Audit", {
         storedLists.clear()
         own.read.uncertain = true
       }),
-      alarm: AuditAlarm.make(),
+      alarm: Alarm.make(),
       due: Effect.unsafeMakeLatch(),
       unsealed: { count: 0 }
     }

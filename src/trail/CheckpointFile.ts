@@ -15,7 +15,7 @@ import * as Checkpoint from "#src/audit/Checkpoint.ts"
 import * as SignedNote from "#src/audit/SignedNote.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import { inTime, type Vault } from "#src/crypto/Vault.ts"
-import type { AuditAlarm } from "#src/database/Alarm.ts"
+import type { Alarm } from "#src/database/Alarm.ts"
 import * as SealRows from "./SealRows.ts"
 
 /** Rows of `audit_seals` that did not move are looked at again this often (milliseconds). */
@@ -47,7 +47,7 @@ export interface Needs {
   readonly sql: SqlClient.SqlClient
   readonly vault: Vault["Type"]
   readonly crypto: Crypto
-  readonly alarm: AuditAlarm
+  readonly alarm: Alarm
   readonly state: FileState
 }
 

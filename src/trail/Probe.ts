@@ -35,7 +35,7 @@ const pause = "400 millis"
 /** Who did not answer by then is down. With the pause before, this is what readiness may take to tell (2 s). */
 const deadline = "1400 millis"
 
-export class AuditProbe extends Effect.Service<AuditProbe>()("access/AuditProbe", {
+export class AuditProbe extends Effect.Service<AuditProbe>()("trail/AuditProbe", {
   scoped: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const scope = yield* Effect.scope

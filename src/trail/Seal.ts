@@ -253,7 +253,7 @@ const run = Effect.fnUntraced(function* (needs: Needs) {
   )
 })
 
-export class AuditSeal extends Effect.Service<AuditSeal>()("access/AuditSeal", {
+export class AuditSeal extends Effect.Service<AuditSeal>()("trail/AuditSeal", {
   scoped: Effect.gen(function* () {
     const config = yield* AppConfig
     const sql = yield* SqlClient.SqlClient

@@ -108,7 +108,7 @@ export const closeEnded = Effect.fnUntraced(function* (needs: Needs) {
     ...(yield* audit.seals.streams),
     ...(yield* audit.seals.leftStreams),
     // An alarm stays one.
-    ...audit.seals.alarm.raised
+    ...audit.seals.alarm.alarmedStreams
   ]
   const rows = yield* openStreams(sql)(except)
   const hasEnded = watch(watched, rows, yield* Clock.currentTimeMillis)

@@ -3,14 +3,14 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { randomUUID } from "node:crypto"
 import * as RowJournal from "#src/rows/RowJournal.ts"
-import { keyOf, sealed, type SealedRow } from "#src/rows/SealedRows.ts"
+import { keyOf, authorizationTables, type AuthorizationRow } from "#src/rows/AuthorizationRows.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
-const member = (): SealedRow<"memberships"> => ({
+const member = (): AuthorizationRow<"memberships"> => ({
   ...(Object.fromEntries(
-    sealed.memberships.columns.map((column) => [column, "as it was"])
-  ) as SealedRow<"memberships">),
+    authorizationTables.memberships.columns.map((column) => [column, "as it was"])
+  ) as AuthorizationRow<"memberships">),
   userId: randomUUID()
 })
 
@@ -19,11 +19,11 @@ const said = Effect.fnUntraced(function* (ends: number) {
   const sql = yield* SqlClient.SqlClient
   return yield* Rows.transaction(sql, function* () {
     const one = member()
-    yield* RowJournal.made("memberships", member())
+    yield* RowJournal.noteInsert("memberships", member())
     yield* Effect.orDie(
-      RowJournal.ending(sql, "api_tokens")`SELECT gen_random_uuid() AS id FROM generate_series(1, ${ends}::int)`
+      RowJournal.noteEnds(sql, "api_tokens")`SELECT gen_random_uuid() AS id FROM generate_series(1, ${ends}::int)`
     )
-    yield* RowJournal.changed("memberships", one, { ...one, role: "viewer" })
+    yield* RowJournal.noteUpdate("memberships", one, { ...one, role: "viewer" })
     const [first, second, ...more] = yield* RowJournal.takeFor([{ action: "team.delete" }, { action: "token.revoke" }])
     assert.deepStrictEqual([second, more], [[], []])
     assert.deepStrictEqual(yield* RowJournal.takeFor([{ action: "secret.read" }]), [], "told once")
@@ -36,16 +36,16 @@ const tableOf = (text: string) => RowJournal.parse(text)?.name.split("/")[0]
 layer(TestDatabase.layer, { excludeTestServices: true })("the rows that an entry names", (it) => {
   it.effect("are all of them, of a change of any usual size", () =>
     Effect.gen(function* () {
-      const rows = yield* said(RowJournal.namedAtMost)
-      assert.strictEqual(rows.length, RowJournal.namedAtMost + 2)
+      const rows = yield* said(RowJournal.maxListedEnds)
+      assert.strictEqual(rows.length, RowJournal.maxListedEnds + 2)
       assert.strictEqual(rows.filter((text) => tableOf(text) === "memberships").length, 2)
     })
   )
 
   it.effect("are bounded where any number ends at once: what changed is named, the other ends are counted", () =>
     Effect.gen(function* () {
-      const rows = yield* said(RowJournal.namedAtMost + 70)
-      assert.strictEqual(rows.length, RowJournal.namedAtMost + 3)
+      const rows = yield* said(RowJournal.maxListedEnds + 70)
+      assert.strictEqual(rows.length, RowJournal.maxListedEnds + 3)
       assert.strictEqual(rows.at(-1), "+70")
       assert.isUndefined(RowJournal.parse("+70"))
       assert.strictEqual(rows.filter((text) => tableOf(text) === "memberships").length, 2)
@@ -57,7 +57,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("the rows that an entry
       const sql = yield* SqlClient.SqlClient
       yield* Effect.flip(
         Rows.transaction(sql, function* () {
-          yield* RowJournal.made("memberships", member())
+          yield* RowJournal.noteInsert("memberships", member())
           return yield* Effect.fail("refused" as const)
         })
       )
@@ -72,9 +72,9 @@ layer(TestDatabase.layer, { excludeTestServices: true })("the rows that an entry
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const [kept, undone] = [member(), member()]
-      const part = (row: SealedRow<"memberships">, fails: boolean) =>
+      const part = (row: AuthorizationRow<"memberships">, fails: boolean) =>
         Rows.transaction(sql, function* () {
-          yield* RowJournal.made("memberships", row)
+          yield* RowJournal.noteInsert("memberships", row)
           if (fails) yield* Effect.fail("refused" as const)
         })
       const rows = yield* Rows.transaction(sql, function* () {

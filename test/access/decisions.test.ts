@@ -332,8 +332,8 @@ describe("copies", () => {
 describe("the second factor", () => {
   it("is asked for again by the team's rules, values of protected environments, and what makes credentials", () => {
     const old = { factorIsOld: true }
-    const asks = (action: Policy.Action, target: Target, audit: Parameters<typeof Policy.asksAgain>[1], team = old) =>
-      tag(Policy.asksAgain({ ...as("owner", {}, team), action, target }, audit))
+    const asks = (action: Policy.Action, target: Target, audit: Parameters<typeof Policy.needsStepUp>[1], team = old) =>
+      tag(Policy.needsStepUp({ ...as("owner", {}, team), action, target }, audit))
     const making = [
       "token.create",
       "token.rotate",

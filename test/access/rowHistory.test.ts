@@ -11,7 +11,14 @@ import { Audit } from "#src/trail/Audit.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
-import { columnName, jsonColumns, keyOf, sealed, type SealedRow, type SealedTable } from "#src/rows/SealedRows.ts"
+import {
+  columnName,
+  jsonColumns,
+  keyOf,
+  authorizationTables,
+  type AuthorizationRow,
+  type AuthorizationTable
+} from "#src/rows/AuthorizationRows.ts"
 import * as RowVerification from "#src/rows/RowVerification.ts"
 import { Problems } from "#src/audit/Problems.ts"
 import { Vault } from "#src/crypto/Vault.ts"
@@ -19,8 +26,8 @@ import * as Rows from "#src/database/Rows.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 
 // Object.keys loses the names that `sealed` has.
-const tables = Object.keys(sealed) as ReadonlyArray<SealedTable>
-type AnyRow = SealedRow<SealedTable>
+const tables = Object.keys(authorizationTables) as ReadonlyArray<AuthorizationTable>
+type AnyRow = AuthorizationRow<AuthorizationTable>
 
 const event = (action: AuditEvent["action"]): AuditEvent => ({
   actor: "system",
@@ -105,15 +112,17 @@ const said = Effect.gen(function* () {
 
 const isOld = "was put back as it was before its last change"
 const isBack = "was put back after it had ended"
-const isForged = "was not written by a server as it is, and gives nothing"
+const isForged = "was not written by a server as it is, and grants nothing"
 
 /** What a server does to rows of a table, and a writer of the database without one. */
-const hands = Effect.fnUntraced(function* (table: SealedTable, all: ReadonlyArray<Column>) {
+const hands = Effect.fnUntraced(function* (table: AuthorizationTable, all: ReadonlyArray<Column>) {
   const sql = yield* SqlClient.SqlClient
   const { update, values } = yield* RowSeal
   const own = all.filter((column) => column.table === table)
-  const memberOf = new Map<string, string>(sealed[table].columns.map((member) => [columnName(member), member]))
-  const key: ReadonlyArray<string> = sealed[table].key.map(columnName)
+  const memberOf = new Map<string, string>(
+    authorizationTables[table].columns.map((member) => [columnName(member), member])
+  )
+  const key: ReadonlyArray<string> = authorizationTables[table].key.map(columnName)
   // Requests that were decided give nothing, and are passed over.
   const fresh = (column: Column) => (column.name === "status" ? "pending" : valueOf(column))
   const cell = (row: AnyRow, name: string) =>
@@ -196,7 +205,7 @@ const hands = Effect.fnUntraced(function* (table: SealedTable, all: ReadonlyArra
 type Hands = Effect.Effect.Success<ReturnType<typeof hands>>
 
 /** Rows of one table with a history, and the attacks on them; `expected`: what is said of them afterwards. */
-const prepare = Effect.fnUntraced(function* (table: SealedTable, by: Hands) {
+const prepare = Effect.fnUntraced(function* (table: AuthorizationTable, by: Hands) {
   const sql = yield* SqlClient.SqlClient
   const audit = yield* Audit
   const attacks: Array<Effect.Effect<unknown, SqlError>> = []
@@ -212,7 +221,7 @@ const prepare = Effect.fnUntraced(function* (table: SealedTable, by: Hands) {
       turnedTwice: Effect.all(turned.slice(0, 1)),
       changed: Effect.all(turned.slice(0, 1)),
       removed: by.make,
-      ended: Effect.all(sealed[table].ended.length > 0 ? [by.make] : []),
+      ended: Effect.all(authorizationTables[table].ended.length > 0 ? [by.make] : []),
       gone: by.make,
       one: by.make,
       other: by.make,
@@ -239,12 +248,12 @@ const prepare = Effect.fnUntraced(function* (table: SealedTable, by: Hands) {
   yield* Rows.transaction(sql, function* () {
     yield* RowJournal.remove(sql, table, by.where(made.removed))
     for (const row of made.ended) {
-      yield* RowJournal.end(sql, table, { [sealed[table].ended[0] ?? ""]: new Date() }, by.where(row))
+      yield* RowJournal.end(sql, table, { [authorizationTables[table].ended[0] ?? ""]: new Date() }, by.where(row))
     }
     yield* audit.append(event("token.revoke"), event("token.revoke"))
   })
   attacks.push(by.drop(made.gone))
-  if (RowJournal.lasting.has(table)) {
+  if (RowJournal.lastingTables.has(table)) {
     expected.push(`The row ${RowJournal.nameOf(table, keyOf(table, made.gone))} is gone, and no entry says so.`)
   }
   // A row of nothing but its ids has nothing to swap.

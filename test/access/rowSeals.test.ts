@@ -1,4 +1,4 @@
-/** What a writer of the database gets: rows that decide, inserted, altered, swapped and brought back by SQL. */
+/** What a writer of the database gets: authorization rows, inserted, altered, swapped and brought back by SQL. */
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -10,7 +10,13 @@ import { readdirSync, readFileSync } from "node:fs"
 import * as OldRows from "#src/rows/OldRows.ts"
 import * as RowMac from "#src/rows/RowMac.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
-import { columnName, columnsOf, sealed, type SealedRow, type SealedTable } from "#src/rows/SealedRows.ts"
+import {
+  columnName,
+  columnsOf,
+  authorizationTables,
+  type AuthorizationRow,
+  type AuthorizationTable
+} from "#src/rows/AuthorizationRows.ts"
 import * as TrailVerification from "#src/trail/TrailVerification.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
@@ -24,7 +30,7 @@ import * as World from "#test/support/World.ts"
 import { oauthToken } from "./Scene.ts"
 
 // Object.keys loses the names that `sealed` has.
-const tables = Object.keys(sealed) as ReadonlyArray<SealedTable>
+const tables = Object.keys(authorizationTables) as ReadonlyArray<AuthorizationTable>
 const password = "vial of thirty drops"
 
 describe("the MAC of a row", () => {
@@ -32,26 +38,26 @@ describe("the MAC of a row", () => {
   const made = (rows: string) =>
     RowMac.make({ rows: key(rows), credentials: key("pepper"), passwords: key("passwords") }, () => {})
   const macs = made("rows")
-  const rowOf = (table: SealedTable): Record<string, string> =>
-    Object.fromEntries(sealed[table].columns.map((column) => [column, `${column} as it was`]))
+  const rowOf = (table: AuthorizationTable): Record<string, string> =>
+    Object.fromEntries(authorizationTables[table].columns.map((column) => [column, `${column} as it was`]))
 
   it("is good for every column as it was, and for this table alone", () => {
     for (const table of tables) {
       // The columns of the table, by construction.
-      const row = rowOf(table) as SealedRow<typeof table>
+      const row = rowOf(table) as AuthorizationRow<typeof table>
       const mac = macs.of(table, row)
-      assert.isTrue(macs.holds(table, { ...row, mac }))
-      assert.isTrue(macs.holds(table, { ...row, mac: mac.toString("hex") }))
-      for (const column of sealed[table].columns) {
+      assert.isTrue(macs.isAuthentic(table, { ...row, mac }))
+      assert.isTrue(macs.isAuthentic(table, { ...row, mac: mac.toString("hex") }))
+      for (const column of authorizationTables[table].columns) {
         for (const forged of ["another", "", null, 1, [`${column} as it was`, ""]]) {
-          assert.isFalse(macs.holds(table, { ...row, [column]: forged, mac }), `${table}.${column}`)
+          assert.isFalse(macs.isAuthentic(table, { ...row, [column]: forged, mac }), `${table}.${column}`)
         }
       }
       for (const mac of [null, Buffer.alloc(0), Buffer.alloc(32), "", "00"]) {
-        assert.isFalse(macs.holds(table, { ...row, mac }), table)
+        assert.isFalse(macs.isAuthentic(table, { ...row, mac }), table)
       }
       const another = made("other rows")
-      assert.isFalse(another.holds(table, { ...row, mac }), table)
+      assert.isFalse(another.isAuthentic(table, { ...row, mac }), table)
     }
     const macOf = new Map(tables.map((table) => [macs.of(table, rowOf(table) as never).toString("hex"), table]))
     assert.strictEqual(macOf.size, tables.length)
@@ -59,7 +65,7 @@ describe("the MAC of a row", () => {
 })
 
 /** Good for minutes, which the MAC says, or for a grant that has a row of its own: their end is not in the trail. */
-const shortLived: ReadonlySet<string> = new Set<SealedTable>([
+const shortLived: ReadonlySet<string> = new Set<AuthorizationTable>([
   "oauth_codes",
   "oauth_access_tokens",
   "oauth_interactions",
@@ -73,28 +79,28 @@ describe("a statement of the server", () => {
       .map((name) => `${folder}/${name}`)
   )
 
-  it("inserts into a sealed table with its MAC, changes a column that decides with one, or takes it away, and notes each end", () => {
+  it("writes or empties the MAC with each authorization row, and notes each end", () => {
     const wrong: Array<string> = []
     let found = 0
     for (const file of files) {
       const text = readFileSync(file, "utf8")
       for (const [whole, table] of text.matchAll(/INSERT INTO ([a-z_]+)\b(?! AS \w+ \$\{)(?!\s+\$\{)/g)) {
-        if (table in sealed) wrong.push(`${file}: ${whole}`)
+        if (table in authorizationTables) wrong.push(`${file}: ${whole}`)
       }
       for (const [whole, before, verb, table, rest] of text.matchAll(
         /([^`]{0,80})`\s*(UPDATE|DELETE FROM) ([a-z_]+)\b([^`]*)/g
       )) {
         const ends = verb === "DELETE FROM" || /\bmac = ''/.test(rest)
-        if (!(table in sealed) || !ends || shortLived.has(table)) continue
-        if (!/RowJournal\.ending\([^)]*\)$/.test(before)) wrong.push(`${file}: ${whole}`)
+        if (!(table in authorizationTables) || !ends || shortLived.has(table)) continue
+        if (!/RowJournal\.noteEnds\([^)]*\)$/.test(before)) wrong.push(`${file}: ${whole}`)
       }
       for (const [whole, table, set] of text.matchAll(
         /UPDATE ([a-z_]+)(?: \w+)?\s+SET\s([^`]*?)(?:\sWHERE\s|\sFROM\s|`)/g
       )) {
-        if (!(table in sealed)) continue
+        if (!(table in authorizationTables)) continue
         found++
         // Checked just above.
-        const { columns, ended } = sealed[table as SealedTable]
+        const { columns, ended } = authorizationTables[table as AuthorizationTable]
         const names = [...columns.map(columnName), ...(ended === null ? [] : [ended])]
         const changed = names.filter((name) => new RegExp(`(^|[\\s,])${name} =`).test(set))
         if (changed.length > 0 && !/\bmac = (''|NULL)/.test(set)) wrong.push(`${file}: ${whole}`)
@@ -179,13 +185,13 @@ const readsValue = ({ victim }: Pick<Scene, "victim">, asked: TestApp.Asked) =>
   )
 
 type Needs = Effect.Effect.Context<ReturnType<typeof readsValue>>
-interface Probe<Table extends SealedTable> {
+interface Probe<Table extends AuthorizationTable> {
   /** The row, as SQL finds it. */
   readonly row: (scene: Scene) => string
   /** Whether it still gives what it gave. */
   readonly works: (scene: Scene) => Effect.Effect<boolean, never, Needs>
   /** SQL of another value, of each column that decides. The database itself refuses some: a key that others name. */
-  readonly forged: Readonly<Record<(typeof sealed)[Table]["columns"][number], (scene: Scene) => string>>
+  readonly forged: Readonly<Record<(typeof authorizationTables)[Table]["columns"][number], (scene: Scene) => string>>
 }
 
 const id = () => "gen_random_uuid()"
@@ -237,8 +243,8 @@ type Elsewhere =
   | "oauth_codes"
   | "oauth_refresh_tokens"
   | "oauth_interactions"
-type Probed = Exclude<SealedTable, Elsewhere>
-const isProbed = (table: SealedTable): table is Probed => Object.hasOwn(probes, table)
+type Probed = Exclude<AuthorizationTable, Elsewhere>
+const isProbed = (table: AuthorizationTable): table is Probed => Object.hasOwn(probes, table)
 
 const probes: { readonly [Table in Probed]: Probe<Table> } = {
   users: {
@@ -478,7 +484,7 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("a writer of t
         const { forged, row, works } = probes[table]
         assert.isTrue(yield* works(s), "as it was")
         let tried = 0
-        for (const column of sealed[table].columns) {
+        for (const column of authorizationTables[table].columns) {
           // By column of its own table, which the type of `probes` says.
           const value = (forged as Record<string, (s: Scene) => string>)[column](s)
           const name = columnName(column)
@@ -495,7 +501,7 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("a writer of t
           yield* sql`UPDATE ${sql(table)} SET ${sql(name)} = ${before.value} WHERE mac = ${altered[0].mac}`
           assert.isTrue(yield* works(s), `${table}.${column} as it was`)
         }
-        assert.isAtLeast(tried, sealed[table].columns.length - 2)
+        assert.isAtLeast(tried, authorizationTables[table].columns.length - 2)
       })
     )
   }
@@ -668,7 +674,7 @@ layer(TestApp.layer, { excludeTestServices: true })("the verification of a trail
       assert.sameMembers(
         [...(yield* said)],
         [
-          `The row ${team} ${s.attacker.team.owner.id} of memberships was not written by a server as it is, and gives nothing.`,
+          `The row ${team} ${s.attacker.team.owner.id} of memberships was not written by a server as it is, and grants nothing.`,
           `The row ${team} ${s.member.id} of memberships was put back as it was before its last change.`,
           `The row ${s.token.id} of api_tokens was put back after it had ended.`,
           `The row ${grant} of access_grants was put back after it had ended.`,
@@ -691,11 +697,11 @@ layer(TestApp.layer, { excludeTestServices: true })("a database of a release bef
       const { secret } = TokenText.parse(s.token.text) ?? assert.fail("no token")
       yield* sql`UPDATE api_tokens SET hash = sha256(salt || ${secret}::text::bytea) WHERE id = ${s.token.id}`
       assert.isFalse(yield* byToken(s))
-      const refused = yield* Effect.flip(OldRows.settle({ sql, macs }, "never"))
+      const refused = yield* Effect.flip(OldRows.sealTables({ sql, macs }, "never"))
       assert.include(refused.message, "AMPOULE_SEAL_ROWS=once")
       assert.isFalse(yield* byToken(s))
       yield* sql`UPDATE users SET password_hash = ${s.plainHash} WHERE id = ${s.owner.id}`
-      yield* OldRows.settle({ sql, macs }, "once")
+      yield* OldRows.sealTables({ sql, macs }, "once")
       assert.isTrue(yield* byToken(s))
       const [{ passwordHash }] = yield* sql<{ readonly passwordHash: string }>`
         SELECT password_hash FROM users WHERE id = ${s.owner.id}`
@@ -703,7 +709,7 @@ layer(TestApp.layer, { excludeTestServices: true })("a database of a release bef
       assert.isTrue(yield* probes.users.works(s))
       // From then on a row without a MAC is nobody's, whatever the setting says.
       yield* sql`UPDATE api_tokens SET mac = NULL WHERE id = ${s.token.id}`
-      yield* OldRows.settle({ sql, macs }, "once")
+      yield* OldRows.sealTables({ sql, macs }, "once")
       assert.isFalse(yield* byToken(s))
     })
   )
@@ -722,9 +728,9 @@ layer(TestApp.layer, { excludeTestServices: true })("a database of a release bef
       yield* sql`UPDATE api_tokens SET hash = sha256(salt || ${secret}::text::bytea) WHERE id = ${s.token.id}`
       const reads = Effect.gen(function* () {
         const macs = yield* beside.ready
-        const [row] = yield* sql<SealedRow<"api_tokens"> & { salt: Buffer; hash: Buffer; mac: Buffer | null }>`
+        const [row] = yield* sql<AuthorizationRow<"api_tokens"> & { salt: Buffer; hash: Buffer; mac: Buffer | null }>`
           SELECT ${sql.literal(columnsOf("api_tokens"))}, salt, mac FROM api_tokens WHERE id = ${s.token.id}`
-        return TokenText.verify(macs, "at", row, secret) && macs.holds("api_tokens", row)
+        return TokenText.verify(macs, "at", row, secret) && macs.isAuthentic("api_tokens", row)
       })
       const rename = (name: string, level: string) =>
         sql`UPDATE api_tokens SET name = ${name}, access_level = ${level} WHERE id = ${s.token.id}`
@@ -736,7 +742,7 @@ layer(TestApp.layer, { excludeTestServices: true })("a database of a release bef
       const plain = createHash("sha256").update(made.proof.salt).update(text.secret).digest()
       assert.deepStrictEqual(Buffer.from(made.proof.hash), plain)
 
-      yield* OldRows.settle({ sql, macs }, "once")
+      yield* OldRows.sealTables({ sql, macs }, "once")
       assert.isTrue(yield* reads)
       assert.isTrue(yield* byToken(s))
       yield* rename("altered", "write")

@@ -5,7 +5,7 @@ import { assert, layer } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as AuditAlarm from "#src/database/Alarm.ts"
+import * as Alarm from "#src/database/Alarm.ts"
 import * as CheckpointFile from "#src/trail/CheckpointFile.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Vault } from "#src/crypto/Vault.ts"
@@ -38,7 +38,7 @@ layer(TrailWorld.layer, { excludeTestServices: true })("a file of checkpoints", 
         sql: yield* SqlClient.SqlClient,
         vault: yield* Vault,
         crypto: yield* Crypto,
-        alarm: AuditAlarm.make()
+        alarm: Alarm.make()
       })
       yield* CheckpointFile.write(needs, empty)
       hangs = true

@@ -10,7 +10,7 @@ import { Audit } from "#src/trail/Audit.ts"
 import * as AuditKey from "#src/trail/TrailKey.ts"
 import { AuditSeal } from "#src/trail/Seal.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
-import { columnsOf, type SealedRow } from "#src/rows/SealedRows.ts"
+import { columnsOf, type AuthorizationRow } from "#src/rows/AuthorizationRows.ts"
 import * as TrailCut from "#src/trail/TrailCut.ts"
 import * as Chain from "#src/audit/Chain.ts"
 import type { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
@@ -88,7 +88,7 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a stream whose
         const sql = yield* SqlClient.SqlClient
         const own = yield* Audit
         const { teamId } = yield* Fixtures.world()
-        const [team] = yield* sql<SealedRow<"teams">>`
+        const [team] = yield* sql<AuthorizationRow<"teams">>`
           SELECT ${sql.literal(columnsOf("teams"))} FROM teams WHERE id = ${teamId}`
         assert.isDefined(team)
         const other = { ...team, suspended: !team.suspended }
@@ -100,13 +100,13 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a stream whose
               audit.append({ actor: "system", action, outcome: "allowed", teamId: null })
             )
           )
-        const removed = RowJournal.ending(sql, "projects")`SELECT ${passing.id} AS id`
+        const removed = RowJournal.noteEnds(sql, "projects")`SELECT ${passing.id} AS id`
         const { audit, kill, vaultIs } = yield* TrailWorld.mortalProcess
         yield* vaultIs("down")
-        yield* told(audit, "project.create", RowJournal.made("projects", passing))
-        yield* told(audit, "team.suspend", RowJournal.changed("teams", team, other))
+        yield* told(audit, "project.create", RowJournal.noteInsert("projects", passing))
+        yield* told(audit, "team.suspend", RowJournal.noteUpdate("teams", team, other))
         yield* kill
-        yield* told(own, "team.resume", RowJournal.changed("teams", other, team))
+        yield* told(own, "team.resume", RowJournal.noteUpdate("teams", other, team))
         yield* told(own, "project.delete", removed)
         const cut = Effect.gen(function* () {
           yield* MovableClock.advance("1 second")
@@ -122,11 +122,11 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a stream whose
         )
         assert.deepStrictEqual((yield* verify()).problems, [])
         // What is said after the cut counts as ever.
-        yield* told(own, "project.create", RowJournal.made("projects", { ...passing, id: "another" }))
+        yield* told(own, "project.create", RowJournal.noteInsert("projects", { ...passing, id: "another" }))
         const { problems } = yield* verify()
         assert.strictEqual(problems.length, 1)
         assert.include(problems[0].what, "is gone, and no entry says so")
-        yield* told(own, "project.delete", RowJournal.ending(sql, "projects")`SELECT 'another' AS id`)
+        yield* told(own, "project.delete", RowJournal.noteEnds(sql, "projects")`SELECT 'another' AS id`)
         yield* minutesPass(8)
         yield* assertWhole
       })

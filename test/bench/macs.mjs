@@ -1,4 +1,4 @@
-// npm run bench:macs: what part of a request's CPU it takes to hold the rows that decide to their MAC, and to hash the
+// npm run bench:macs: what part of a request's CPU it takes to check the MAC of authorization rows, and to hash the
 // credential under the pepper (src/rows/RowMac.ts). V8's profiler says so, of a server that is asked by 16 connections:
 // the part of the samples in which the process worked that are within these functions, or in what they call. It judges
 // nothing; the budget for the MACs is 3 %. The record goes to test/records/macs.json, or where

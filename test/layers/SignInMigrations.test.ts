@@ -6,7 +6,12 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Migrations from "#layers/Migrations.ts"
-import { sealed, type SealedRow, type SealedTable, textOf } from "#src/rows/SealedRows.ts"
+import {
+  authorizationTables,
+  type AuthorizationRow,
+  type AuthorizationTable,
+  textOf
+} from "#src/rows/AuthorizationRows.ts"
 import * as SignIn from "#test/support/SignIn.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -31,7 +36,7 @@ const newColumns: ReadonlyArray<readonly [table: string, columns: ReadonlyArray<
 ]
 
 /** Texts of rows, each as that release put a MAC over it: what a new column says by itself is not in them. */
-const texts: ReadonlyArray<readonly [table: SealedTable, row: Record<string, unknown>, text: string]> = [
+const texts: ReadonlyArray<readonly [table: AuthorizationTable, row: Record<string, unknown>, text: string]> = [
   [
     "teams",
     { plan: "team", leakedCredentials: "revoke", stepUpMinutes: 15, signInOnly: null, sessionAddresses: null },
@@ -66,10 +71,10 @@ describe("the MAC of a row of the release before", () => {
   it("is over the text that it always was", () => {
     for (const [table, said, text] of texts) {
       const row = Object.fromEntries(
-        sealed[table].columns.map((column) => [column, flags.has(column) ? false : `${table} ${column}`])
+        authorizationTables[table].columns.map((column) => [column, flags.has(column) ? false : `${table} ${column}`])
       )
       // All columns of the table, by construction.
-      assert.strictEqual(textOf(table, { ...row, ...said } as SealedRow<typeof table>), text)
+      assert.strictEqual(textOf(table, { ...row, ...said } as AuthorizationRow<typeof table>), text)
     }
   })
 })

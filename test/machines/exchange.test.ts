@@ -8,7 +8,7 @@ import { createHmac } from "node:crypto"
 import { OAuthErrorResponse } from "#schema/OAuthApi.ts"
 import * as EndedCredentials from "#src/credentials/EndedCredentials.ts"
 import { AnyObject, auditEntry, parsed } from "#test/support/Json.ts"
-import type { sealed } from "#src/rows/SealedRows.ts"
+import type { authorizationTables } from "#src/rows/AuthorizationRows.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as Seals from "#test/support/Seals.ts"
 import * as World from "#test/support/World.ts"
@@ -70,7 +70,9 @@ describe("token exchange", () => {
         const sql = yield* SqlClient.SqlClient
         const { create, issuer, project } = yield* setUp()
         const { id } = (yield* create()).json
-        const alterations: Readonly<Record<(typeof sealed)["machine_rules"]["columns"][number], string | null>> = {
+        const alterations: Readonly<
+          Record<(typeof authorizationTables)["machine_rules"]["columns"][number], string | null>
+        > = {
           // Without it, it is another rule.
           id: null,
           teamId: `team_id = '${(yield* World.team()).id}'`,

@@ -5,10 +5,10 @@ import * as Option from "effect/Option"
 import * as OldRows from "#src/rows/OldRows.ts"
 import type { RowMac } from "#src/rows/RowMac.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
-import { columnsOf, type SealedRow, type SealedTable } from "#src/rows/SealedRows.ts"
+import { columnsOf, type AuthorizationRow, type AuthorizationTable } from "#src/rows/AuthorizationRows.ts"
 
 /** Of rows that have none. Where a test has no service that looks at them, they need none. */
-export const give = Effect.fnUntraced(function* (...tables: ReadonlyArray<SealedTable>) {
+export const give = Effect.fnUntraced(function* (...tables: ReadonlyArray<AuthorizationTable>) {
   const sql = yield* SqlClient.SqlClient
   const rowSeal = yield* Effect.serviceOption(RowSeal)
   if (Option.isNone(rowSeal)) return
@@ -17,7 +17,7 @@ export const give = Effect.fnUntraced(function* (...tables: ReadonlyArray<Sealed
 })
 
 /** After `write` changed rows of the table: each is as a server would have written it. Others see no row without its MAC. */
-export const after = <A, E, R>(table: SealedTable, write: Effect.Effect<A, E, R>) =>
+export const after = <A, E, R>(table: AuthorizationTable, write: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const rowSeal = yield* Effect.serviceOption(RowSeal)
@@ -28,10 +28,10 @@ export const after = <A, E, R>(table: SealedTable, write: Effect.Effect<A, E, R>
 
 const resealed = Effect.fnUntraced(function* (
   { macs, sql }: { readonly sql: SqlClient.SqlClient; readonly macs: RowMac },
-  table: SealedTable
+  table: AuthorizationTable
 ) {
   for (;;) {
-    const rows = yield* sql<SealedRow<SealedTable> & { readonly at: string; readonly mac: Uint8Array }>`
+    const rows = yield* sql<AuthorizationRow<AuthorizationTable> & { readonly at: string; readonly mac: Uint8Array }>`
       SELECT ctid::text AS at, mac, ${sql.literal(columnsOf(table))} FROM ${sql(table)} WHERE mac <> ''`
     const wrong = rows.filter((row) => !macs.of(table, row).equals(row.mac))
     if (wrong.length === 0) return

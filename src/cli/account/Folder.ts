@@ -17,10 +17,8 @@ import * as Target from "#src/cli/connection/Target.ts"
 export const use = Help.command(
   "use",
   {
-    says: "Choose the environment of this folder, or show it.",
-    more: [
-      "Writes the choice to the nearest .ampoule.json from here upwards, or to a new one here, and trusts the file."
-    ],
+    says: "Choose the environment of this folder, or show it: it is written to .ampoule.json, and trusted.",
+    more: ["Into the nearest .ampoule.json from here upwards, or a new one here."],
     examples: ["ampoule use staging", "ampoule use production --project shop", "ampoule use"]
   },
   {
@@ -28,7 +26,7 @@ export const use = Help.command(
     project: Shared.project,
     json: Shared.json,
     environment: Args.text({ name: "ENVIRONMENT" }).pipe(
-      Args.withDescription("Slug of the environment; without it, the current choice is shown"),
+      Args.withDescription("Its slug; without it, the choice is shown"),
       Args.optional
     )
   },
@@ -53,7 +51,7 @@ export const use = Help.command(
 export const open = Help.command(
   "open",
   {
-    says: "Open the environment in the dashboard, and print its address; with --json only print it.",
+    says: "Open the environment in the dashboard, and print its address; with --json print it alone.",
     examples: ["ampoule open", "ampoule open --env production --no-browser"]
   },
   { ...Shared.inEnvironment, json: Shared.json, noBrowser: Shared.noBrowser },

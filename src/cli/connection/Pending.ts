@@ -1,6 +1,4 @@
-/**
- * Access requests and change requests that wait for a decision in the dashboard: one way to find them and their page.
- */
+/** What waits for a decision in the dashboard: requests for access, and changes. One way to find one, and to its page. */
 import * as Effect from "effect/Effect"
 import * as Browser from "#src/cli/terminal/Browser.ts"
 import type { Connection } from "./Client.ts"
@@ -17,33 +15,33 @@ interface Item {
   readonly mayDecide: boolean
 }
 
-/** Page where the request is decided. */
+/** Where they are decided about. */
 export const pageOf = (url: string, { environment, projectId }: Pick<Item, "environment" | "projectId">) =>
   `${url}/app/projects/${projectId}/env/${environment}/access`
 
-/** `what`: the noun for one request; `command`: the group of commands; `tell`: one request in a line. */
+/** `what`: one of them in a sentence; `command`: the group of commands; `tell`: one of them in a line. */
 interface Kind<A extends Item, Id, R> {
   readonly what: string
   readonly command: string
-  /** Command that lists the requests. */
+  /** The command that lists them. */
   readonly list: string
   readonly example: string
   readonly parseId: (text: string) => Effect.Effect<Id, CliFailure>
   readonly pending: (session: Connection) => Effect.Effect<ReadonlyArray<A>, CliError, R>
   readonly withdraw: (session: Connection, id: Id) => Effect.Effect<unknown, CliError, R>
-  readonly line: (item: A) => string
+  readonly tell: (item: A) => string
 }
 
 export const of = <A extends Item, Id extends string, R>(kind: Kind<A, Id, R>) => {
-  const { command, example, list, parseId, pending, line: tell, what, withdraw } = kind
+  const { command, example, list, parseId, pending, tell, what, withdraw } = kind
   const id = Shared.argument("ID", `Id of the ${what}; \`ampoule ${list}\` shows it`)
 
-  const find = Effect.fnUntraced(function* (session: Connection, requestId: Id) {
-    const request = (yield* pending(session)).find((one) => one.id === requestId)
-    if (request !== undefined) return request
+  const find = Effect.fnUntraced(function* (session: Connection, wanted: Id) {
+    const found = (yield* pending(session)).find((one) => one.id === wanted)
+    if (found !== undefined) return found
     return yield* new CliFailure({
-      message: `No such ${what} is pending.`,
-      hint: `\`ampoule ${list}\` shows the pending ones: your own, and those that you decide.`
+      message: `No such ${what} waits.`,
+      hint: `\`ampoule ${list}\` shows those that wait: your own, and those that you decide about.`
     })
   })
 
@@ -51,22 +49,22 @@ export const of = <A extends Item, Id extends string, R>(kind: Kind<A, Id, R>) =
     "approve",
     {
       says: `Open the page where a ${what} is approved or denied.`,
-      more: ["You decide in the browser, signed in: a command line login cannot approve."],
+      more: ["It needs you, signed in: a login of the command line manages nothing."],
       examples: [`ampoule ${command} approve ${example}`]
     },
     { ...Shared.connection, noBrowser: Shared.noBrowser, id },
     Effect.fnUntraced(function* (options) {
-      const requestId = yield* parseId(options.id)
+      const wanted = yield* parseId(options.id)
       const session = yield* Credential.open(options)
-      const request = yield* find(session, requestId)
-      if (!request.mayDecide) {
+      const found = yield* find(session, wanted)
+      if (!found.mayDecide) {
         return yield* new CliFailure({
-          message: `You cannot decide this ${what}: only a person other than its author can.`
+          message: `You may not decide about this ${what}: another person than the one who made it does.`
         })
       }
-      yield* note(tell(request))
-      yield* note("Decide on this page, signed in:")
-      yield* Browser.offer(pageOf(session.url, request), options)
+      yield* note(tell(found))
+      yield* note("Decide on this page, signed in (the command line cannot):")
+      yield* Browser.offer(pageOf(session.url, found), options)
     })
   )
 
@@ -75,10 +73,10 @@ export const of = <A extends Item, Id extends string, R>(kind: Kind<A, Id, R>) =
     { says: `Withdraw a ${what} of your own.`, examples: [`ampoule ${command} withdraw ${example}`] },
     { ...Shared.connection, json: Shared.json, id },
     Effect.fnUntraced(function* (options) {
-      const requestId = yield* parseId(options.id)
+      const wanted = yield* parseId(options.id)
       const session = yield* Credential.open(options)
-      yield* withdraw(session, requestId)
-      yield* options.json ? json({ id: requestId, state: "withdrawn" }) : note("Withdrawn.")
+      yield* withdraw(session, wanted)
+      yield* options.json ? json({ id: wanted, state: "withdrawn" }) : note("Withdrawn.")
     })
   )
 

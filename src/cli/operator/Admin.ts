@@ -1,4 +1,4 @@
-/** `ampoule admin`: management of people and their accounts by the operator, on the server's machine. */
+/** `ampoule admin`: what only the operator can do for people and their accounts. Runs where the server runs. */
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
@@ -19,11 +19,10 @@ const maxListed = 1_000
 
 const email = Shared.argument("EMAIL", "E-mail address of the account")
 const decodeEmail = Schema.decodeUnknownOption(Email)
-/** In the form that the server stores. */
-const storedAddress = (address: string) =>
-  Effect.mapError(decodeEmail(address), () => usage("EMAIL takes an e-mail address."))
+/** As the server stores it. */
+const stored = (address: string) => Effect.mapError(decodeEmail(address), () => usage("EMAIL takes an e-mail address."))
 
-const evenLastOwner = Shared.flag("even-last-owner", "Allow this even if a team loses its last active owner")
+const evenLastOwner = Shared.flag("even-last-owner", "Also when a team is left without an active owner")
 
 const recordOf = ({ createdAt, email, id, memberships, name }: UserAccount) => ({
   id,
@@ -55,7 +54,7 @@ const users = Help.command(
     const { limit } = options
     if (limit < 1 || limit > maxListed) return yield* usage(`--limit takes a number from 1 to ${maxListed}.`)
     const programs = yield* adminPrograms
-    // One extra row shows whether the list continues.
+    // One more than asked for shows whether there are more.
     const accounts = yield* programs.users({
       search: Option.getOrElse(options.search, () => ""),
       limit: limit + 1
@@ -75,7 +74,7 @@ const users = Help.command(
 const resetLink = Help.command(
   "reset-link",
   {
-    says: "Print a link that sets a new password: for an owner who lost theirs.",
+    says: "Print a link with which a person sets a new password: for an owner who lost theirs.",
     more: [
       "Using the link ends the person's sessions, CLI logins and connected agents, and revokes the API tokens that they created.",
       where
@@ -85,12 +84,12 @@ const resetLink = Help.command(
   { json: Shared.json, email },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const link = yield* programs.resetLink(yield* storedAddress(options.email))
+    const link = yield* programs.resetLink(yield* stored(options.email))
     const url = Redacted.value(link.url)
     if (options.json) return yield* json({ resetUrl: url, expiresAt: link.expiresAt.toISOString() })
     yield* out(`${url}\n`)
     yield* note(
-      `The link sets a new password, once, until ${link.expiresAt.toISOString()}. It opens the account: give it only to that person.`
+      `The link sets a new password, once, until ${link.expiresAt.toISOString()}. It opens the account: hand it to the person only.`
     )
   })
 )
@@ -98,9 +97,9 @@ const resetLink = Help.command(
 const changeEmail = Help.command(
   "change-email",
   {
-    says: "Change the e-mail address of an account, for a person who cannot do it themselves.",
+    says: "Give an account another e-mail address: for a person who cannot change it themselves.",
     more: [
-      "The person signs in with the new address from then on, and their sessions end. The old address receives a notice. First make sure that the request comes from this person.",
+      "The person signs in with it from then on, and their sessions end. The address before gets a notice. Make sure that it is this person who asks.",
       where
     ],
     examples: [
@@ -112,26 +111,26 @@ const changeEmail = Help.command(
     yes: Shared.yes,
     json: Shared.json,
     email,
-    to: Shared.argument("NEW", "New e-mail address of the account")
+    to: Shared.argument("NEW", "E-mail address that it has from then on")
   },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const address = yield* storedAddress(options.email)
+    const address = yield* stored(options.email)
     const to = yield* Effect.mapError(decodeEmail(options.to), () => usage("NEW takes an e-mail address."))
-    const question = `Change the address of the account ${plain(address)} to ${plain(to)}?`
+    const question = `Give the account of ${plain(address)} the address ${plain(to)}?`
     if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was changed.")
     const account = yield* programs.changeEmail(address, to)
     if (options.json) return yield* json({ account: recordOf(account) })
-    yield* note(`${plain(account.email)} now signs in to the account, instead of ${plain(address)}.`)
+    yield* note(`${plain(account.email)} signs in to the account from now on, no longer ${plain(address)}.`)
   })
 )
 
 const removeFactor = Help.command(
   "remove-factor",
   {
-    says: "Remove a person's second factor, after they lost the phone and the recovery codes.",
+    says: "Remove a person's second factor: for one who lost the phone and the recovery codes.",
     more: [
-      "Afterwards the password alone signs the person in, and their sessions end. First make sure that the request comes from this person.",
+      "The password alone signs the person in from then on, and their sessions end. Make sure that it is this person who asks.",
       where
     ],
     examples: ["ampoule admin remove-factor ada@example.com", "ampoule admin remove-factor ada@example.com --yes"]
@@ -139,21 +138,21 @@ const removeFactor = Help.command(
   { yes: Shared.yes, json: Shared.json, email },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const address = yield* storedAddress(options.email)
-    const question = `Remove the second factor of ${plain(address)}? Afterwards their password alone signs them in.`
+    const address = yield* stored(options.email)
+    const question = `Remove the second factor of ${plain(address)}? Their password alone signs them in then.`
     if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was removed.")
     const account = yield* programs.removeFactor(address)
     if (options.json) return yield* json({ account: recordOf(account) })
-    yield* note(`${plain(account.email)} no longer has a second factor.`)
+    yield* note(`${plain(account.email)} has no second factor any more.`)
   })
 )
 
 const removeUser = Help.command(
   "remove-user",
   {
-    says: "Remove an account, for example one that uses another person's e-mail address.",
+    says: "Remove an account: for an e-mail address that another person took.",
     more: [
-      "The person leaves all teams; sessions, CLI logins and connected agents end, and the API tokens that they created are revoked. Secrets and the audit trail stay. The address is free again, so its owner can be invited.",
+      "The person leaves all teams; sessions, CLI logins and connected agents end, and the API tokens that they created are revoked. Secrets and the audit trail stay. The address is free: who owns it can be invited.",
       where
     ],
     examples: ["ampoule admin remove-user mallory@example.com", "ampoule admin remove-user cfo@example.com --yes"]
@@ -166,22 +165,22 @@ const removeUser = Help.command(
   },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const address = yield* storedAddress(options.email)
+    const address = yield* stored(options.email)
     const question = `Remove the account of ${plain(address)} from this server, for good?`
     if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was removed.")
     const removed = yield* programs.removeUser(address, { evenLastOwner: options.evenLastOwner })
     if (options.json) return yield* json({ removed: recordOf(removed) })
     const teams = removed.memberships.length === 0 ? "" : ` It belonged to ${plain(teamsOf(removed))}.`
-    yield* note(`The account of ${plain(removed.email)} was removed.${teams} The address can be invited again.`)
+    yield* note(`The account of ${plain(removed.email)} is removed.${teams} The address can be invited anew.`)
   })
 )
 
 const deactivateUser = Help.command(
   "deactivate-user",
   {
-    says: "Deactivate a person in all teams of this server, until they are activated again.",
+    says: "Keep a person out of all teams of this server, until they are activated again.",
     more: [
-      "Sessions, CLI logins and connected agents end. API tokens that the person created keep working for 7 days, as with every deactivation.",
+      "Sessions, CLI logins and connected agents end. API tokens that the person created work for 7 more days, as with every deactivation.",
       where
     ],
     examples: ["ampoule admin deactivate-user grace@example.com --yes"]
@@ -189,32 +188,32 @@ const deactivateUser = Help.command(
   { evenLastOwner, yes: Shared.yes, json: Shared.json, email },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const address = yield* storedAddress(options.email)
+    const address = yield* stored(options.email)
     const question = `Deactivate ${plain(address)} in all teams?`
     if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was changed.")
     const account = yield* programs.setUserActive(address, false, { evenLastOwner: options.evenLastOwner })
     if (options.json) return yield* json({ account: recordOf(account) })
-    yield* note(`${plain(account.email)} was deactivated.`)
+    yield* note(`${plain(account.email)} is deactivated.`)
   })
 )
 
 const activateUser = Help.command(
   "activate-user",
   {
-    says: "Activate a deactivated person in all of their teams.",
+    says: "Let a person who was deactivated back into all of their teams.",
     more: [where],
     examples: ["ampoule admin activate-user grace@example.com"]
   },
   { json: Shared.json, email },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const account = yield* programs.setUserActive(yield* storedAddress(options.email), true, { evenLastOwner: false })
+    const account = yield* programs.setUserActive(yield* stored(options.email), true, { evenLastOwner: false })
     if (options.json) return yield* json({ account: recordOf(account) })
     yield* note(`${plain(account.email)} is active in ${plain(teamsOf(account)) || "no team"}.`)
   })
 )
 
-const commands = [
+const below = [
   users,
   deactivateUser,
   activateUser,
@@ -225,10 +224,10 @@ const commands = [
   ...teamCommands
 ] as const
 export const admin = Help.described(
-  Command.make("admin").pipe(Command.withSubcommands(commands)),
+  Command.make("admin").pipe(Command.withSubcommands(below)),
   {
-    says: "Manage accounts and teams on the server: list, create, deactivate and remove them, create reset links, remove second factors."
+    says: "Manage accounts and teams on the server: list, create, deactivate and remove them, make reset links, remove second factors."
   },
-  commands,
+  below,
   true
 )

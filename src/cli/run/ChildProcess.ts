@@ -1,4 +1,4 @@
-/** One child process: it shares our standard streams, and its end is a single value. */
+/** One child process: its own standard streams are ours, and how it ends is told in one value. */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import { type ChildProcess, spawn, type StdioOptions } from "node:child_process"
@@ -9,7 +9,7 @@ import { exitCodeOf } from "#src/cli/terminal/Signals.ts"
 
 export type Ended =
   | { readonly _tag: "Ended"; readonly code: number; readonly signal?: NodeJS.Signals }
-  /** 127 not found, 126 found but not executable, as in shells. */
+  /** 127 not found, 126 found but not executable, as shells have it. */
   | { readonly _tag: "NotStarted"; readonly code: number; readonly reason: string }
 
 export interface Child {
@@ -21,9 +21,9 @@ interface ChildOptions {
   readonly command: string
   readonly args: ReadonlyArray<string>
   readonly environment: Variables
-  /** Makes the redactors through which standard output and error pass. */
+  /** Given: standard output and error pass through one each. */
   readonly redactor: (() => Redactor) | undefined
-  /** Receives the redacted output. */
+  /** Sees what passed through a redactor. */
   readonly onOutput?: ((bytes: Uint8Array) => void) | undefined
 }
 
@@ -69,43 +69,43 @@ const passThrough = (
   from.on("end", () => write(redactor.flush()))
 }
 
-/** Terminates the child when the scope closes. */
+/** Ends with the scope, when it still runs then. */
 export const start = (options: ChildOptions) =>
   Effect.acquireRelease(
     Effect.gen(function* () {
-      const result = yield* Deferred.make<Ended>()
-      const complete = (ended: Ended) => Deferred.unsafeDone(result, Effect.succeed(ended))
+      const done = yield* Deferred.make<Ended>()
+      const end = (ended: Ended) => Deferred.unsafeDone(done, Effect.succeed(ended))
       const { redactor } = options
       const stdio: StdioOptions = redactor === undefined ? "inherit" : ["inherit", "pipe", "pipe"]
       const child = yield* Effect.try({
-        // Values travel in the options object, never in an argument.
+        // The options object is what takes the values: nothing of them is in an argument.
         try: (): ChildProcess => spawn(options.command, options.args, { env: { ...options.environment }, stdio }),
         catch: notStarted
       }).pipe(
         Effect.catchAll((ended) =>
           Effect.as(
-            Effect.sync(() => complete(ended)),
+            Effect.sync(() => end(ended)),
             undefined
           )
         )
       )
       if (child !== undefined) {
         child.on("error", (error) => {
-          if (child.pid === undefined) complete(notStarted(error))
+          if (child.pid === undefined) end(notStarted(error))
         })
         if (redactor !== undefined && child.stdout !== null && child.stderr !== null) {
           passThrough(child.stdout, process.stdout, redactor(), options.onOutput)
           passThrough(child.stderr, process.stderr, redactor(), options.onOutput)
         }
-        // `close` follows the last byte of output. Without pipes it coincides with `exit`.
+        // `close` comes after the last byte of output; without pipes it is the same moment as `exit`.
         child.on(redactor === undefined ? "exit" : "close", (code, signal) =>
-          complete(
+          end(
             signal === null ? { _tag: "Ended", code: code ?? 1 } : { _tag: "Ended", code: exitCodeOf(signal), signal }
           )
         )
       }
       return {
-        ended: Deferred.await(result),
+        ended: Deferred.await(done),
         kill: (signal) => {
           child?.kill(signal)
         }

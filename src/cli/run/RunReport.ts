@@ -1,4 +1,4 @@
-/** Report of a planned run, sent to the server for the agent that planned it. */
+/** How a planned run went, told to the server for the agent that planned it. */
 import * as Effect from "effect/Effect"
 import { Buffer } from "node:buffer"
 import type { Link } from "#src/cli/connection/Link.ts"
@@ -6,35 +6,35 @@ import { describe } from "#src/cli/terminal/Failure.ts"
 import { warn } from "#src/cli/terminal/Output.ts"
 import * as Target from "#src/cli/connection/Target.ts"
 
-/** Bytes from the end of the output that the report includes. */
+/** Bytes of output that are told, from its end. */
 const tailBytes = 4_096
 
 export interface Tail {
   readonly push: (bytes: Uint8Array) => void
-  /** Last part of the output, from the first whole character on. */
+  /** The end of what was pushed, from the first whole character on. */
   readonly text: () => string
 }
 
 export const makeTail = (): Tail => {
-  let last: Buffer = Buffer.alloc(0)
+  let kept: Buffer = Buffer.alloc(0)
   return {
     push: (bytes) => {
-      last = Buffer.from(Buffer.concat([last, bytes.subarray(-tailBytes)]).subarray(-tailBytes))
+      kept = Buffer.from(Buffer.concat([kept, bytes.subarray(-tailBytes)]).subarray(-tailBytes))
     },
-    text: () => last.toString().replace(/^\ufffd+/, "")
+    text: () => kept.toString().replace(/^\ufffd+/, "")
   }
 }
 
-interface EndedRun {
+interface Ended {
   readonly plan: string
   readonly exitCode: number
   readonly durationMillis: number
-  /** Only for a run with masked output. */
+  /** Only of a run whose output is masked. */
   readonly tail: Tail | undefined
 }
 
-/** A failed report has no effect on the run, which has ended. */
-export const send = (session: Link, target: Target.Target, { durationMillis, exitCode, plan, tail }: EndedRun) =>
+/** A report that fails changes nothing about the run, which is over. */
+export const send = (session: Link, target: Target.Target, { durationMillis, exitCode, plan, tail }: Ended) =>
   Target.withProject(session, target.project, (projectId) =>
     session.ask({
       method: "POST",
@@ -52,7 +52,7 @@ export const send = (session: Link, target: Target.Target, { durationMillis, exi
     Effect.timeout("5 seconds"),
     Effect.catchAll((error) =>
       warn(
-        `the result of the run was not reported to the server: ${error._tag === "TimeoutException" ? "it did not answer." : describe(error).message}`
+        `the end of the run was not told to the server: ${error._tag === "TimeoutException" ? "it did not answer." : describe(error).message}`
       )
     )
   )

@@ -1,4 +1,4 @@
-/** Commands that create, change and delete projects and environments, each after an approval (`Management.ts`). */
+/** Making, changing and deleting projects and environments, each after an approval (`Management.ts`). */
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as HttpApi from "@effect/platform/HttpApi"
@@ -27,29 +27,29 @@ import * as Target from "#src/cli/connection/Target.ts"
 const api = HttpApi.make("ampoule").add(ManageProjectsApi)
 const clientOf = ({ http }: Connection) => HttpApiClient.group(api, { group: "manageProjects", httpClient: http })
 
-/** Members with a value. */
-const present = (members: Readonly<Record<string, Option.Option<unknown>>>): Record<string, unknown> =>
+/** Members that were given. */
+const given = (members: Readonly<Record<string, Option.Option<unknown>>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(members).flatMap(([name, one]) => (Option.isSome(one) ? [[name, one.value]] : [])))
 
 // --- projects ---
 
 const visibility = Options.choice("visibility", ["team", "granted"]).pipe(
-  Options.withDescription("Who sees it: the team, or people with a grant in it"),
+  Options.withDescription("Who sees it: the team, or those who were granted something in it"),
   Options.optional
 )
-const slug = Options.optional(Shared.text("slug", "slug", "Short name, for addresses and .ampoule.json"))
+const slug = Options.optional(Shared.text("slug", "slug", "Its short name, for addresses and .ampoule.json"))
 
-/** Project of an argument, with its team. */
+/** The project that a command names, with its team. */
 const projectOf = Effect.fnUntraced(function* (session: Connection, name: string) {
   const client = yield* projectsClient(session)
   const projectId = yield* Target.withProject(session, name, Effect.succeed)
   const { items } = yield* call(session, client.list())
-  const project = items.find(({ id }) => id === projectId)
-  if (project !== undefined) return project
-  return yield* new CliFailure({ message: `This credential cannot see a project ${plain(name)}.` })
+  const found = items.find(({ id }) => id === projectId)
+  if (found !== undefined) return found
+  return yield* new CliFailure({ message: `This credential sees no project ${plain(name)}.` })
 })
 
-/** Team that owns the project, for which the approval is requested. */
+/** The team that owns a project, which the approval is for. */
 const teamOf = (session: Connection, { teamId }: Project) => Management.teamOf(session, Option.some(teamId))
 
 export const makeProject = (managed: Management.Managed, payload: CreateProject) =>
@@ -64,8 +64,11 @@ const created = ({ id, slug }: { readonly id: string; readonly slug: string }) =
 export const createProject = Help.command(
   "create",
   {
-    says: "Create a project, and print its id.",
-    more: [Management.approved, "Without --environment it has development, staging and a protected production."],
+    says: "Make a project, and print its id.",
+    more: [
+      Management.approved,
+      "Its environments are development, staging and protected production, unless --environment says which."
+    ],
     examples: [
       "ampoule projects create Shop",
       "ampoule projects create Shop --slug shop --environment development --environment production"
@@ -75,23 +78,23 @@ export const createProject = Help.command(
     ...Management.options,
     slug,
     visibility,
-    environments: Options.repeated(Shared.text("environment", "slug", "Environment to create; may be repeated")),
-    name: Shared.argument("NAME", "Display name")
+    environments: Options.repeated(Shared.text("environment", "slug", "An environment to begin with; may be repeated")),
+    name: Shared.argument("NAME", "Its name, as people read it")
   },
   Effect.fnUntraced(function* (options) {
     const { environments, name, slug, visibility } = options
     const payload = yield* Management.payloadOf(CreateProject)({
       name,
-      ...present({ slug, visibility }),
+      ...given({ slug, visibility }),
       ...(environments.length === 0 ? {} : { environments: environments.map((slug) => ({ slug })) })
     })
-    const project = yield* Management.inTeam(options, (managed) => makeProject(managed, payload))
-    yield* options.json ? json(project) : created(project)
+    const made = yield* Management.inTeam(options, (managed) => makeProject(managed, payload))
+    yield* options.json ? json(made) : created(made)
   })
 )
 
 const projectArgument = Shared.argument("PROJECT", "Id or slug of the project")
-/** The project determines the team. */
+/** The team is that of the project. */
 const { team: _, ...ofProject } = Management.options
 
 export const updateProject = Help.command(
@@ -103,24 +106,24 @@ export const updateProject = Help.command(
   },
   {
     ...ofProject,
-    name: Options.optional(Shared.text("name", "text", "New display name")),
+    name: Options.optional(Shared.text("name", "text", "Its new name")),
     slug,
     visibility,
     project: projectArgument
   },
   Effect.fnUntraced(function* (options) {
-    const members = present({ name: options.name, slug: options.slug, visibility: options.visibility })
-    if (Object.keys(members).length === 0) return yield* usage("Use --name, --slug or --visibility.")
+    const members = given({ name: options.name, slug: options.slug, visibility: options.visibility })
+    if (Object.keys(members).length === 0) return yield* usage("Say what to change: --name, --slug or --visibility.")
     const payload = yield* Management.payloadOf(UpdateProject)(members)
     const session = yield* Credential.open(options)
     const project = yield* projectOf(session, options.project)
     const team = yield* teamOf(session, project)
-    const updated = yield* Management.managing(session, team, options, ({ connection }) =>
+    const changed = yield* Management.managing(session, team, options, ({ connection }) =>
       Effect.flatMap(clientOf(connection), (client) =>
         call(connection, client.update({ path: { projectId: project.id }, payload }))
       )
     )
-    yield* options.json ? json(updated) : note(`Changed ${plain(updated.slug)}.`)
+    yield* options.json ? json(changed) : note(`Changed ${plain(changed.slug)}.`)
   })
 )
 
@@ -150,18 +153,18 @@ export const deleteProject = Help.command(
 // --- environments ---
 
 const protection = Options.choice("protected", ["yes", "no"]).pipe(
-  Options.withDescription("Whether only owners and admins can change it"),
+  Options.withDescription("Whether owners and admins alone change it"),
   Options.optional
 )
 const readers = Options.choice("readers", ["team", "granted"]).pipe(
-  Options.withDescription("Who reads its values: the team by role, or people with a grant"),
+  Options.withDescription("Who reads its values: the team by role, or those who were granted it"),
   Options.optional
 )
 const changes = Options.choice("changes", ["direct", "proposed"]).pipe(
-  Options.withDescription("Writes of roles below admin: direct, or proposed and approved first"),
+  Options.withDescription("What people below admin write: it is written, or waits for an approval"),
   Options.optional
 )
-const environmentName = Options.optional(Shared.text("name", "text", "Display name"))
+const environmentName = Options.optional(Shared.text("name", "text", "Its name, as people read it"))
 const rules = { name: environmentName, protected: protection, readers, changes } as const
 const membersOf = (options: {
   readonly name: Option.Option<string>
@@ -169,7 +172,7 @@ const membersOf = (options: {
   readonly readers: Option.Option<string>
   readonly changes: Option.Option<string>
 }) =>
-  present({
+  given({
     name: options.name,
     protected: Option.map(options.protected, (answer) => answer === "yes"),
     readers: options.readers,
@@ -178,7 +181,7 @@ const membersOf = (options: {
 
 const position = Options.integer("position").pipe(
   Options.withPseudoName("n"),
-  Options.withDescription("Position among the environments of the project; 1 is the first"),
+  Options.withDescription("Its place among the environments of the project; 1 is the first"),
   Options.optional
 )
 
@@ -208,27 +211,27 @@ const listEnvironments = Help.command(
     const name = yield* Target.project(options.project)
     const session = yield* Credential.open(options)
     const items = yield* environmentsOf(session, name)
-    yield* printList(options, items, "This credential cannot reach any environment of the project.", columns)
+    yield* printList(options, items, "This credential reaches no environment of the project.", columns)
   })
 )
 
-/** Options of a command about one existing or new environment. */
+/** A command about one environment, or a new one, of the project that is named or of this folder. */
 const ofEnvironment = {
   ...ofProject,
   project: Shared.project,
-  environment: Shared.argument("ENVIRONMENT", "Slug of the environment")
+  environment: Shared.argument("ENVIRONMENT", "Its slug")
 } as const
 
-/** Creates an environment in a project; needs a manager of its team. */
+/** In a project that is named, by who manages its team. */
 export const makeEnvironment = Effect.fnUntraced(function* (
   session: Connection,
-  browser: { readonly noBrowser: boolean },
+  asked: { readonly noBrowser: boolean },
   name: string,
   payload: CreateEnvironment
 ) {
   const project = yield* projectOf(session, name)
   const team = yield* teamOf(session, project)
-  return yield* Management.managing(session, team, browser, ({ connection }) =>
+  return yield* Management.managing(session, team, asked, ({ connection }) =>
     Effect.flatMap(clientOf(connection), (client) =>
       call(connection, client.createEnvironment({ path: { projectId: project.id }, payload }))
     )
@@ -238,7 +241,7 @@ export const makeEnvironment = Effect.fnUntraced(function* (
 const createEnvironment = Help.command(
   "create",
   {
-    says: "Create an environment in a project, and print its id.",
+    says: "Make an environment in a project, and print its id.",
     more: [Management.approved],
     examples: ["ampoule environments create qa", "ampoule environments create live --project shop --protected yes"]
   },
@@ -247,12 +250,12 @@ const createEnvironment = Help.command(
     const payload = yield* Management.payloadOf(CreateEnvironment)({ slug: options.environment, ...membersOf(options) })
     const name = yield* Target.project(options.project)
     const session = yield* Credential.open(options)
-    const environment = yield* makeEnvironment(session, options, name, payload)
-    yield* options.json ? json(environment) : created(environment)
+    const made = yield* makeEnvironment(session, options, name, payload)
+    yield* options.json ? json(made) : created(made)
   })
 )
 
-/** Environment of an argument, with its project and team. */
+/** An environment of a project that is named, with the team that owns it. */
 const environmentOf = Effect.fnUntraced(function* (
   options: Credential.ConnectionOptions & { readonly project: Option.Option<string>; readonly environment: string }
 ) {
@@ -263,8 +266,8 @@ const environmentOf = Effect.fnUntraced(function* (
   const environment = items.find(({ id, slug }) => slug === options.environment || id === options.environment)
   if (environment === undefined) {
     return yield* new CliFailure({
-      message: `This credential cannot reach an environment ${plain(options.environment)} of ${plain(project.slug)}.`,
-      hint: "`ampoule environments list` shows those that it can reach."
+      message: `This credential reaches no environment ${plain(options.environment)} of ${plain(project.slug)}.`,
+      hint: "`ampoule environments list` shows those that it reaches."
     })
   }
   return { session, project, environment, team: yield* teamOf(session, project) }
@@ -273,24 +276,24 @@ const environmentOf = Effect.fnUntraced(function* (
 const updateEnvironment = Help.command(
   "update",
   {
-    says: "Change the name, the rules or the position of an environment.",
+    says: "Change the name, the rules or the place of an environment.",
     more: [Management.approved],
     examples: ["ampoule environments update staging --protected yes", "ampoule environments update qa --position 1"]
   },
   { ...ofEnvironment, ...rules, position },
   Effect.fnUntraced(function* (options) {
-    const members = { ...membersOf(options), ...present({ position: options.position }) }
+    const members = { ...membersOf(options), ...given({ position: options.position }) }
     if (Object.keys(members).length === 0) {
-      return yield* usage("Use --name, --protected, --readers, --changes or --position.")
+      return yield* usage("Say what to change: --name, --protected, --readers, --changes or --position.")
     }
     const payload = yield* Management.payloadOf(UpdateEnvironment)(members)
     const { environment, session, team } = yield* environmentOf(options)
-    const updated = yield* Management.managing(session, team, options, ({ connection }) =>
+    const changed = yield* Management.managing(session, team, options, ({ connection }) =>
       Effect.flatMap(clientOf(connection), (client) =>
         call(connection, client.updateEnvironment({ path: { envId: environment.id }, payload }))
       )
     )
-    yield* options.json ? json(updated) : note(`Changed ${plain(updated.slug)}.`)
+    yield* options.json ? json(changed) : note(`Changed ${plain(changed.slug)}.`)
   })
 )
 
@@ -315,10 +318,10 @@ const deleteEnvironment = Help.command(
   })
 )
 
-const commands = [listEnvironments, createEnvironment, updateEnvironment, deleteEnvironment] as const
+const below = [listEnvironments, createEnvironment, updateEnvironment, deleteEnvironment] as const
 export const environments = Help.described(
-  Command.make("environments").pipe(Command.withSubcommands(commands)),
-  { says: "List, create, change and delete the environments of a project." },
-  commands,
+  Command.make("environments").pipe(Command.withSubcommands(below)),
+  { says: "List, make, change and delete the environments of a project." },
+  below,
   true
 )

@@ -1,4 +1,4 @@
-/** Folders of the command line, and atomic writes: temporary file, mode 0600, rename. */
+/** Where the command line keeps things, and how it writes: temporary file, mode 0600, rename. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { basename, dirname, join } from "node:path"
@@ -9,9 +9,9 @@ import { plain } from "./Output.ts"
 import { json, type Shape } from "./Shape.ts"
 
 export interface Folders {
-  /** Login records. */
+  /** Log-in records. */
   readonly config: string
-  /** Files that may be deleted at any time. */
+  /** What may be deleted at any time. */
   readonly cache: string
 }
 
@@ -20,12 +20,12 @@ export const folders = (): Folders => ({
   cache: join(Home.cacheBase(), "ampoule")
 })
 
-/** System calls with their original error. Synchronous: waiting for small local files costs less than a thread. */
-const attempt = <A>(call: () => A): Effect.Effect<A, unknown> => Effect.try({ try: call, catch: (e) => e })
+/** Calls of the system, with their error as it is. Small files of this user: waiting for them costs less than a thread. */
+const tried = <A>(call: () => A): Effect.Effect<A, unknown> => Effect.try({ try: call, catch: (e) => e })
 
 /**
- * Atomic write. Readable only by this user from the first byte, except with `mode`. With `keepMode` the mode of the
- * replaced file is kept.
+ * Written in full or not at all. Readable by this user alone from its first byte, unless `mode` says otherwise, or the
+ * file whose place it takes does and `keepMode` is given.
  */
 export const writeWhole = Effect.fnUntraced(function* (
   file: string,
@@ -34,8 +34,8 @@ export const writeWhole = Effect.fnUntraced(function* (
   options: { readonly keepMode?: boolean; readonly mode?: number } = {}
 ) {
   const temporary = join(dirname(file), `.${basename(file)}.${crypto().randomBytes(6).toString("hex")}`)
-  const former = options.keepMode === true ? yield* Effect.option(attempt(() => fs().statSync(file))) : Option.none()
-  const write = attempt(() => {
+  const former = options.keepMode === true ? yield* Effect.option(tried(() => fs().statSync(file))) : Option.none()
+  const write = tried(() => {
     fs().writeFileSync(temporary, content, { flag: "wx", mode: options.mode ?? 0o600 })
     if (Option.isSome(former)) fs().chmodSync(temporary, former.value.mode & 0o777)
     fs().renameSync(temporary, file)
@@ -44,7 +44,7 @@ export const writeWhole = Effect.fnUntraced(function* (
 })
 
 export const makeFolder = (folder: string, what: string) =>
-  attempt(() => {
+  tried(() => {
     fs().mkdirSync(folder, { recursive: true })
     fs().chmodSync(folder, 0o700)
   }).pipe(Effect.mapError((error) => cannotWrite(what, folder, error)))
@@ -84,9 +84,9 @@ export const cannotWrite = (what: string, file: string, error: unknown) =>
 const cannotRead = (what: string, error: unknown) =>
   new CliFailure({ message: `Cannot read ${what}: ${whyNot(error)}.` })
 
-/** None when the file does not exist. */
+/** None when there is no such file. */
 export const readIfThere = (file: string, what: string) =>
-  attempt(() => fs().readFileSync(file)).pipe(
+  tried(() => fs().readFileSync(file)).pipe(
     Effect.asSome,
     Effect.catchIf(
       (error) => codeOf(error) === "ENOENT",
@@ -95,31 +95,29 @@ export const readIfThere = (file: string, what: string) =>
     Effect.mapError((error) => cannotRead(`${what} (${file})`, error))
   )
 
-/** A file that the user named. */
+/** A file that somebody named. */
 export const readNamed = (file: string) =>
   Effect.mapError(
-    // Asynchronous, because it may be a slow pipe, and signals must be handled in the meantime.
+    // It may be a pipe of another program, which takes its time: signals are heard meanwhile.
     Effect.tryPromise({ try: (): Promise<Uint8Array> => fs().promises.readFile(file), catch: (e) => e }),
     (error) => cannotRead(plain(file), error)
   )
 
-export const remove = (file: string) => Effect.ignore(attempt(() => fs().rmSync(file, { force: true })))
+export const remove = (file: string) => Effect.ignore(tried(() => fs().rmSync(file, { force: true })))
 
-/** Removes a folder and its content. */
+/** A folder with all that is in it. */
 export const removeFolder = (folder: string) =>
-  Effect.ignore(attempt(() => fs().rmSync(folder, { recursive: true, force: true })))
+  Effect.ignore(tried(() => fs().rmSync(folder, { recursive: true, force: true })))
 
-/** None when the file does not exist, or access is denied. */
-export const infoOf = (file: string) => Effect.option(attempt(() => fs().statSync(file)))
+/** None: there is nothing of that name, or nobody may look. */
+export const infoOf = (file: string) => Effect.option(tried(() => fs().statSync(file)))
 
-/** Exact text of the bytes; None when they are not UTF-8. The byte order mark stays. */
+/** Exactly the text that the bytes encode; None when they are not UTF-8. The byte order mark stays. */
 export const decodeUtf8 = Option.liftThrowable((bytes: Uint8Array) =>
   new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes)
 )
 
-/**
- * Small JSON file of the command line. A damaged one counts as absent, because all its content can be created again.
- */
+/** A small JSON file of our own. A damaged one counts as absent: nothing in it cannot be had again. */
 export const jsonFile = <A>(folder: keyof Folders, name: string, shape: Shape<A>, what: string) => {
   const place = () => join(folders()[folder], name)
   const decode = json(shape)

@@ -1,19 +1,19 @@
 /**
- * Which columns of which rows decide who may do what (docs/security.md, "Rows that decide"), and the text of a row that
- * its MAC is over. Pure.
+ * Columns that authorize, by table (docs/security.md, "Authorization rows"), and the text of a row under its MAC. Pure.
  */
 
-interface Sealed {
+interface TableColumns {
   readonly key: ReadonlyArray<string>
   readonly columns: ReadonlyArray<string>
   readonly ended: ReadonlyArray<string>
 }
 
 /**
- * `columns`: all that decides, with the ids that bind the row to its place. `ended`: the columns that say that the row gives nothing any
- * more; whoever sets it empties the MAC, so that nobody without the key takes the end back.
+ * `columns` are the authorization columns, with the ids that bind the row to its place. `ended` are the columns that
+ * mark an ended row. The statement that sets one also empties the MAC, so that a writer of the database cannot undo the
+ * end.
  */
-export const sealed = {
+export const authorizationTables = {
   users: { key: ["id"], columns: ["id", "email", "passwordHash", "secondFactor"], ended: [] },
   teams: {
     key: ["id"],
@@ -218,13 +218,13 @@ export const sealed = {
     columns: ["id", "challenge", "hash", "purpose", "userId", "boundTo", "expiresAt"],
     ended: []
   }
-} as const satisfies Record<string, Sealed>
+} as const satisfies Record<string, TableColumns>
 
 /**
- * Columns that came to tables which had MACs already, with what a row has there that nobody gave anything else: such a
- * row's text, and so its MAC, is the one from before.
+ * Columns added to tables that already had MACs, with the defaults of older rows. A row with the default has the same
+ * text, and so the same MAC, as before.
  */
-const added: ReadonlyMap<string, Readonly<Record<string, unknown>>> = new Map([
+const laterDefaults: ReadonlyMap<string, Readonly<Record<string, unknown>>> = new Map([
   ["users", { secondFactor: false }],
   [
     "teams",
@@ -246,52 +246,54 @@ const added: ReadonlyMap<string, Readonly<Record<string, unknown>>> = new Map([
   ["oauth_grants", { factorAt: null }]
 ])
 
-/** Columns that hold JSON, in every table that has one of this name. */
+/** Columns that contain JSON, in every table with a column of this name. */
 export const jsonColumns: ReadonlySet<string> = new Set(["claims", "payload", "teams"])
 
-export type SealedTable = keyof typeof sealed
+export type AuthorizationTable = keyof typeof authorizationTables
 type Cell = string | number | boolean | Date | Uint8Array | ReadonlyArray<unknown> | object | null
 
-/** What decides in a row; names as the driver gives them. */
-export type SealedRow<Table extends SealedTable> = Readonly<Record<(typeof sealed)[Table]["columns"][number], Cell>>
+/** The authorization columns of a row, by the driver's names. */
+export type AuthorizationRow<Table extends AuthorizationTable> = Readonly<
+  Record<(typeof authorizationTables)[Table]["columns"][number], Cell>
+>
 
-/** JSON whose members stand in one order, whatever order the database keeps them in. */
-const ordered = (value: unknown): unknown =>
+/** JSON with sorted members, whatever order the database returns. */
+const sortMembers = (value: unknown): unknown =>
   typeof value !== "object" || value === null
     ? value
     : Array.isArray(value)
-      ? value.map(ordered)
+      ? value.map(sortMembers)
       : Object.fromEntries(
           Object.entries(value)
             .filter(([, member]) => member !== undefined)
             .toSorted(([a], [b]) => (a < b ? -1 : 1))
-            .map(([name, member]) => [name, ordered(member)])
+            .map(([name, member]) => [name, sortMembers(member)])
         )
 
 const isText = (one: unknown) => typeof one === "string"
 
-/** Each value has one spelling, whether it comes from a request or from a row. Ids and scopes hold no comma. */
-const spelled = (cell: unknown): unknown => {
+/** One spelling for each value, from a request or from a row. Ids and scopes contain no comma. */
+const canonical = (cell: unknown): unknown => {
   if (typeof cell !== "object" || cell === null) return cell
   if (cell instanceof Date) return cell.getTime()
   if (cell instanceof Uint8Array) return Buffer.from(cell.buffer, cell.byteOffset, cell.byteLength).toString("base64")
   if (Array.isArray(cell) && cell.every(isText)) return cell.join(",")
-  return JSON.stringify(ordered(cell))
+  return JSON.stringify(sortMembers(cell))
 }
 
-const none: ReadonlyMap<string, unknown> = new Map()
-/** By table: what its columns that came later have in rows from before. */
+const noColumns: ReadonlyMap<string, unknown> = new Map()
+/** For each table, the later columns and their defaults in older rows. */
 const laterColumns: ReadonlyMap<string, ReadonlyMap<string, unknown>> = new Map(
-  Array.from(added, ([table, cells]) => [table, new Map(Object.entries(cells))])
+  Array.from(laterDefaults, ([table, cells]) => [table, new Map(Object.entries(cells))])
 )
 
-/** The table's name comes first: a MAC is good for a row of its own table alone. */
-export const textOf = <Table extends SealedTable>(table: Table, row: SealedRow<Table>): string => {
-  const columns: ReadonlyArray<keyof SealedRow<Table>> = sealed[table].columns
+/** The text under the MAC. The table's name comes first, so a MAC is valid in its own table only. */
+export const textOf = <Table extends AuthorizationTable>(table: Table, row: AuthorizationRow<Table>): string => {
+  const columns: ReadonlyArray<keyof AuthorizationRow<Table>> = authorizationTables[table].columns
   const cells: Array<unknown> = [table]
-  const later = laterColumns.get(table) ?? none
+  const later = laterColumns.get(table) ?? noColumns
   for (const column of columns) {
-    const cell = spelled(row[column])
+    const cell = canonical(row[column])
     if (!later.has(column)) cells.push(cell)
     else if (cell !== later.get(column)) cells.push([column, cell])
   }
@@ -299,25 +301,27 @@ export const textOf = <Table extends SealedTable>(table: Table, row: SealedRow<T
 }
 
 const idText = (cell: unknown): string =>
-  // Whatever kind of bytes the driver gives.
+  // Drivers return different types of byte arrays.
   cell instanceof Uint8Array ? Buffer.from(cell).toString("hex") : String(cell)
 
-/** The ids that name a row, which has at least those. */
-export const idsOf = (table: SealedTable, cells: ReadonlyMap<string, unknown>): string =>
-  sealed[table].key.map((part) => idText(cells.get(part))).join(" ")
+/** The ids that name a row, which has at least its key columns. */
+export const idsOf = (table: AuthorizationTable, cells: ReadonlyMap<string, unknown>): string =>
+  authorizationTables[table].key.map((part) => idText(cells.get(part))).join(" ")
 
 /** The ids that name the row. */
-export const keyOf = <Table extends SealedTable>(table: Table, row: SealedRow<Table>): string =>
+export const keyOf = <Table extends AuthorizationTable>(table: Table, row: AuthorizationRow<Table>): string =>
   idsOf(table, new Map<string, unknown>(Object.entries(row)))
 
-/** A driver's name of a column, as the database has it. */
+/** The database's name of a column, from the driver's. */
 export const columnName = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-export const columnsOf = (table: SealedTable): string => sealed[table].columns.map(columnName).join(", ")
+export const columnsOf = (table: AuthorizationTable): string =>
+  authorizationTables[table].columns.map(columnName).join(", ")
 
-export const isSealed = (table: string): table is SealedTable => Object.hasOwn(sealed, table)
+export const isAuthorizationTable = (table: string): table is AuthorizationTable =>
+  Object.hasOwn(authorizationTables, table)
 
-/** Tables that keep a credential's hash, with the kind of its text (`src/credentials/TokenText.ts`). */
+/** Tables with a credential's hash, and the prefix of the credential's text (`src/credentials/TokenText.ts`). */
 export const credentials = {
   api_tokens: "at",
   cli_grants: "cg",
