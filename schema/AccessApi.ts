@@ -1,4 +1,4 @@
-/** Who was granted what, per project and environment (docs/contract/access.md). */
+/** Grants of projects and environments (docs/contract/access.md). */
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
@@ -31,7 +31,7 @@ export const CreateAccessGrant = strict(
   })
 ).annotations({
   identifier: "CreateAccessGrant",
-  description: "until: when it ends by itself; null or absent: when somebody ends it."
+  description: "until: the time at which it expires; null or absent: it does not expire."
 })
 export type CreateAccessGrant = typeof CreateAccessGrant.Type
 
@@ -59,10 +59,10 @@ const EnvironmentPath = Schema.Struct({ envId: EnvironmentId })
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
 const userId = "01980a5d-11aa-7f00-b1c2-3d4e5f607182"
-const given = { userId, level: "values", until: "2026-11-21T12:00:00.000Z", reason: "Incident 42" }
+const grantBody = { userId, level: "values", until: "2026-11-21T12:00:00.000Z", reason: "Incident 42" }
 const ofEnvironment = {
   id: "01980a5e-9f00-7a10-8b21-3c4d5e6f7081",
-  ...given,
+  ...grantBody,
   email: "grace@example.com",
   projectId: "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e",
   environmentId: "01980a5e-7c12-7000-8a1b-2c3d4e5f6071",
@@ -72,7 +72,7 @@ const ofEnvironment = {
 }
 const ofProject = { ...ofEnvironment, environmentId: null, environment: null }
 
-/** Owners and admins give and end grants. */
+/** Owners and admins create and end grants. */
 export class AccessApi extends HttpApiGroup.make("access")
   .add(
     HttpApiEndpoint.get("listOfProject", "/projects/:projectId/grants")
@@ -84,7 +84,7 @@ export class AccessApi extends HttpApiGroup.make("access")
       .annotateContext(
         operation({
           summary: "List the grants of a project",
-          description: "Those in force, of the project and of its environments.",
+          description: "Active grants of the project and of its environments.",
           response: { items: [ofProject, ofEnvironment] }
         })
       )
@@ -103,8 +103,8 @@ export class AccessApi extends HttpApiGroup.make("access")
       .annotateContext(
         operation({
           summary: "Grant a person a project",
-          description: "All of its environments, also later ones. Never more than the person's role allows.",
-          request: given,
+          description: "Covers all environments of the project, including later ones. Never exceeds the person's role.",
+          request: grantBody,
           response: ofProject
         })
       )
@@ -119,7 +119,7 @@ export class AccessApi extends HttpApiGroup.make("access")
       .annotateContext(
         operation({
           summary: "List the grants of an environment",
-          description: "Those in force that reach it: its own, and those of its project.",
+          description: "Active grants of the environment and of its project.",
           response: { items: [ofEnvironment] }
         })
       )
@@ -138,8 +138,8 @@ export class AccessApi extends HttpApiGroup.make("access")
       .annotateContext(
         operation({
           summary: "Grant a person an environment",
-          description: "Never more than the person's role allows.",
-          request: given,
+          description: "Never exceeds the person's role.",
+          request: grantBody,
           response: ofEnvironment
         })
       )
@@ -154,7 +154,7 @@ export class AccessApi extends HttpApiGroup.make("access")
       .annotateContext(
         operation({
           summary: "End a grant",
-          description: "From the next request on, on every process.",
+          description: "Takes effect with the next request, on all processes.",
           response: { deleted: true }
         })
       )

@@ -10,11 +10,11 @@ import { operation } from "./Operation.ts"
 import { strict } from "./Strict.ts"
 import { answers } from "./Wire.ts"
 
-/** As of the trail of a team, of one project. */
+/** Same as the query of a team's trail, for one project. */
 export const ActivityQuery = strict(AuditQuery.pipe(Schema.omit("projectId")))
 export type ActivityQuery = typeof ActivityQuery.Type
 
-/** What happened in a project, for who may read its trail. */
+/** Activity of a project, for readers of its trail. */
 export class ActivityApi extends HttpApiGroup.make("activity")
   .add(
     HttpApiEndpoint.get("list", "/projects/:projectId/activity")
@@ -30,9 +30,9 @@ export class ActivityApi extends HttpApiGroup.make("activity")
           scope: "secrets:read",
           summary: "Read the activity of a project",
           description:
-            "Entries of the audit trail about a project, newest first: owners and admins, and API tokens with audit:read. A credential that is restricted to environments reads of these alone.",
+            "Entries of the audit trail about a project, newest first. For owners, admins, and API tokens with audit:read. A credential that is restricted to environments reads only their entries.",
           response: { items: [], nextCursor: null }
         })
       )
   )
-  .annotateContext(OpenApi.annotations({ description: "What happened in a project." })) {}
+  .annotateContext(OpenApi.annotations({ description: "Activity of a project." })) {}

@@ -1,4 +1,4 @@
-/** The contract: what a token, a CLI grant or an agent may call. A route that is not here is not there yet. */
+/** The contract: routes for API tokens, CLI grants and agents. Routes that are missing here do not exist yet. */
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as Schema from "effect/Schema"
 import { AccessRequestsApi } from "./AccessRequestsApi.ts"
@@ -19,8 +19,8 @@ import { SealedApi } from "./SealedApi.ts"
 import { SecretsApi } from "./SecretsApi.ts"
 
 /**
- * What any route can answer (docs/contract/endpoints.md: "failure statuses for every operation include 400, 404, 429
- * and 500").
+ * Errors of any route (docs/contract/endpoints.md: "failure statuses for every operation include 400, 404, 429 and
+ * 500").
  */
 export const AnyRoute = Schema.Union(
   Errors.ValidationFailed,
@@ -34,10 +34,10 @@ export const AnyRoute = Schema.Union(
 /** Version of the contract (docs/contract/README.md). */
 export const version = "1.0.0"
 
-/** `/mcp` is served beside the HttpApi; the document lists it from the day it exists. */
+/** `/mcp` is served beside the HttpApi, so the document adds it. */
 export const servesMcp = true
 
-/** What a token, a CLI grant or an agent may call. Described by `/openapi.json`. */
+/** Routes for API tokens, CLI grants and agents. Described by `/openapi.json`. */
 export class Api extends HttpApi.make("ampoule")
   .add(DiscoveryApi)
   .add(IdentityApi)

@@ -1,7 +1,4 @@
-/**
- * One class per error code: it is thrown, matched by `_tag`, and is its own wire schema (docs/contract/secrets.md,
- * "Error response").
- */
+/** One class per error code. It is thrown, matched by `_tag`, and is its own wire schema (docs/contract/errors.md). */
 import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import * as Data from "effect/Data"
 import * as Option from "effect/Option"
@@ -10,7 +7,7 @@ import * as AST from "effect/SchemaAST"
 import type * as Types from "effect/Types"
 import type { YieldableError } from "effect/Cause"
 
-/** The members every error body has. `field` names the offending request member as a dotted path. */
+/** Members of every error body. `field` is the dotted path of the offending member of the request. */
 export interface ErrorBody<Code extends string> {
   readonly statusCode: number
   readonly code: Code
@@ -18,7 +15,7 @@ export interface ErrorBody<Code extends string> {
   readonly field?: string
 }
 
-/** The wire schemas of those members, but `code`, which each class has its own of. */
+/** Wire schemas of these members. `code` is missing, because each class has its own. */
 export const members = {
   statusCode: Schema.Number.annotations({
     jsonSchema: { type: "integer", minimum: 400, maximum: 599, description: "The HTTP status, repeated." }
@@ -41,7 +38,7 @@ export interface ApiErrorClass<Self, Code extends string, F extends Schema.Struc
   readonly code: Code
   readonly status: number
   readonly sentence: string
-  /** Members beyond the four of every body, in the order they are sent. */
+  /** Members beyond the four common ones, in the order of the body. */
   readonly extra: F
 }
 
@@ -58,8 +55,8 @@ const marker = Symbol.for("ampoule/ApiError")
 /**
  * `class SecretNotFound extends ApiError<SecretNotFound>()("SECRET_NOT_FOUND", 404, "No such secret.") {}`
  *
- * The message is a fixed sentence, so that no error can repeat an input (docs/contract/errors.md). A caller may replace
- * it by another fixed sentence, never by text that came from a request.
+ * The message is a fixed sentence, so no error can repeat an input (docs/contract/errors.md). A caller may replace it
+ * by another fixed sentence, never by text from a request.
  */
 export const ApiError =
   <Self = never>() =>
@@ -69,15 +66,15 @@ export const ApiError =
     sentence: string,
     extra?: F
   ): ApiErrorClass<Self, Code, F> => {
-    // Without `extra` F is its default, the empty record.
+    // Without `extra`, F is its default, the empty record.
     const fields: F = extra ?? ({} as F)
     const extraKeys = Object.keys(fields)
     const Base = Data.TaggedError(code)<{ readonly message: string; readonly field?: string }>
 
-    const propsOf = (given: Record<string, unknown> | void): Record<string, unknown> => {
-      const known: Record<string, unknown> = {}
-      for (const key of ["message", "field", ...extraKeys]) if (given?.[key] !== undefined) known[key] = given[key]
-      return known
+    const propsOf = (input: Record<string, unknown> | void): Record<string, unknown> => {
+      const props: Record<string, unknown> = {}
+      for (const key of ["message", "field", ...extraKeys]) if (input?.[key] !== undefined) props[key] = input[key]
+      return props
     }
 
     class Generated extends Base {
@@ -117,7 +114,7 @@ export const ApiError =
         return schemaOf(this).ast
       }
     })
-    // The result is a class and its own wire schema in one, which the type of `Object.assign` cannot say.
+    // The result is a class and its own wire schema, which the type of `Object.assign` cannot express.
     return Object.assign(Generated, {
       [Schema.TypeId]: Schema.Void[Schema.TypeId],
       pipe: Schema.Void.pipe,
@@ -130,7 +127,7 @@ export const ApiError =
     }) as unknown as ApiErrorClass<Self, Code, F>
   }
 
-/** Codes of the errors that a schema of errors can be. */
+/** Codes of the errors in an error schema. */
 export const codesOf = (ast: AST.AST): ReadonlyArray<string> =>
   AST.isUnion(ast) ? ast.types.flatMap(codesOf) : Option.toArray(AST.getIdentifierAnnotation(ast))
 
@@ -142,16 +139,16 @@ interface Statics {
   readonly extraKeys: ReadonlyArray<string>
 }
 
-/** The marker of `isApiError` is set by the generated class alone, and that has these. */
+/** Only the generated class sets the marker of `isApiError`, and it has these members. */
 const staticsOf = (error: AnyApiError): Statics => error.constructor as unknown as Statics
 
 export const statusOf = (error: AnyApiError): number => staticsOf(error).status
 
-/** The body as it goes over the wire: the four fixed members, then the extra ones of the code. */
+/** Body on the wire: the four fixed members, then the extra ones of the code. */
 export const bodyOf = (error: AnyApiError): ErrorBody<string> & Record<string, unknown> => {
   const { code, extraKeys, status } = staticsOf(error)
   const body: Record<string, unknown> = {}
-  // An error is an object; its extra members are those that its class declares.
+  // An error is an object with the extra members that its class declares.
   const source = error as unknown as Record<string, unknown>
   for (const key of extraKeys) if (source[key] !== undefined) body[key] = source[key]
   const { field, message } = error

@@ -18,7 +18,7 @@ const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType
 export const Lifetime = Schema.Literal("1d", "7d", "30d", "90d", "1y").annotations({
   identifier: "Lifetime",
   message: () => "must be 1d, 7d, 30d, 90d or 1y",
-  description: "Never longer than the plan allows; the plan's longest when absent."
+  description: "Limited by the plan; default: the plan's longest."
 })
 export type Lifetime = typeof Lifetime.Type
 
@@ -32,7 +32,7 @@ const tokenFields = {
   mcpScopes: Schema.Array(ScopeOut),
   mcpOnly: Schema.Boolean.annotations({ description: "True: every route but /mcp refuses the token." }),
   addresses: Schema.NullOr(Schema.Array(Schema.String)).annotations({
-    description: "From where it is taken; null: from anywhere."
+    description: "Addresses from which the token is accepted; null: from anywhere."
   }),
   createdBy: PersonRef,
   createdAt: Timestamp,
@@ -44,7 +44,7 @@ const tokenFields = {
 
 export const ApiToken = Schema.Struct(tokenFields).annotations({
   identifier: "ApiToken",
-  description: "projects and environments: null = not narrowed."
+  description: "projects and environments: null = not restricted."
 })
 export type ApiToken = typeof ApiToken.Type
 
@@ -58,8 +58,8 @@ const ApiTokenList = Schema.Struct({ items: Schema.Array(ApiToken) }).annotation
 
 const McpScopes = boundedList(Scope.annotations({ message: () => "must be a scope", identifier: "Scope" }), 0, 7)
 
-/** MCP scopes are bounded by the access level (docs/contract/credentials.md, "API tokens"). */
-const readOnlyHoldsNoWriteScope = (body: {
+/** The access level limits the MCP scopes (docs/contract/credentials.md, "API tokens"). */
+const readOnlyWithoutWriteScope = (body: {
   readonly accessLevel?: AccessLevel
   readonly mcpScopes?: ReadonlyArray<Scope>
 }): Schema.FilterIssue | undefined =>
@@ -67,7 +67,7 @@ const readOnlyHoldsNoWriteScope = (body: {
     ? { path: ["mcpScopes"], message: "must not hold secrets:write when accessLevel is read" }
     : undefined
 
-/** With `mcpOnly` and no MCP scope a token would be accepted nowhere. */
+/** With `mcpOnly` and no MCP scope, no route would accept the token. */
 const mcpOnlyNeedsScopes = (body: {
   readonly mcpOnly?: boolean
   readonly mcpScopes?: ReadonlyArray<Scope>
@@ -88,11 +88,11 @@ export const CreateApiToken = strict(
     mcpOnly: optional(
       Schema.Boolean.annotations({
         message: () => "must be true or false",
-        description: "True: every route but /mcp refuses the token, so that its MCP scopes bound all that it can do."
+        description: "True: every route but /mcp refuses the token, so its MCP scopes limit everything that it can do."
       })
     )
   }).pipe(
-    Schema.filter(readOnlyHoldsNoWriteScope, { jsonSchema: {} }),
+    Schema.filter(readOnlyWithoutWriteScope, { jsonSchema: {} }),
     Schema.filter(mcpOnlyNeedsScopes, {
       jsonSchema: {
         dependentSchemas: {
@@ -111,13 +111,13 @@ export const CreateApiToken = strict(
 ).annotations({
   identifier: "CreateApiToken",
   description:
-    "accessLevel is read when absent. environments are resolved now; later ones of the same slug are not reached. MCP scopes bound the use at /mcp only, unless mcpOnly is true (false when absent; it needs MCP scopes)."
+    "accessLevel: read by default. environments: resolved now; later environments with the same slug are not included. mcpScopes limit the token only at /mcp, unless mcpOnly is true. mcpOnly: false by default; needs mcpScopes."
 })
 export type CreateApiToken = typeof CreateApiToken.Type
 
 /**
- * What a token reaches can only be narrowed: `accessLevel` may become read, `mcpScopes` may lose members. From where it is taken may
- * change as networks do (docs/contract/api-tokens.md).
+ * A token's access can only be narrowed: `accessLevel` may become read, and `mcpScopes` may lose members. Its addresses
+ * may change as networks do (docs/contract/api-tokens.md).
  */
 export const UpdateApiToken = strict(
   atLeastOne(
@@ -128,7 +128,7 @@ export const UpdateApiToken = strict(
       ),
       mcpScopes: optional(McpScopes),
       addresses: optional(Schema.NullOr(boundedList(AddressRange, 1, 100))).annotations({
-        description: "From where it is taken; null: from anywhere."
+        description: "Addresses from which the token is accepted; null: from anywhere."
       })
     }),
     "name",
@@ -159,9 +159,9 @@ const token = {
   lastUsedIp: null,
   lastUsedUserAgent: null
 }
-const shown = { ...token, value: "amp_at_<id>_<secret and checksum>" }
+const tokenWithValue = { ...token, value: "amp_at_<id>_<secret and checksum>" }
 
-/** API tokens of a team: owner or admin, in a session (docs/contract/endpoints.md). */
+/** API tokens of a team, for owners and admins in a session (docs/contract/endpoints.md). */
 export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
   .add(
     HttpApiEndpoint.post("create", "/teams/:teamId/api-tokens")
@@ -178,14 +178,14 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
       .annotateContext(
         operation({
           summary: "Create an API token",
-          description: "The value is shown once, in this answer.",
+          description: "The value is shown once, in this response.",
           request: {
             name: "ci",
             accessLevel: "read",
             projects: ["01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e"],
             lifetime: "90d"
           },
-          response: shown
+          response: tokenWithValue
         })
       )
   )
@@ -199,7 +199,7 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
       .annotateContext(
         operation({
           summary: "List API tokens",
-          description: "With creator and last use. Revoked tokens are not listed.",
+          description: "Includes the creator and the last use. Revoked tokens are not listed.",
           response: { items: [token] }
         })
       )
@@ -216,9 +216,9 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
-          summary: "Rename or narrow an API token, or change where it is taken from",
+          summary: "Rename or narrow an API token, or change its addresses",
           description:
-            "accessLevel can become read, MCP scopes can be removed; neither can be widened. Changing addresses asks for the second factor again, as a new token does.",
+            "accessLevel can become read, and MCP scopes can be removed; neither can be widened. A change of addresses needs the second factor again, like a new token.",
           request: { accessLevel: "read" },
           response: token
         })
@@ -237,8 +237,8 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
         operation({
           summary: "Rotate an API token",
           description:
-            "Replaces the token by a new one with the same name, reach, level, MCP scopes, mcpOnly and expiry. The person who rotates becomes its creator.",
-          response: shown
+            "Replaces the token by a new one with the same name, access, level, MCP scopes, mcpOnly and expiry. The person who rotates it becomes its creator.",
+          response: tokenWithValue
         })
       )
   )
@@ -253,7 +253,7 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
       .annotateContext(
         operation({
           summary: "Revoke an API token",
-          description: "Permanent; holds from the next request.",
+          description: "Permanent; takes effect with the next request.",
           response: { revoked: true }
         })
       )
@@ -269,7 +269,7 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
       .annotateContext(
         operation({
           summary: "Delete an API token",
-          description: "Revokes it and removes it from the records; the audit trail still names it.",
+          description: "Revokes the token and removes its record. The audit trail still names it.",
           response: { revoked: true }
         })
       )

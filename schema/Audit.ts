@@ -1,10 +1,10 @@
-/** What the audit trail records (docs/contract/audit.md). Names only: no member can hold a value. */
+/** Entries of the audit trail (docs/contract/audit.md). Names only: no member can hold a value. */
 import * as Schema from "effect/Schema"
 import { Timestamp } from "./Values.ts"
 import { Actor, Integer, Key, openEnum, Slug, Uuid } from "./Wire.ts"
 import { optional } from "./Strict.ts"
 
-/** Every action of the service: the closed list that the document publishes. */
+/** All actions of the service, the closed list that the document publishes. */
 export const AuditAction = Schema.Literal(
   "secret.list",
   "secret.list_values",
@@ -145,7 +145,7 @@ const AuditTarget = Schema.Struct({
   type: Schema.String,
   id: Schema.String,
   name: Schema.String
-}).annotations({ identifier: "AuditTarget", description: "What was acted on, where keys do not say it." })
+}).annotations({ identifier: "AuditTarget", description: "Object of the action, unless it is given by keys." })
 
 export const AuditEntry = Schema.Struct({
   id: Uuid,
@@ -167,19 +167,19 @@ export const AuditEntry = Schema.Struct({
   versions: optional(
     Schema.Array(Integer).annotations({
       description:
-        "In the order of `keys`. Of a read: their versions. Of a write: those that they have after it (of a deletion: had)."
+        "In the order of `keys`. For a read: the versions read. For a write: the new versions; for a deletion: the last ones."
     })
   ),
   contains: optional(
     Schema.Record({ key: Key, value: Integer }).annotations({
-      description: "Of a read: what else was handed out, inside of composed values. Versions by key."
+      description: "For a read: secrets handed out inside composed values. Versions by key."
     })
   ),
   revision: optional(
     Integer.annotations({
       jsonSchema: { type: "integer" },
       description:
-        "The environment's revision. Of a write: after it. A read without `versions` read the keys as they were at it."
+        "Revision of the environment; for a write, after it. A read without `versions` returned the keys at this revision."
     })
   ),
   target: optional(AuditTarget),

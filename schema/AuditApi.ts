@@ -38,11 +38,11 @@ export const AuditQuery = strict(
 )
 export type AuditQuery = typeof AuditQuery.Type
 
-/** What a search is narrowed by. */
+/** Filters of a search. */
 export const AuditFilter = strict(AuditQuery.pipe(Schema.omit("cursor", "limit")))
 export type AuditFilter = typeof AuditFilter.Type
 
-/** A filter that a person keeps; `shared`: for everybody who reads the team's trail. */
+/** Saved filter of a person; `shared`: visible to everyone who reads the team's trail. */
 export const SaveAuditView = strict(
   Schema.Struct({ name: name(60, "Name, 1 to 60 characters."), shared: Schema.Boolean, filter: AuditFilter })
 )
@@ -60,7 +60,7 @@ export class AuditApi extends HttpApiGroup.make("audit")
       .annotateContext(
         operation({
           summary: "Read the audit trail",
-          description: "Entries of a team, newest first: owner and admin.",
+          description: "Entries of a team, newest first. For owners and admins.",
           response: {
             items: [
               {

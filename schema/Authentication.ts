@@ -1,5 +1,5 @@
 /**
- * Which credentials a route takes (docs/contract/endpoints.md). One tag per credential set;
+ * Credentials that a route accepts (docs/contract/endpoints.md). One tag per set of credentials;
  * `src/http/authentication/Authentication.ts` implements them.
  */
 import * as HttpApiMiddleware from "@effect/platform/HttpApiMiddleware"
@@ -21,7 +21,7 @@ const failure = Schema.Union(
   Errors.ValidationFailed
 )
 const options = { failure, provides: CurrentCaller } as const
-/** What a session can be asked for besides: a second factor at all, and the factor again. */
+/** Additional failures of sessions: a missing second factor, and one that must be confirmed again. */
 const withSessions = {
   ...options,
   failure: Schema.Union(...failure.members, Errors.SecondFactorMissing, Errors.StepUpRequired)
@@ -46,7 +46,7 @@ export class OwnTokenCredential extends HttpApiMiddleware.Tag<OwnTokenCredential
 ) {
   static readonly kinds: ReadonlyArray<CredentialKind> = ["api_token", "session"]
 }
-/** What people manage: a dashboard session, or a management session of a command line (docs/contract/management.md). */
+/** Routes for people: a dashboard session, or a management session of a command line (docs/contract/management.md). */
 export class ManagingCredential extends HttpApiMiddleware.Tag<ManagingCredential>()(
   "ManagingCredential",
   withSessions
@@ -66,8 +66,8 @@ export class SessionCredential extends HttpApiMiddleware.Tag<SessionCredential>(
 }
 
 /**
- * Dashboard session only, also one that is asked for a second factor first: signing out, the password, and the pages,
- * which lead to it.
+ * Dashboard session only, including one that must add a second factor first. For signing out, the password, and the
+ * pages that lead to the factor.
  */
 export class OwnSessionCredential extends HttpApiMiddleware.Tag<OwnSessionCredential>()(
   "OwnSessionCredential",
@@ -76,7 +76,7 @@ export class OwnSessionCredential extends HttpApiMiddleware.Tag<OwnSessionCreden
   static readonly kinds: ReadonlyArray<CredentialKind> = ["session"]
 }
 
-/** The device code of `Authorization: Bearer` on the events route; whoever answers the route looks it up. */
+/** Device code of `Authorization: Bearer` on the events route; the handler looks it up. */
 export class PresentedDeviceCode extends Context.Tag("schema/PresentedDeviceCode")<
   PresentedDeviceCode,
   Redacted.Redacted

@@ -12,31 +12,33 @@ import type {
   Visibility
 } from "./Scopes.ts"
 
-/** One team a credential reaches. */
+/** Team that a credential reaches. */
 export interface CallerTeam {
   readonly id: TeamId
   readonly name: string
   readonly plan: Plan
-  /** The person's role now; null for an API token over REST, whose scope decides (docs/contract/credentials.md). */
+  /**
+   * The person's present role; null for an API token over REST, which its scope limits instead
+   * (docs/contract/credentials.md).
+   */
   readonly role: Role | null
-  /** Scopes held in this team; null where the credential is not limited by scopes (session, API token over REST). */
+  /** Scopes in this team; null for credentials without scopes (session, API token over REST). */
   readonly scopes: ReadonlyArray<Scope> | null
-  /** Owners and admins read granted environments by grant too. */
+  /** True when owners and admins need grants too for granted environments. */
   readonly adminsNeedGrants: boolean
-  /** Of a session whose person proved a second factor: too long ago for what asks for it again here. */
+  /** For a session with a second factor: true when it was confirmed too long ago for this team. */
   readonly factorIsOld: boolean
 }
 
-/** A grant in force: of one environment, or of a whole project. */
-export interface HeldGrant {
+/** Active grant of one environment, or of a whole project. */
+export interface ActiveGrant {
   readonly projectId: ProjectId
   readonly environmentId: EnvironmentId | null
   readonly level: GrantLevel
 }
 
 /**
- * What narrows a credential below its teams; null = not narrowed, an empty list = nothing
- * (docs/contract/api-tokens.md).
+ * Limits of a credential within its teams; null = unrestricted, an empty list = nothing (docs/contract/api-tokens.md).
  */
 export interface Restrictions {
   readonly projectIds: ReadonlyArray<ProjectId> | null
@@ -44,8 +46,8 @@ export interface Restrictions {
 }
 
 /**
- * The environment that the request's query names, read in the statement that verified the credential
- * (docs/architecture.md, "The hot path"). Not checked yet: only `access/Access.ts` turns it into a Permit.
+ * Environment named in the request's query, read by the statement that verifies the credential (docs/architecture.md,
+ * "The hot path"). Not checked yet: only `access/Access.ts` turns it into a Permit.
  */
 export interface NamedEnvironment {
   readonly teamId: TeamId
@@ -54,36 +56,36 @@ export interface NamedEnvironment {
   readonly slug: string
   readonly protected: boolean
   readonly revision: number
-  /** How often what people say of its secrets was changed. */
+  /** Number of changes to the metadata of its secrets. */
   readonly described: number
   readonly readers: Readers
   readonly changes: Changes
   readonly visibility: Visibility
 }
 
-/** What we know about an authenticated credential, from its row, in the one statement that verified it. */
+/** An authenticated credential, from the one statement that verified its row. */
 export interface Caller {
   readonly kind: CredentialKind
-  /** Id of the credential's record (never its look-up id or secret). */
+  /** Id of the credential's record, never its look-up id or secret. */
   readonly credentialId: string
-  /** The token's or the client's name. */
+  /** Name of the token or the client. */
   readonly name: string | null
-  /** The person: holder of a session, grant or OAuth grant; null for an API token (its actions are its own). */
+  /** Person behind a session, CLI grant or OAuth grant; null for an API token, which acts for itself. */
   readonly user: { readonly id: UserId; readonly email: string; readonly name: string } | null
   readonly teams: ReadonlyArray<CallerTeam>
-  /** Of a session: teams of the person that it has nothing of until a second factor was added. */
+  /** For a session: teams that the person cannot reach before adding a second factor. */
   readonly withheld: ReadonlyArray<{ readonly id: TeamId; readonly name: string }>
   readonly accessLevel: AccessLevel | null
   readonly mcpScopes: ReadonlyArray<Scope>
   readonly restrictions: Restrictions
-  /** What the person was granted, as of now; of an API token: its creator, where the creator bounds it. */
-  readonly grants: ReadonlyArray<HeldGrant>
+  /** Present grants of the person. For an API token, those of its creator, if the creator's rights limit it. */
+  readonly grants: ReadonlyArray<ActiveGrant>
   readonly machine: boolean
-  /** When the person last proved a second factor; null: not with this credential. */
+  /** Time of the last confirmed second factor; null: not with this credential. */
   readonly factorAt: Date | null
-  /** Of a session: which issuer signed the person in (OpenID Connect); null: a password did. */
+  /** For a session: issuer that signed the person in (OpenID Connect); null: a password. */
   readonly issuer: string | null
-  /** Of a session that a team's own issuer opened: it is good for this team alone. */
+  /** For a session of a team's own issuer: the only team that it reaches. */
   readonly onlyTeam: TeamId | null
   readonly createdAt: Date
   readonly expiresAt: Date | null

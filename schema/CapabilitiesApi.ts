@@ -44,7 +44,7 @@ const CapabilityLimits = Schema.Struct({
 type CapabilityLimits = typeof CapabilityLimits.Type
 
 /**
- * The numbers of docs/contract/limits.md and docs/contract/rate-limits.md. They are the contract, the same in every
+ * Limits of docs/contract/limits.md and docs/contract/rate-limits.md. They belong to the contract, the same in each
  * deployment.
  */
 export const limits: CapabilityLimits = {
@@ -94,13 +94,13 @@ export const Capabilities = Schema.Struct({
   }).annotations({ identifier: "CapabilityFeatures" }),
   limits: CapabilityLimits,
   durability: openEnum("process-crash", "power-loss").annotations({
-    description: "What an acknowledged write survives."
+    description: "Failure that an acknowledged write survives."
   }),
   mcpProtocolVersions: Schema.Array(Schema.String),
-  mcpUrl: Schema.String.annotations({ description: "Where AI agents go, in preference to the REST routes." })
+  mcpUrl: Schema.String.annotations({ description: "Address for AI agents, in preference to the REST routes." })
 }).annotations({
   identifier: "Capabilities",
-  description: "Features and limits of this deployment; the plan when the credential reaches one team."
+  description: "Features and limits of this deployment. plan is present when the credential reaches a single team."
 })
 export type Capabilities = typeof Capabilities.Type
 
@@ -113,7 +113,8 @@ export class CapabilitiesApi extends HttpApiGroup.make("capabilities")
         operation({
           scope: "none",
           summary: "Read features and limits",
-          description: "What this deployment supports. AI agents: use mcpUrl in preference to the REST routes.",
+          description:
+            "Features and limits that this deployment supports. AI agents: use mcpUrl in preference to the REST routes.",
           response: {
             version: "1.0.0",
             plan: "team",

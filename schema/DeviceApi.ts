@@ -17,7 +17,7 @@ export const CredentialProtection = Schema.Literal("os_keychain", "plaintext_loc
   identifier: "CredentialProtection",
   message: () => "must be os_keychain or plaintext_local",
   jsonSchema: { type: "string", enum: ["os_keychain", "plaintext_local"], default: "os_keychain" },
-  description: "Where the client keeps the credential; os_keychain by default."
+  description: "Storage of the credential on the client; os_keychain by default."
 })
 export const DeviceHost = Schema.Struct({ hostname: optional(HostText), os: optional(HostText) }).annotations({
   identifier: "DeviceHost"
@@ -50,7 +50,7 @@ export const DeviceAuthorization = Schema.Struct({
 }).annotations({ identifier: "DeviceAuthorization" })
 export type DeviceAuthorization = typeof DeviceAuthorization.Type
 
-/** A login asks to manage one team for some minutes (docs/contract/management.md). */
+/** Request of a login to manage one team for some minutes (docs/contract/management.md). */
 export const ManagementStart = strict(Schema.Struct({ teamId: TeamId, host: optional(DeviceHost) })).annotations({
   identifier: "ManagementStart"
 })
@@ -61,7 +61,7 @@ export const DeviceToken = strict(Schema.Struct({ deviceCode: CredentialText }))
 })
 
 /**
- * One struct for all four states, so that a client reads a state that it does not know yet (docs/contract/README.md).
+ * One struct for all four states, so that a client can read a state that it does not know (docs/contract/README.md).
  */
 export const DevicePollResponse = Schema.Struct({
   status: openEnum("pending", "failed", "granted", "granted-machine"),
@@ -89,7 +89,7 @@ const startedAt = "2026-11-21T08:00:00.000Z"
 const teamId = "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30"
 const grantId = "01980a61-5c6d-7e8f-a0b1-c2d3e4f50617"
 
-/** Device authorization: how a command line or an unattended agent gets its credential. */
+/** Device authorization: credentials for a command line or an unattended agent. */
 export class DeviceApi extends HttpApiGroup.make("device")
   .add(
     HttpApiEndpoint.post("start", "/auth/cli/device")
@@ -100,7 +100,7 @@ export class DeviceApi extends HttpApiGroup.make("device")
       .annotateContext(
         operation({
           summary: "Start a device authorization",
-          description: "No body, an empty body, null and {} are the same. The codes live 10 minutes.",
+          description: "A missing or empty body, null and {} are equivalent. The codes expire after 10 minutes.",
           request: { host: { hostname: "laptop", os: "linux" } },
           response: {
             deviceCode,
@@ -125,7 +125,7 @@ export class DeviceApi extends HttpApiGroup.make("device")
         operation({
           summary: "Poll for the credential",
           description:
-            "Every answer is 201 with a status; the device code stands in the body. The credential is delivered exactly once.",
+            "Every response is 201 with a status. The request body holds the device code. The credential is delivered exactly once.",
           request: { deviceCode },
           response: { status: "pending" }
         })
@@ -157,9 +157,9 @@ export class DeviceApi extends HttpApiGroup.make("device")
       .annotateContext(
         operation({
           scope: "identity:read",
-          summary: "Ask to manage a team",
+          summary: "Request management of a team",
           description:
-            "By a login of an owner or admin, which manages nothing itself. Its person approves in the browser; the poll then delivers a session of 10 minutes that manages this team and does nothing else.",
+            "For a login of an owner or admin, which cannot manage anything itself. Its owner approves in the browser. The poll then delivers a session of 10 minutes that can only manage this team.",
           request: { teamId, host: { hostname: "laptop", os: "linux" } },
           response: {
             deviceCode,
@@ -179,7 +179,7 @@ export class DeviceApi extends HttpApiGroup.make("device")
       .annotateContext(
         operation({
           summary: "End the presented management session",
-          description: "The command that asked for it ends it when it is done.",
+          description: "The command ends its session when it completes.",
           response: { revoked: true }
         })
       )
@@ -192,30 +192,30 @@ export class DeviceApi extends HttpApiGroup.make("device")
         operation({
           scope: "none",
           summary: "Revoke the presented CLI grant",
-          description: "Immediate; the grant stops working with this answer.",
+          description: "Takes effect immediately.",
           response: { revoked: true }
         })
       )
   )
   .annotateContext(OpenApi.annotations({ description: "Device authorization and logout of a command line." })) {}
 
-/** As the client says; not verified. */
+/** As claimed by the client; not verified. */
 const ClaimedHost = Schema.Struct({ hostname: optional(Schema.String), os: optional(Schema.String) }).annotations({
   identifier: "ClaimedHost",
   description: "As claimed by the client; not verified."
 })
 
-/** Absent or null where nobody manages: a login, a browser. */
+/** Absent or null for a login or a browser, which manages no team. */
 export const ManagedTeam = Schema.Struct({ id: TeamIdOut, name: Schema.String }).annotations({
   identifier: "ManagedTeam",
-  description: "The team that a command line manages, or asks to."
+  description: "Team that a command line manages, or requests to manage."
 })
 
 export const DeviceRequest = Schema.Struct({
   userCode: Schema.String,
   createdAt: Timestamp,
   expiresAt: Timestamp,
-  ip: Schema.String.annotations({ description: "Address that asked." }),
+  ip: Schema.String.annotations({ description: "Address of the request." }),
   host: Schema.NullOr(ClaimedHost),
   credentialProtection: openEnum("os_keychain", "plaintext_local"),
   machineRequested: Schema.Boolean,
@@ -250,7 +250,7 @@ export type ApproveDevice = typeof ApproveDevice.Type
 const UserCodePath = Schema.Struct({ userCode: UserCode })
 
 /**
- * Deciding about a device request: a signed-in person and a POST; a GET never approves
+ * Decisions about device requests: a signed-in person and a POST; a GET never approves
  * (docs/contract/device-authorization.md).
  */
 export class DeviceApprovalApi extends HttpApiGroup.make("deviceApproval")
@@ -262,8 +262,8 @@ export class DeviceApprovalApi extends HttpApiGroup.make("deviceApproval")
       .middleware(SessionCredential)
       .annotateContext(
         operation({
-          summary: "Look at a device request",
-          description: "What asks, since when, and from where.",
+          summary: "Show a device request",
+          description: "Client, time and address of the request.",
           response: {
             userCode: "BCDF-GHJK",
             createdAt: startedAt,
@@ -294,7 +294,7 @@ export class DeviceApprovalApi extends HttpApiGroup.make("deviceApproval")
       .annotateContext(
         operation({
           summary: "Approve a device request",
-          description: "Picks teams, scopes per team, and an optional restriction to projects or environments.",
+          description: "Selects teams, scopes per team, and an optional restriction to projects or environments.",
           request: { teams: [{ teamId, scopes: ["identity:read", "projects:read", "secrets:read", "secrets:run"] }] },
           response: { status: "approved" }
         })
@@ -313,7 +313,7 @@ export class DeviceApprovalApi extends HttpApiGroup.make("deviceApproval")
         operation({
           summary: "Approve management from the command line",
           description:
-            "By the person whose login asked, with a proof that is at most 15 minutes old (STEP_UP_REQUIRED). The session lives 10 minutes from the poll that fetches it.",
+            "For the person behind the login, with a confirmation at most 15 minutes old (STEP_UP_REQUIRED). The session expires 10 minutes after the poll that delivers it.",
           response: { status: "approved" }
         })
       )
@@ -328,12 +328,12 @@ export class DeviceApprovalApi extends HttpApiGroup.make("deviceApproval")
       .annotateContext(
         operation({
           summary: "Deny a device request",
-          description: "The client is told and starts again.",
+          description: "The client receives the denial, and has to start again.",
           response: { status: "denied" }
         })
       )
   )
-  .annotateContext(OpenApi.annotations({ description: "Deciding about device requests." })) {}
+  .annotateContext(OpenApi.annotations({ description: "Decisions about device requests." })) {}
 
 export const CliGrant = Schema.Struct({
   id: GrantIdOut,
@@ -393,7 +393,7 @@ export class MyGrantsApi extends HttpApiGroup.make("myGrants")
       .annotateContext(
         operation({
           summary: "Revoke an own CLI grant",
-          description: "Holds from the next request.",
+          description: "Takes effect with the next request.",
           response: { deleted: true }
         })
       )

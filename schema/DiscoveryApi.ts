@@ -24,7 +24,7 @@ const ReadinessResponse = Schema.Struct({
 }).annotations({ identifier: "ReadinessResponse" })
 type ReadinessResponse = typeof ReadinessResponse.Type
 
-/** The same with the status 503: what a handler answers with is 200 when it says "ready", else 503. */
+/** Same body with status 503. A handler answers 200 when the status is "ready", else 503. */
 const ReadinessUnavailable = Schema.Struct({
   status: openEnum("ready", "unavailable").pipe(
     Schema.filter((status) => status !== "ready", { jsonSchema: { type: "string", enum: ["ready", "unavailable"] } })
@@ -32,7 +32,7 @@ const ReadinessUnavailable = Schema.Struct({
   checks: ReadinessChecks
 }).annotations({ identifier: "ReadinessUnavailable" })
 
-/** RFC 8414, the members that we send. */
+/** RFC 8414; only the members that this service sends. */
 export const AuthorizationServerMetadata = Schema.Struct({
   issuer: Schema.String,
   authorization_endpoint: Schema.String,
@@ -53,7 +53,7 @@ export const AuthorizationServerMetadata = Schema.Struct({
 }).annotations({ identifier: "AuthorizationServerMetadata", description: "RFC 8414." })
 export type AuthorizationServerMetadata = typeof AuthorizationServerMetadata.Type
 
-/** RFC 9728, the members that we send. */
+/** RFC 9728; only the members that this service sends. */
 export const ProtectedResourceMetadata = Schema.Struct({
   resource: Schema.String,
   authorization_servers: Schema.Array(Schema.String),
@@ -64,7 +64,7 @@ export const ProtectedResourceMetadata = Schema.Struct({
 }).annotations({ identifier: "ProtectedResourceMetadata", description: "RFC 9728." })
 export type ProtectedResourceMetadata = typeof ProtectedResourceMetadata.Type
 
-/** An OpenAPI description is described by its own standard, not here. */
+/** Opaque here, because the OpenAPI standard describes it. */
 export const OpenApiDocument = Schema.Record({ key: Schema.String, value: Schema.Unknown }).annotations({
   jsonSchema: { type: "object" },
   description: "An OpenAPI 3.1.0 description."
@@ -72,7 +72,7 @@ export const OpenApiDocument = Schema.Record({ key: Schema.String, value: Schema
 
 const checks = { database: { status: "up" }, cache: { status: "in-process" }, vault: { status: "up" } }
 
-/** Health and the description of the contract; no credential. */
+/** Health and the description of the contract, without a credential. */
 export class DiscoveryApi extends HttpApiGroup.make("discovery")
   .add(
     HttpApiEndpoint.get("live", "/health/live")
@@ -120,7 +120,7 @@ const resourceExample = (resource: string) => ({
   resource_documentation: `${base}/openapi.json`
 })
 
-/** What MCP and OAuth clients read first; no credential. */
+/** Metadata for MCP and OAuth clients, without a credential. */
 export class MetadataApi extends HttpApiGroup.make("metadata")
   .add(
     HttpApiEndpoint.get("authorizationServer", "/.well-known/oauth-authorization-server")
@@ -172,4 +172,4 @@ export class MetadataApi extends HttpApiGroup.make("metadata")
         })
       )
   )
-  .annotateContext(OpenApi.annotations({ description: "What OAuth and MCP clients read first." })) {}
+  .annotateContext(OpenApi.annotations({ description: "Metadata for OAuth and MCP clients." })) {}

@@ -1,4 +1,7 @@
-/** Who and what reaches an environment, by which way (docs/contract/access.md, "All that reaches an environment"). */
+/**
+ * Access to an environment: people, credentials and requests (docs/contract/access.md, "All that reaches an
+ * environment").
+ */
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
@@ -12,7 +15,7 @@ import { operation } from "./Operation.ts"
 import { Timestamp } from "./Values.ts"
 import { answers, GrantLevelOut, openEnum, ReadersOut, RoleOut, Slug, VisibilityOut } from "./Wire.ts"
 
-const GivenGrant = Schema.Struct({
+const GrantOfAccess = Schema.Struct({
   wholeProject: Schema.Boolean,
   givenBy: PersonRef,
   reason: Schema.NullOr(Schema.String)
@@ -20,28 +23,31 @@ const GivenGrant = Schema.Struct({
 
 export const WayIn = Schema.Struct({
   way: openEnum("role", "grant", "api_token", "machine_rule", "cli_grant", "oauth_grant").annotations({
-    description: "By what: a person's role or grant, an API token, a CI rule, a CLI login, a connected agent."
+    description: "Kind of access: a person's role or grant, an API token, a CI rule, a CLI login or a connected agent."
   }),
   id: Schema.String.annotations({
-    description: "Of the grant, token, rule, login or agent; of the person, by a role."
+    description: "Id of the grant, token, rule, login or agent; for a role, id of the person."
   }),
   name: Schema.NullOr(Schema.String).annotations({
-    description: "Of the token, rule, host or agent; null: it has none."
+    description: "Name of the token, rule, host or agent; null: it has none."
   }),
-  /** Who it is, or who made the token or rule. */
+  /** The person, or the creator of the token or rule. */
   person: PersonRef,
-  role: RoleOut.annotations({ description: "Of the person in the team." }),
+  role: RoleOut.annotations({ description: "Role of the person in the team." }),
   level: GrantLevelOut.annotations({
-    description: "The most that it does there. Of a login or an agent: as far as its person may."
+    description: "Highest level there. A login or an agent never exceeds its person."
   }),
-  grant: Schema.NullOr(GivenGrant),
-  mcpOnly: Schema.Boolean.annotations({ description: "Of an API token: it is refused outside of /mcp." }),
-  until: Schema.NullOr(Timestamp).annotations({ description: "When it ends by itself; null: somebody ends it." }),
+  grant: Schema.NullOr(GrantOfAccess),
+  mcpOnly: Schema.Boolean.annotations({ description: "For an API token: true when it is accepted only at /mcp." }),
+  until: Schema.NullOr(Timestamp).annotations({ description: "Time of expiry; null: it does not expire." }),
   lastUsedAt: Schema.NullOr(Timestamp).annotations({
     description:
-      "Of a person: when they were last handed a value there, by any way. Of others: their last use, anywhere."
+      "For a person: their last read of a value there, by any credential. For others: their last use, anywhere."
   })
-}).annotations({ identifier: "WayIn", description: "One way by which somebody or something reaches the environment." })
+}).annotations({
+  identifier: "WayIn",
+  description: "One kind of access of a person or a credential to the environment."
+})
 export type WayIn = typeof WayIn.Type
 
 export const EnvironmentAccess = Schema.Struct({
@@ -50,19 +56,19 @@ export const EnvironmentAccess = Schema.Struct({
   environmentId: EnvironmentIdOut,
   environment: Slug,
   readers: ReadersOut,
-  visibility: VisibilityOut.annotations({ description: "Of its project." }),
-  items: Schema.Array(WayIn).annotations({ description: "People first, each by the role and by every grant." }),
+  visibility: VisibilityOut.annotations({ description: "Visibility of its project." }),
+  items: Schema.Array(WayIn).annotations({ description: "People first, each with the role and all grants." }),
   hasMore: Schema.Boolean.annotations({
-    description: "More than 5,000 tokens, rules, logins and agents are not named."
+    description: "True when tokens, rules, logins and agents beyond 5,000 are left out."
   }),
-  requests: Schema.Array(AccessRequest).annotations({ description: "Pending ones." })
+  requests: Schema.Array(AccessRequest).annotations({ description: "Pending requests." })
 }).annotations({ identifier: "EnvironmentAccess" })
 export type EnvironmentAccess = typeof EnvironmentAccess.Type
 
 const ada = { id: "01980a5d-11aa-7f00-b1c2-3d4e5f607183", email: "ada@example.com" }
 const grace = { id: "01980a5d-11aa-7f00-b1c2-3d4e5f607182", email: "grace@example.com" }
 
-/** For owners and admins, from anywhere. */
+/** For owners and admins, with any credential of theirs. */
 export class EnvironmentAccessApi extends HttpApiGroup.make("environmentAccess")
   .add(
     HttpApiEndpoint.get("ofEnvironment", "/environments/:envId/access")
@@ -75,9 +81,9 @@ export class EnvironmentAccessApi extends HttpApiGroup.make("environmentAccess")
       .annotateContext(
         operation({
           scope: "secrets:read",
-          summary: "Who reaches an environment",
+          summary: "Show who has access to an environment",
           description:
-            "Every person, API token, CI rule, CLI login, connected agent and pending request: by which way, how far, until when, used last. For owners and admins.",
+            "All people, API tokens, CI rules, CLI logins, connected agents and pending requests, with kind, level, expiry and last use. For owners and admins.",
           response: {
             teamId: "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30",
             projectId: "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e",
@@ -117,4 +123,4 @@ export class EnvironmentAccessApi extends HttpApiGroup.make("environmentAccess")
         })
       )
   )
-  .annotateContext(OpenApi.annotations({ description: "Who and what reaches an environment." })) {}
+  .annotateContext(OpenApi.annotations({ description: "Access to an environment." })) {}

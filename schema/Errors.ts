@@ -1,6 +1,6 @@
 /**
- * Every error code of the service, one line each (docs/contract/errors.md). Adding one: a line here, then `.addError`
- * where it can be said.
+ * All error codes of the service, one line each (docs/contract/errors.md). For a new one, add a line here, then
+ * `.addError` on the routes that return it.
  */
 import * as Schema from "effect/Schema"
 import { ApiError } from "./ApiError.ts"
@@ -98,7 +98,7 @@ export class SecondFactorMissing extends ApiError<SecondFactorMissing>()(
 export class StepUpRequired extends ApiError<StepUpRequired>()(
   "STEP_UP_REQUIRED",
   403,
-  "Confirm on the dashboard that it is you: the last time is too long ago for this."
+  "Confirm your identity on the dashboard: the last confirmation is too old for this."
 ) {}
 export class Forbidden extends ApiError<Forbidden>()("FORBIDDEN", 403, "The role in this team does not allow this.") {}
 export class ScopeMissing extends ApiError<ScopeMissing>()(
@@ -174,7 +174,7 @@ export class SecretVersionConflict extends ApiError<SecretVersionConflict>()(
   "The secret is at another version than expected.",
   { currentVersion: integer() }
 ) {}
-/** Of a request for many, as many as there are: what was typed for the others stays good. */
+/** For a request with several secrets: entries that were not changed stay valid in the form. */
 export class SecretsChanged extends ApiError<SecretsChanged>()(
   "SECRETS_CHANGED",
   409,
@@ -184,7 +184,7 @@ export class SecretsChanged extends ApiError<SecretsChanged>()(
       Schema.Struct({ environment: Schema.String, key: Schema.String, currentVersion: integer() }).annotations({
         identifier: "SecretConflict"
       })
-    ).annotations({ description: "each secret, with the version that it has; 0: there is none." })
+    ).annotations({ description: "Each secret with its current version; 0: it does not exist." })
   }
 ) {}
 export class SecretHasDependents extends ApiError<SecretHasDependents>()(

@@ -1,4 +1,4 @@
-/** Who was handed which version of a secret (docs/contract/audit.md, "Exposure"). */
+/** Recipients of each version of a secret (docs/contract/audit.md, "Exposure"). */
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
@@ -26,20 +26,20 @@ const ExposureHolder = Schema.Struct({
   type: openEnum("user", "api_token", "oauth_client", "machine_rule", "backup", "cli_grant", "system"),
   id: Schema.String,
   name: Schema.String,
-  person: Schema.NullOr(Schema.String).annotations({ description: "Of a connected agent: whose it is." })
+  person: Schema.NullOr(Schema.String).annotations({ description: "For a connected agent: its person." })
 }).annotations({
   identifier: "ExposureHolder",
   description:
-    "Who was handed the value: a person, a token, an agent, the CI rule of a job's token, a backup's recipients."
+    "Recipient of the value: a person, a token, an agent, the CI rule of a job's token, or the recipients of a backup."
 })
 
-/** Backups are no reads. */
+/** Without backups, which are no reads. */
 export const LastRead = Schema.Struct({
   at: Timestamp,
   holder: ExposureHolder,
   way: openEnum("inject", "read", "model", "sealed", "opened", "copy"),
   via: openEnum("rest", "mcp", "dashboard", "cli")
-}).annotations({ identifier: "LastRead", description: "When a secret was last handed out, and to whom." })
+}).annotations({ identifier: "LastRead", description: "Time and recipient of a secret's last read." })
 export type LastRead = typeof LastRead.Type
 
 /** One holder, one version, one way. */
@@ -48,14 +48,14 @@ export const Exposed = Schema.Struct({
   environment: Slug,
   key: Key,
   version: Schema.NullOr(Integer).annotations({
-    description: "Null is unknown: the trail did not name versions yet, or a sealed file was opened."
+    description: "Null: unknown, because the trail did not record versions yet, or a sealed file was opened."
   }),
   holder: ExposureHolder,
   way: openEnum("inject", "read", "model", "sealed", "opened", "copy", "backup").annotations({
-    description: "model: shown to an agent over MCP. copy: into another environment. opened: out of a sealed file."
+    description: "model: shown to an agent over MCP. copy: to another environment. opened: from a sealed file."
   }),
   via: openEnum("rest", "mcp", "dashboard", "cli"),
-  lastIp: Schema.String.annotations({ description: "Where the last of them came from; may be empty." }),
+  lastIp: Schema.String.annotations({ description: "Address of the last one; may be empty." }),
   firstAt: Timestamp,
   lastAt: Timestamp,
   count: Integer
@@ -77,25 +77,25 @@ export const ExposedVersion = Schema.Struct({
   heldBy: ExposureCounts
 }).annotations({
   identifier: "ExposedVersion",
-  description: "How many were handed a version, and how many of them (`heldBy`) were handed no later one."
+  description: "Number of recipients of a version, and of those without a later one (`heldBy`)."
 })
 export type ExposedVersion = typeof ExposedVersion.Type
 
 const reportFields = {
-  upTo: Timestamp.annotations({ description: "Reads from then on may be missing: they are counted within seconds." }),
+  upTo: Timestamp.annotations({ description: "Later reads may be missing; they are counted within seconds." }),
   checkedAt: optional(
     Timestamp.annotations({
       description:
-        "When the whole trail was last read through and stood; its ends and what is newer are looked at for each report."
+        "Time of the last complete verification of the trail. Each report verifies its ends and newer entries."
     })
   ),
   unknownBefore: Schema.NullOr(Timestamp).annotations({
-    description: "Of reads before then the trail does not say which version, or it was cut. Null: it always says."
+    description: "Before this time the trail has no versions of reads, or it was cut. Null: it has all."
   }),
   leftOutBefore: optional(
     Schema.NullOr(Timestamp).annotations({
       description:
-        "Of a busy project: what was read last by then is left out; narrow with by, token or since. Null: nothing is."
+        "For a busy project: reads before this time are left out; narrow with by, token or since. Null: none are."
     })
   ),
   items: Schema.Array(Exposed),
@@ -104,20 +104,20 @@ const reportFields = {
 
 export const ExposurePage = Schema.Struct(reportFields).annotations({
   identifier: "ExposurePage",
-  description: "Who was handed what, latest first. Never a value."
+  description: "Recipients, latest first. Never a value."
 })
 export type ExposurePage = typeof ExposurePage.Type
 
 export const SecretExposure = Schema.Struct({
   key: Key,
-  formerly: Schema.Array(Key).annotations({ description: "Keys that it had before: each has an exposure of its own." }),
-  renamedTo: Schema.Array(Key).annotations({ description: "What secrets are called now that had this key before." }),
+  formerly: Schema.Array(Key).annotations({ description: "Former keys, each with an exposure of its own." }),
+  renamedTo: Schema.Array(Key).annotations({ description: "Present keys of secrets that had this key before." }),
   versions: Schema.Array(ExposedVersion).annotations({ description: "Newest first, at most 100; unknown last." }),
   ...reportFields
-}).annotations({ identifier: "SecretExposure", description: "Who was handed a secret, by version. Never a value." })
+}).annotations({ identifier: "SecretExposure", description: "Recipients of a secret, by version. Never a value." })
 export type SecretExposure = typeof SecretExposure.Type
 
-const Named = (description: string) =>
+const plainTextOf = (description: string) =>
   Schema.String.pipe(
     Schema.filter((s) => (s.length > 0 && s.length <= 400 && isPlainName(s)) || "must be 1 to 400 plain characters")
   ).annotations({
@@ -125,18 +125,18 @@ const Named = (description: string) =>
     description
   })
 
-const asked = {
-  by: optional(Named("A person, by e-mail or id: sessions, command line and connected agents.")),
-  token: optional(Named("An API token or a CI rule, by name or id.")),
+const queryFields = {
+  by: optional(plainTextOf("Person, by e-mail or id, with sessions, command line and connected agents.")),
+  token: optional(plainTextOf("API token or CI rule, by name or id.")),
   since: optional(Instant),
   page: optional(Page),
   pageSize: optional(PageSize)
 }
-export const ExposureQuery = strict(Schema.Struct(asked))
+export const ExposureQuery = strict(Schema.Struct(queryFields))
 export type ExposureQuery = typeof ExposureQuery.Type
 
 export const KeyExposureQuery = strict(
-  Schema.Struct({ projectId: ProjectId, environment: EnvironmentSlug, key: SecretKey, ...asked })
+  Schema.Struct({ projectId: ProjectId, environment: EnvironmentSlug, key: SecretKey, ...queryFields })
 )
 export type KeyExposureQuery = typeof KeyExposureQuery.Type
 
@@ -166,7 +166,7 @@ const report = {
 }
 const oneToken = { people: 0, tokens: 1, agents: 0, rules: 0, backups: 0 }
 
-// A CLI grant cannot hold audit:read: a person reads by the role.
+// A CLI grant cannot have audit:read: its person reads by the role.
 const scope = "secrets:read"
 const ofOneSecret = {
   key: "DB_PASSWORD",
@@ -175,7 +175,7 @@ const ofOneSecret = {
   versions: [{ version: 7, handedTo: oneToken, heldBy: oneToken }],
   ...report
 }
-const whoMay = "For owners and admins, and API tokens and agents with audit:read."
+const readers = "For owners and admins, and API tokens and agents with audit:read."
 
 export class ExposureApi extends HttpApiGroup.make("exposure")
   .add(
@@ -190,8 +190,8 @@ export class ExposureApi extends HttpApiGroup.make("exposure")
       .annotateContext(
         operation({
           scope,
-          summary: "Who was handed a secret",
-          description: `Each version of the secret's key: who was handed it, by which way, how often, when first and last. ${whoMay}`,
+          summary: "List the recipients of a secret",
+          description: `Recipients of each version of the secret's key, with way, count, first and last time. ${readers}`,
           response: ofOneSecret
         })
       )
@@ -208,8 +208,8 @@ export class ExposureApi extends HttpApiGroup.make("exposure")
       .annotateContext(
         operation({
           scope,
-          summary: "Who was handed a secret, by its key",
-          description: `The same by environment and key, also by a key that a secret had before: \`renamedTo\` says what it is called now. ${whoMay}`,
+          summary: "List the recipients of a secret, by its key",
+          description: `The same by environment and key. It accepts former keys too: \`renamedTo\` has the present ones. ${readers}`,
           response: ofOneSecret
         })
       )
@@ -226,10 +226,10 @@ export class ExposureApi extends HttpApiGroup.make("exposure")
       .annotateContext(
         operation({
           scope,
-          summary: "Who was handed the secrets of a project",
-          description: `The same of every secret, also of one person or token alone. ${whoMay}`,
+          summary: "List the recipients of a project's secrets",
+          description: `The same for all secrets of a project, optionally for one person or token. ${readers}`,
           response: report
         })
       )
   )
-  .annotateContext(OpenApi.annotations({ description: "Who was handed which version of a secret." })) {}
+  .annotateContext(OpenApi.annotations({ description: "Recipients of the versions of a secret." })) {}

@@ -31,16 +31,16 @@ export const VerifyAuthResponse = Schema.Struct({
   }).annotations({ identifier: "VerifiedCredential" }),
   accessLevel: optional(AccessLevelOut),
   teams: Schema.Array(NamedTeam),
-  scopes: optional(Schema.Array(TeamScopes).annotations({ description: "Of a CLI grant, per team." })),
-  mcpScopes: optional(Schema.Array(ScopeOut).annotations({ description: "Of an API token." })),
+  scopes: optional(Schema.Array(TeamScopes).annotations({ description: "For a CLI grant, per team." })),
+  mcpScopes: optional(Schema.Array(ScopeOut).annotations({ description: "For an API token." })),
   restrictions: RestrictionsOut
 }).annotations({
   identifier: "VerifyAuthResponse",
-  description: "What the presented credential is and reaches. accessLevel is that of an API token."
+  description: "Identity and access of the presented credential. accessLevel is that of an API token."
 })
 export type VerifyAuthResponse = typeof VerifyAuthResponse.Type
 
-/** A team as a person of it sees it; also the record of the session routes for teams. */
+/** A team for its members; also the record of the session routes for teams. */
 export const MyTeam = Schema.Struct({
   id: TeamIdOut,
   name: Schema.String,
@@ -82,7 +82,7 @@ const teamId = "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30"
 const user = { id: "01980a5d-11aa-7f00-b1c2-3d4e5f607182", email: "ada@example.com", name: "Ada" }
 const unrestricted = { projectIds: null, environmentIds: null }
 
-/** Who the caller is, and giving a credential back. */
+/** Identity of the caller, and revocation of the presented credential. */
 export class IdentityApi extends HttpApiGroup.make("identity")
   .add(
     HttpApiEndpoint.get("verify", "/me/verify")
@@ -93,7 +93,8 @@ export class IdentityApi extends HttpApiGroup.make("identity")
         operation({
           scope: "identity:read",
           summary: "Check the credential",
-          description: "The cheapest first call when diagnosing authentication: what the credential is and reaches.",
+          description:
+            "The cheapest call for diagnosing authentication: returns the identity and access of the credential.",
           response: {
             credential: {
               type: "api_token",
@@ -163,4 +164,6 @@ export class IdentityApi extends HttpApiGroup.make("identity")
         })
       )
   )
-  .annotateContext(OpenApi.annotations({ description: "Who the caller is, and giving a credential back." })) {}
+  .annotateContext(
+    OpenApi.annotations({ description: "Identity of the caller, and revocation of the presented credential." })
+  ) {}

@@ -5,7 +5,7 @@ export const uuidPattern = Patterns.uuid
 
 const jsonSchema = { type: "string", format: "uuid", pattern: uuidPattern.source } as const
 
-/** A uuid as it comes in: checked against the pattern and folded to lower case, as the database prints it. */
+/** Incoming uuid: checked against the pattern, and folded to lower case like the database's output. */
 const uuid = <B extends string>(brand: B, description: string) =>
   Schema.transform(
     Schema.String.pipe(Schema.filter((s) => uuidPattern.test(s) || "must be a uuid", { jsonSchema, description })),
@@ -43,11 +43,11 @@ export const RunPlanId = uuid("RunPlanId", "Id of a planned run.")
 export type RunPlanId = typeof RunPlanId.Type
 export const WebhookId = uuid("WebhookId", "Id of a webhook.")
 export type WebhookId = typeof WebhookId.Type
-export const InstallationId = uuid("InstallationId", "Id that a client keeps for its installation.")
+export const InstallationId = uuid("InstallationId", "Id that a client stores for its installation.")
 export type InstallationId = typeof InstallationId.Type
 
 /**
- * Ids on the way out carry their type in the document and no refinement in the program (docs/architecture.md, "The hot
+ * Outgoing ids have their type in the document, but no refinement in the program (docs/architecture.md, "The hot
  * path").
  */
 const out = <B extends string>(brand: B) =>

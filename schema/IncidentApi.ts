@@ -1,4 +1,6 @@
-/** A bad day: what somebody was handed, ended, listed and replaced (docs/contract/incidents.md). */
+/**
+ * Incidents: values that a person or credential received, listed, revoked and replaced (docs/contract/incidents.md).
+ */
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
@@ -12,7 +14,7 @@ import { hasOneOf, optional, strict } from "./Strict.ts"
 import { Instant, integer, isPlainName, plainNamePattern, Timestamp } from "./Values.ts"
 import { answers, Integer, Key, openEnum, Slug, Uuid } from "./Wire.ts"
 
-const Named = (description: string) =>
+const plainTextOf = (description: string) =>
   Schema.String.pipe(
     Schema.filter((s) => (s.length > 0 && s.length <= 400 && isPlainName(s)) || "must be 1 to 400 plain characters")
   ).annotations({
@@ -21,16 +23,16 @@ const Named = (description: string) =>
   })
 
 const subjectFields = {
-  person: optional(Named("A person of the team, by e-mail or id.")),
-  token: optional(Named("An API token or a CI rule, by id or name.")),
-  grant: optional(Named("A CLI login or a connected agent, by id.")),
+  person: optional(plainTextOf("Member of the team, by e-mail or id.")),
+  token: optional(plainTextOf("API token or CI rule, by id or name.")),
+  grant: optional(plainTextOf("CLI login or connected agent, by id.")),
   since: optional(Instant)
 }
-const exactlyOne = (given: { readonly person?: string; readonly token?: string; readonly grant?: string }) => {
-  const named = [given.person, given.token, given.grant].filter((one) => one !== undefined).length
-  return named === 1 ? undefined : { path: ["person"], message: "must be given, or one of token and grant" }
+const exactlyOne = (subject: { readonly person?: string; readonly token?: string; readonly grant?: string }) => {
+  const count = [subject.person, subject.token, subject.grant].filter((one) => one !== undefined).length
+  return count === 1 ? undefined : { path: ["person"], message: "must be given, or one of token and grant" }
 }
-/** What a query needs of the three, OpenAPI cannot say. */
+/** OpenAPI cannot express the rule for these three in a query. */
 export const IncidentQuery = strict(Schema.Struct(subjectFields).pipe(Schema.filter(exactlyOne, { jsonSchema: {} })))
 export type IncidentQuery = typeof IncidentQuery.Type
 
@@ -40,7 +42,7 @@ export const OpenIncident = strict(
   )
 ).annotations({
   identifier: "OpenIncident",
-  description: "Exactly one of person, token and grant. deactivate: of a person, the role ends too."
+  description: "Exactly one of person, token and grant. deactivate: for a person, also deactivates the membership."
 })
 export type OpenIncident = typeof OpenIncident.Type
 
@@ -58,7 +60,7 @@ const ReplacedValue = Schema.Struct({
   version: Schema.NullOr(Integer).annotations({ description: "Null: the secret was deleted." }),
   at: Timestamp,
   by: IncidentActor,
-  entry: Uuid.annotations({ description: "Of the audit trail." })
+  entry: Uuid.annotations({ description: "Entry of the audit trail." })
 }).annotations({ identifier: "ReplacedValue" })
 
 const ExposedValue = Schema.Struct({
@@ -67,16 +69,16 @@ const ExposedValue = Schema.Struct({
   project: Schema.String,
   environment: Slug,
   protected: Schema.Boolean,
-  key: Key.annotations({ description: "As it was called when it was listed." }),
-  renamedTo: Schema.NullOr(Key).annotations({ description: "What it is called now. Null: it has its key still." }),
+  key: Key.annotations({ description: "Key at the time of the listing." }),
+  renamedTo: Schema.NullOr(Key).annotations({ description: "Present key. Null: unchanged." }),
   version: Integer,
-  uses: Schema.Array(Key).annotations({ description: "It is composed of these, and follows them." }),
+  uses: Schema.Array(Key).annotations({ description: "Keys that it is composed of; it changes with them." }),
   count: Integer,
   firstAt: Timestamp,
   lastAt: Timestamp,
-  certain: Schema.Boolean.annotations({ description: "false: the trail does not say which version was handed out." }),
+  certain: Schema.Boolean.annotations({ description: "false: the trail does not record the version." }),
   replaced: Schema.NullOr(ReplacedValue),
-  out: Schema.Boolean.annotations({ description: "It is still as it was handed out." })
+  out: Schema.Boolean.annotations({ description: "True while the value is the one that was handed out." })
 }).annotations({ identifier: "ExposedValue" })
 export type ExposedValue = typeof ExposedValue.Type
 
@@ -89,9 +91,9 @@ const listFields = {
   teamId: TeamIdOut,
   subject: IncidentSubject,
   since: Schema.NullOr(Timestamp),
-  upTo: Timestamp.annotations({ description: "Reads from then on may be missing: they are counted within seconds." }),
+  upTo: Timestamp.annotations({ description: "Later reads may be missing; they are counted within seconds." }),
   exposed: Schema.Array(ExposedValue).annotations({
-    description: "Current values that were handed out: protected ones first, then those that were read most."
+    description: "Current values that were handed out: protected ones first, then by number of reads."
   }),
   kept: Schema.Array(KeptValues),
   keptCount: Integer
@@ -99,7 +101,7 @@ const listFields = {
 
 export const IncidentReport = Schema.Struct(listFields).annotations({
   identifier: "IncidentReport",
-  description: "Which current values were handed out, and which were not. Never a value."
+  description: "Current secrets whose values were handed out, and those whose were not. Never a value."
 })
 export type IncidentReport = typeof IncidentReport.Type
 
@@ -116,7 +118,7 @@ export const IncidentRef = Schema.Struct({
   subject: IncidentSubject,
   openedAt: Timestamp,
   exposed: Integer,
-  out: Integer.annotations({ description: "How many are still as they were handed out." })
+  out: Integer.annotations({ description: "Number of values that are still the ones handed out." })
 }).annotations({ identifier: "IncidentRef" })
 export type IncidentRef = typeof IncidentRef.Type
 
@@ -139,7 +141,7 @@ export type AskForExposed = typeof AskForExposed.Type
 const AskedFor = Schema.Struct({
   url: Schema.String.annotations({ jsonSchema: { type: "string", format: "uri" } }),
   expiresAt: Timestamp
-}).annotations({ identifier: "AskedFor", description: "A page for that person alone, signed in; it works once." })
+}).annotations({ identifier: "AskedFor", description: "Page for that person only, signed in; it works once." })
 
 const TeamPath = Schema.Struct({ teamId: TeamId })
 const IncidentPath = Schema.Struct({ teamId: TeamId, incidentId: IncidentId })
@@ -181,7 +183,7 @@ const incident = {
 }
 const subjectErrors = Schema.Union(Errors.MemberNotFound, Errors.TokenNotFound, Errors.GrantNotFound)
 
-/** What owners and admins may look at from anywhere. */
+/** Read-only routes of incidents for owners and admins, with any credential of theirs. */
 export class IncidentsApi extends HttpApiGroup.make("incidents")
   .add(
     HttpApiEndpoint.get("report", "/teams/:teamId/incident-report")
@@ -197,9 +199,9 @@ export class IncidentsApi extends HttpApiGroup.make("incidents")
       .annotateContext(
         operation({
           scope: "secrets:read",
-          summary: "What a person, a token or a login was handed",
+          summary: "Show the values that a person, a token or a login received",
           description:
-            "Current values that were handed out and those that were not. It ends nothing. For owners and admins.",
+            "Current secrets whose values were handed out, and those whose were not. Revokes nothing. For owners and admins.",
           response: listed
         })
       )
@@ -235,7 +237,7 @@ export class IncidentsApi extends HttpApiGroup.make("incidents")
         operation({
           scope: "secrets:read",
           summary: "Show an incident",
-          description: "Its list as it was when it was opened, and what was replaced since. For owners and admins.",
+          description: "The list from the opening, and the replacements since. For owners and admins.",
           response: incident
         })
       )
@@ -252,18 +254,18 @@ export class IncidentsApi extends HttpApiGroup.make("incidents")
       .annotateContext(
         operation({
           scope: "secrets:read",
-          summary: "The signed burn-down of an incident",
+          summary: "Read the signed burn-down of an incident",
           description:
-            "What was handed out, when each value was replaced, by whom; signed with the key of the checkpoints. For owners and admins.",
+            "Values handed out, with time and author of each replacement, signed with the key of the checkpoints. For owners and admins.",
           response: { note: "ampoule.incident/v1\n…" }
         })
       )
   )
   .annotateContext(
-    OpenApi.annotations({ description: "Bad days: what was handed out, and what was replaced since." })
+    OpenApi.annotations({ description: "Incidents: values that were handed out, and their replacements." })
   ) {}
 
-/** What ends and replaces things needs a signed-in person. */
+/** Revoking and replacing needs a signed-in person. */
 export class IncidentWorkApi extends HttpApiGroup.make("incidentWork")
   .add(
     HttpApiEndpoint.post("open", "/teams/:teamId/incidents")
@@ -281,7 +283,7 @@ export class IncidentWorkApi extends HttpApiGroup.make("incidentWork")
         operation({
           summary: "Open an incident",
           description:
-            "Ends what can be ended: all that the person has, the token or rule, the login. Then lists what was handed out, and signs the list.",
+            "Revokes all credentials of the person, or the token, rule or login. Then lists the values that were handed out, and signs the list.",
           request: { person: "bob@example.com", since: "2026-11-01T00:00:00.000Z", deactivate: true },
           response: incident
         })
@@ -302,7 +304,7 @@ export class IncidentWorkApi extends HttpApiGroup.make("incidentWork")
       .annotateContext(
         operation({
           summary: "Replace a value by a generated one",
-          description: "Nobody sees it. A value that was replaced already is a 409.",
+          description: "The value is not shown. A value that was already replaced is a 409.",
           request: { secretId: exposed.secretId, length: 40 },
           response: incident
         })
@@ -323,8 +325,9 @@ export class IncidentWorkApi extends HttpApiGroup.make("incidentWork")
       .middleware(SessionCredential)
       .annotateContext(
         operation({
-          summary: "Ask a person for the new value",
-          description: "A page for the person who holds the vendor's key: it works once, for that person, for a day.",
+          summary: "Request the new value from a person",
+          description:
+            "Creates a page for the person with the vendor's key. It works once, for that person, for one day.",
           request: { secretId: exposed.secretId, userId: subject.id },
           response: {
             url: "https://ampoule.example.com/app/provide/EXAMPLEEXAMPLEEXAMPLE123",
@@ -333,4 +336,6 @@ export class IncidentWorkApi extends HttpApiGroup.make("incidentWork")
         })
       )
   )
-  .annotateContext(OpenApi.annotations({ description: "Opening a bad day, and replacing what was handed out." })) {}
+  .annotateContext(
+    OpenApi.annotations({ description: "Opening an incident, and replacing values that were handed out." })
+  ) {}

@@ -1,4 +1,4 @@
-/** Reports of credentials that were found in the open, and what came of them (docs/contract/leaked-credentials.md). */
+/** Reports of leaked credentials, and their effect (docs/contract/leaked-credentials.md). */
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
@@ -11,7 +11,7 @@ import { optional } from "./Strict.ts"
 import { boundedList, Timestamp } from "./Values.ts"
 import { answers, openEnum, Uuid } from "./Wire.ts"
 
-/** Of a scanner, in the form of GitHub's secret scanning partners: it may send more than this. */
+/** Report of a scanner, in the form of GitHub's secret scanning partners. Further members are allowed. */
 const bounded = (max: number) =>
   Schema.String.pipe(Schema.filter((s) => s.length <= max || `must have at most ${max} characters`)).annotations({
     jsonSchema: { type: "string", maxLength: max }
@@ -21,7 +21,7 @@ export const LeakReport = Schema.Struct({
   type: bounded(200),
   url: optional(Schema.NullOr(bounded(8_000))),
   source: optional(Schema.NullOr(bounded(200)))
-}).annotations({ identifier: "LeakReport", description: "One text that a scanner found, and where." })
+}).annotations({ identifier: "LeakReport", description: "Text that a scanner found, with its place." })
 export type LeakReport = typeof LeakReport.Type
 
 export const reportsAtMost = 1_000
@@ -39,10 +39,10 @@ export const LeakedCredential = Schema.Struct({
   type: openEnum("api_token", "cli_grant", "oauth_token", "session", "management", "invitation", "password_reset"),
   credentialId: Uuid,
   name: Schema.String,
-  person: Schema.NullOr(Schema.String).annotations({ description: "Whose it is, by e-mail; null: a token's." }),
-  url: Schema.NullOr(Schema.String).annotations({ description: "Where it was found, as the report says." }),
+  person: Schema.NullOr(Schema.String).annotations({ description: "E-mail address of its person; null: a token." }),
+  url: Schema.NullOr(Schema.String).annotations({ description: "Place where it was found, from the report." }),
   source: Schema.NullOr(Schema.String),
-  revoked: Schema.Boolean.annotations({ description: "false: the team's rule is to be told alone." }),
+  revoked: Schema.Boolean.annotations({ description: "false: the team's rule is to notify only." }),
   reportedAt: Timestamp
 }).annotations({ identifier: "LeakedCredential" })
 export type LeakedCredential = typeof LeakedCredential.Type
@@ -51,7 +51,7 @@ const LeakedCredentials = Schema.Struct({ items: Schema.Array(LeakedCredential) 
   identifier: "LeakedCredentials"
 })
 
-const found = "amp_at_<id>_<secret and checksum>"
+const leaked = "amp_at_<id>_<secret and checksum>"
 const example = {
   id: "01980a71-2c3d-7e4f-8051-627384950617",
   type: "api_token",
@@ -83,9 +83,9 @@ export class LeakReportsApi extends HttpApiGroup.make("leakReports")
         operation({
           summary: "Report leaked credentials",
           description:
-            "For scanners, in the form of GitHub's secret scanning partner program: ECDSA (P-256, SHA-256) over the body, by a key that the operator configured; without one this route is not there. A credential of this server is revoked, or its team told, as the team says.",
-          request: [{ token: found, type: "ampoule_token", url: example.url, source: "content" }],
-          response: [{ token_raw: found, token_type: "ampoule_token", label: "true_positive" }]
+            "For scanners, in the form of GitHub's secret scanning partner program: ECDSA (P-256, SHA-256) over the body, with a key that the operator configured. Without a key this route does not exist. A credential of this server is revoked, or its team notified, by the team's rule.",
+          request: [{ token: leaked, type: "ampoule_token", url: example.url, source: "content" }],
+          response: [{ token_raw: leaked, token_type: "ampoule_token", label: "true_positive" }]
         })
       )
   )
@@ -100,10 +100,10 @@ export class LeakReportsApi extends HttpApiGroup.make("leakReports")
       .annotateContext(
         operation({
           scope: "secrets:read",
-          summary: "Credentials of the team that were found in the open",
-          description: "The last 100 that were reported, latest first. For owners and admins.",
+          summary: "List leaked credentials of the team",
+          description: "The last 100 reports, latest first. For owners and admins.",
           response: { items: [example] }
         })
       )
   )
-  .annotateContext(OpenApi.annotations({ description: "Credentials that leaked." })) {}
+  .annotateContext(OpenApi.annotations({ description: "Leaked credentials." })) {}

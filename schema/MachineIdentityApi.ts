@@ -1,4 +1,4 @@
-/** Trust rules: which JWTs of which CI issuer are exchanged for a short-lived token, and what it reaches (RFC 8693). */
+/** Trust rules: JWTs of a CI issuer that are exchanged for a short-lived token, and its access (RFC 8693). */
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
@@ -16,19 +16,19 @@ import { AccessLevelOut, answers, DeletedAck, Integer, openEnum } from "./Wire.t
 
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
-/** Printable ASCII: what is compared byte by byte must look like what it is. */
+/** Printable ASCII: text that is compared byte by byte must not contain look-alikes. */
 const ascii = (max: number, description: string) =>
   Schema.String.pipe(
     Schema.filter((s) => (s.length <= max && /^[\x21-\x7e]+$/.test(s)) || `must be 1 to ${max} ASCII characters`)
   ).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: max, pattern: "^[!-~]+$" }, description })
 
-const Issuer = ascii(500, "The iss of the JWT, to the letter; its keys are found through OpenID discovery.")
-const Audience = ascii(500, "The aud of the JWT, to the letter; this server's public address when absent.")
+const Issuer = ascii(500, "Exact iss of the JWT; its keys are found through OpenID discovery.")
+const Audience = ascii(500, "Exact aud of the JWT; default: this server's public address.")
 
-/** Claims that say when and for whom a JWT is, not who presents it. */
+/** Claims about time and audience, which do not identify the presenter. */
 const reservedClaims = new Set(["iss", "aud", "exp", "nbf", "iat", "jti"])
 const claimName = /^[A-Za-z][A-Za-z0-9_.:/-]{0,99}$/
-// Control characters and the asterisk: a name of theirs would not look like what it is.
+// Without control characters and asterisks, so that a name looks like what it is.
 const claimPattern = /^[^\p{Cc}*]{1,255}\*?$/u
 
 const claimsProblem = (claims: Readonly<Record<string, string>>): Schema.FilterOutput => {
@@ -58,7 +58,7 @@ const Claims = Schema.Record({ key: MemberName, value: Schema.String }).pipe(
         pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f*]{1,255}\\*?$"
       }
     },
-    description: "All of them must match: to the letter, or up to an asterisk at the end, which stands for any rest."
+    description: "All of them must match exactly; an asterisk at the end matches any rest."
   })
 )
 
@@ -66,7 +66,7 @@ const LifetimeSeconds = Schema.Number.pipe(
   Schema.filter((n) => (Number.isInteger(n) && n >= 300 && n <= 3600) || "must be an integer from 300 to 3600")
 ).annotations({
   jsonSchema: { type: "integer", minimum: 300, maximum: 3600 },
-  description: "Of the tokens; 900 when absent."
+  description: "Lifetime of the tokens in seconds; 900 by default."
 })
 
 export const CreateMachineRule = strict(
@@ -83,7 +83,7 @@ export const CreateMachineRule = strict(
 ).annotations({
   identifier: "CreateMachineRule",
   description:
-    "accessLevel is read when absent. environments are resolved now; later ones of the same slug are not reached."
+    "accessLevel: read by default. environments: resolved now; later environments with the same slug are not included."
 })
 export type CreateMachineRule = typeof CreateMachineRule.Type
 
@@ -106,7 +106,7 @@ export const MachineRule = Schema.Struct({
   lastUsedAt: Schema.NullOr(Timestamp)
 }).annotations({
   identifier: "MachineRule",
-  description: "projects and environments: null = not narrowed. A rule never changes: make another one instead."
+  description: "projects and environments: null = not restricted. A rule cannot be changed; create another one instead."
 })
 export type MachineRule = typeof MachineRule.Type
 
@@ -137,7 +137,7 @@ const rule = {
   lastUsedAt: null
 }
 
-/** Trust rules of a team: owner or admin, in a session. The exchange itself is `POST /auth/token-exchange`. */
+/** Trust rules of a team, for owners and admins in a session. The exchange itself is `POST /auth/token-exchange`. */
 export class MachineRulesApi extends HttpApiGroup.make("machineRules")
   .add(
     HttpApiEndpoint.post("create", "/teams/:teamId/machine-rules")
@@ -155,7 +155,7 @@ export class MachineRulesApi extends HttpApiGroup.make("machineRules")
         operation({
           summary: "Trust a CI issuer",
           description:
-            "Whoever presents a JWT of the issuer with this audience and these claims gets a short-lived API token with this reach. It ends with the standing of the person who made it, as API tokens do.",
+            "A JWT of the issuer with this audience and these claims is exchanged for a short-lived API token with this access. The rule stops with its creator's role, like API tokens.",
           request: {
             name: "shop deploys",
             issuer: "https://token.actions.githubusercontent.com",
@@ -193,7 +193,7 @@ export class MachineRulesApi extends HttpApiGroup.make("machineRules")
       .annotateContext(
         operation({
           summary: "Delete a trust rule",
-          description: "Revokes the tokens that machines got by it, too.",
+          description: "Also revokes the tokens that were issued by it.",
           response: { deleted: true }
         })
       )

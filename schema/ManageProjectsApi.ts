@@ -45,7 +45,8 @@ export const CreateProject = strict(
   })
 ).annotations({
   identifier: "CreateProject",
-  description: "slug follows from the name when absent; environments are development, staging and protected production."
+  description:
+    "slug: derived from the name by default. environments: by default development, staging and a protected production."
 })
 export type CreateProject = typeof CreateProject.Type
 
@@ -59,7 +60,7 @@ export const UpdateProject = strict(
 ).annotations({ identifier: "UpdateProject" })
 export type UpdateProject = typeof UpdateProject.Type
 
-/** No project has more environments. */
+/** Limit of environments per project. */
 const Position = Schema.Int.pipe(Schema.between(1, 100)).annotations({
   message: () => "must be a whole number from 1 to 100",
   jsonSchema: { type: "integer", minimum: 1, maximum: 100 }
@@ -87,7 +88,7 @@ export const UpdateEnvironment = strict(
 ).annotations({
   identifier: "UpdateEnvironment",
   description:
-    "approvers: ids of members who decide beside owners and admins. approvals: counts while it is protected. changes: whether writes of people below admin wait for an approval. position: its place in lists, from 1 on; beyond the last is last."
+    "approvers: ids of members who decide beside owners and admins. approvals: applies while it is protected. changes: whether writes of roles below admin wait for an approval. position: its place in lists, from 1; larger numbers mean the last."
 })
 export type UpdateEnvironment = typeof UpdateEnvironment.Type
 
@@ -129,7 +130,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .annotateContext(
         operation({
           summary: "Create a project",
-          description: "With its environments: development, staging and protected production when none are named.",
+          description: "Includes its environments: by default development, staging and a protected production.",
           request: { name: "Shop" },
           response: project
         })
@@ -148,7 +149,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .annotateContext(
         operation({
           summary: "Change a project",
-          description: "Name, slug, and who sees it.",
+          description: "Name, slug and visibility.",
           request: { name: "Shop" },
           response: project
         })
@@ -164,7 +165,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .annotateContext(
         operation({
           summary: "Delete a project",
-          description: "With everything in it; allowed when it is not empty, and audited.",
+          description: "Deletes everything in it too. It need not be empty. The deletion is audited.",
           response: { deleted: true }
         })
       )
@@ -184,7 +185,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
         operation({
           summary: "Create an environment",
           description:
-            "Slugs are unique among the live environments of a project. A protected one starts with readers granted.",
+            "Slugs are unique among the live environments of a project. A protected one starts with readers set to granted.",
           request: { slug: "preview", name: "Preview" },
           response: environment
         })
@@ -202,8 +203,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .annotateContext(
         operation({
           summary: "Change an environment",
-          description:
-            "Its name, whether it is protected, who reads its values, who decides about requests for access, and its place among the others.",
+          description: "Name, protection, readers, approvers of access requests, and position.",
           request: { protected: true },
           response: { ...environment, protected: true }
         })
@@ -219,7 +219,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .annotateContext(
         operation({
           summary: "Delete an environment",
-          description: "With its secrets; allowed when it is not empty, and audited.",
+          description: "Deletes its secrets too. It need not be empty. The deletion is audited.",
           response: { deleted: true }
         })
       )

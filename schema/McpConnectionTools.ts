@@ -1,4 +1,4 @@
-/** What a connection is and reaches. */
+/** Tools about a connection's identity and access. */
 import * as Schema from "effect/Schema"
 import {
   environment,
@@ -115,7 +115,7 @@ export const connectionTools = {
   })
 } as const
 
-/** An entry in the short form: who did what, where, with which keys. */
+/** Short form of an entry: actor, action, time and keys. */
 const ShortEntry = Schema.Struct({
   id: Uuid,
   at: Timestamp,

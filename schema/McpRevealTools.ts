@@ -1,4 +1,4 @@
-/** Tools that return values in plain text; the operator can switch them off. */
+/** Tools that return values in plain text. The operator can disable them. */
 import * as Schema from "effect/Schema"
 import { location, newerKey, next, plainText, reads, sealedFile, tool } from "./McpToolParts.ts"
 import { integer, Representation, SecretKey } from "./Values.ts"

@@ -1,6 +1,6 @@
 /**
- * The tools of `/mcp`: what each takes, returns and needs. One table for every protocol revision. Nothing here depends
- * on who asks: texts are constants, so that no tenant's words reach a model as instructions.
+ * Tools of `/mcp`, with inputs, outputs and needs: one table for all protocol revisions. All texts are constants, the
+ * same for each caller, so that no tenant's words reach a model as instructions.
  */
 import type * as Schema from "effect/Schema"
 import { auditTools, connectionTools } from "./McpConnectionTools.ts"
@@ -23,5 +23,5 @@ type Tools = typeof tools
 export type ToolName = keyof Tools
 export type ToolInput<N extends ToolName> = Schema.Schema.Type<Tools[N]["input"]>
 export type ToolOutput<N extends ToolName> = Schema.Schema.Type<Tools[N]["output"]>
-// `Object.keys` forgets the names of its argument's members.
+// `Object.keys` loses the type of the names.
 export const toolNames: ReadonlyArray<ToolName> = Object.keys(tools) as Array<ToolName>

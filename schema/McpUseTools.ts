@@ -1,4 +1,4 @@
-/** Tools that put values to use without returning them: runs and encrypted files. */
+/** Tools that use values without returning them: runs and encrypted files. */
 import * as Schema from "effect/Schema"
 import {
   keyList,

@@ -25,7 +25,7 @@ import { SecretNote, SecretOwner } from "./SecretRequests.ts"
 import { SecretId } from "./Ids.ts"
 import { atLeastOne, optional, strict } from "./Strict.ts"
 
-/** An empty text takes away what was there: one type, which every model gets right. */
+/** An empty text clears a member: a single type, which models use correctly. */
 const orNothing = (text: Schema.Schema<string>) =>
   Schema.Union(Schema.Literal("").annotations({ message: () => "must be text" }), text).annotations({
     jsonSchema: { type: "string" }
@@ -77,7 +77,7 @@ export const writeTools = {
     scopes: ["secrets:write"],
     input: strict(
       Schema.Struct({ ...oneSecret, expectedVersion: optional(ExpectedVersion), ...valueSourceFields }).pipe(
-        Schema.filter((given) => namesOneSecret(given) ?? exactlyOneSource(given), { jsonSchema: {} })
+        Schema.filter((input) => namesOneSecret(input) ?? exactlyOneSource(input), { jsonSchema: {} })
       )
     ),
     output: Schema.Struct(refOutput),

@@ -1,4 +1,4 @@
-/** Where a person is signed in, seen and ended from anywhere that is theirs. */
+/** Sessions of a person, listed and ended with any credential of theirs. */
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
@@ -14,20 +14,20 @@ import { answers, DeletedAck, Uuid } from "./Wire.ts"
 
 export const MySession = Schema.Struct({
   id: Uuid,
-  /** Of a request with a session: whether it is this one. */
+  /** For a request with a session: true for this session. */
   current: Schema.Boolean,
   createdAt: Timestamp,
   expiresAt: Timestamp,
   lastUsedAt: Timestamp,
   lastUsedIp: Schema.NullOr(Schema.String),
   lastUsedUserAgent: Schema.NullOr(Schema.String),
-  /** Absent in answers of a server before management; always sent by this one. */
+  /** Optional, because older servers do not send it; this one always does. */
   manages: optional(Schema.NullOr(ManagedTeam))
 }).annotations({ identifier: "MySession" })
 export type MySession = typeof MySession.Type
 const MySessionList = Schema.Struct({ items: Schema.Array(MySession) }).annotations({ identifier: "MySessionList" })
 
-/** Of the record: never the credential. */
+/** Id of the record, never the credential. */
 const SessionId = Schema.String.pipe(Schema.filter((text) => uuidPattern.test(text) || "must be a UUID")).annotations({
   jsonSchema: { type: "string", format: "uuid" }
 })
@@ -43,7 +43,7 @@ export class MySessionsApi extends HttpApiGroup.make("mySessions")
           scope: "identity:read",
           summary: "List own sessions",
           description:
-            "Browsers in which the person is signed in, and command lines that manage a team now; the last used first.",
+            "Browsers in which the person is signed in, and command lines that manage a team now. Last used first.",
           response: {
             items: [
               {
@@ -72,7 +72,7 @@ export class MySessionsApi extends HttpApiGroup.make("mySessions")
         operation({
           scope: "identity:read",
           summary: "End an own session",
-          description: "Holds from the next request.",
+          description: "Takes effect with the next request.",
           response: { deleted: true }
         })
       )

@@ -1,6 +1,6 @@
 /**
- * The authorization server's endpoints (RFC 6749, 7591, 7009): forms in, OAuth bodies out. Declared here, answered by
- * the library behind them, described by `/.well-known/oauth-authorization-server` instead of the OpenAPI document.
+ * Endpoints of the authorization server (RFC 6749, 7591, 7009): they accept forms and return OAuth bodies. The library
+ * handles them. `/.well-known/oauth-authorization-server` describes them instead of the OpenAPI document.
  */
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
@@ -17,7 +17,7 @@ export const OAuthErrorResponse = Schema.Struct({
   error_description: text
 }).annotations({ identifier: "OAuthErrorResponse", description: "RFC 6750 and RFC 6749." })
 
-/** RFC 6749 5.1. `scope` is always said, since it may be less than what was asked for. */
+/** RFC 6749 5.1. `scope` is always sent, because it may be less than requested. */
 export const TokenResponse = Schema.Struct({
   access_token: Schema.String,
   token_type: Schema.Literal("Bearer"),
@@ -52,7 +52,7 @@ const Registration = Schema.Struct({
 })
 
 /**
- * The authorization endpoint's query is the library's to read: unknown parameters are ignored, repeated ones refused.
+ * The library reads the query of the authorization endpoint: it ignores unknown parameters and refuses repeated ones.
  */
 export class OAuthApi extends HttpApiGroup.make("oauth")
   .add(HttpApiEndpoint.get("authorize", "/oauth/authorize").addSuccess(Schema.Void, { status: 303 }))

@@ -1,7 +1,7 @@
 /**
  * The two documents: `/openapi.json` for the contract, `/dashboard/openapi.json` for the session routes. They derive
- * from the declarations; what follows says what `OpenApi.fromApi` cannot (docs/architecture.md, O1 to O8): one error
- * shape, security per operation, response headers, examples, requests closed and responses open.
+ * from the declarations. This file adds what `OpenApi.fromApi` cannot express (docs/architecture.md, O1 to O5): one
+ * error shape, security per operation, response headers, examples, closed requests and open responses.
  */
 import * as HttpApi from "@effect/platform/HttpApi"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
@@ -30,7 +30,7 @@ import { RequiredScope } from "./Scopes.ts"
 
 const sentenceOf = new Map(errorCodes.map(({ code, sentence }) => [code, sentence]))
 
-// --- what an operation declares ---
+// --- declaration of an operation ---
 
 type Kind = "api_token" | "cli_grant" | "session" | "management" | "device_code"
 
@@ -63,13 +63,15 @@ const declarations = <Id extends string, Groups extends HttpApiGroup.HttpApiGrou
       const examples = Option.getOrUndefined(Context.getOption(mergedAnnotations, Examples))
       const codes = new Map<number, ReadonlyArray<string>>()
       for (const [status, { ast }] of errors) {
-        const known = Option.match(ast, { onNone: () => [], onSome: codesOf }).filter((id) => sentenceOf.has(id))
-        codes.set(status, [...new Set(known)])
+        const codesOfStatus = Option.match(ast, { onNone: () => [], onSome: codesOf }).filter((id) =>
+          sentenceOf.has(id)
+        )
+        codes.set(status, [...new Set(codesOfStatus)])
       }
       all.push({
         path: endpoint.path.replace(/:(\w+)/g, "{$1}"),
         method: endpoint.method.toLowerCase(),
-        // Every credential tag of Authentication.ts lists its kinds; HttpApi's types do not know that.
+        // Every credential tag of Authentication.ts lists its kinds, which HttpApi's types do not express.
         kinds: [...middleware].flatMap((tag) => (tag as unknown as { readonly kinds: ReadonlyArray<Kind> }).kinds),
         codes,
         scope: Option.getOrUndefined(Context.getOption(mergedAnnotations, RequiredScope)),
@@ -82,7 +84,7 @@ const declarations = <Id extends string, Groups extends HttpApiGroup.HttpApiGrou
   return all
 }
 
-/** Header names as people write them; HttpApi knows them in lower case. */
+/** Header names with capitals; HttpApi has them in lower case. */
 const headerNames: ReadonlyMap<string, string> = new Map([
   ["idempotency-key", "Idempotency-Key"],
   ["if-none-match", "If-None-Match"],
@@ -103,7 +105,7 @@ const map = (json: Json, f: (object: JsonObject) => JsonObject): Json => {
   return f(Object.fromEntries(Object.entries(json).map(([name, member]) => [name, map(member, f)])))
 }
 
-/** A record comes out with empty `required` and `properties`. */
+/** Removes the empty `required` and `properties` of records. */
 const tidy = (object: JsonObject): JsonObject =>
   Object.fromEntries(
     Object.entries(object).filter(
@@ -113,14 +115,14 @@ const tidy = (object: JsonObject): JsonObject =>
     )
   )
 
-/** An integer that 32 bits may not hold says so: generators take 32 otherwise. */
+/** Marks integers above 32 bits, since generators default to 32. */
 const wide = (object: JsonObject): JsonObject =>
   object["type"] === "integer" && object["enum"] === undefined && !(Number(object["maximum"]) < 2 ** 31)
     ? { ...object, format: "int64" }
     : object
 
-/** Gives an open enumeration its name (Wire.ts), unless a request has a closed one of that name. */
-const named = (closed: ReadonlySet<string>, into: Record<string, Json>, object: JsonObject): JsonObject => {
+/** Names an open enumeration (Wire.ts), unless a request has a closed one of that name. */
+const withVocabulary = (closed: ReadonlySet<string>, into: Record<string, Json>, object: JsonObject): JsonObject => {
   const { title, ...schema } = object
   if (schema["x-extensible-enum"] === undefined || typeof title !== "string") return object
   if (closed.has(title)) return schema
@@ -128,11 +130,11 @@ const named = (closed: ReadonlySet<string>, into: Record<string, Json>, object: 
   return ref("schemas", title)
 }
 
-const pick = (object: JsonObject, wanted: (name: string) => boolean): JsonObject =>
-  Object.fromEntries(Object.entries(object).filter(([name]) => wanted(name)))
+const pick = (object: JsonObject, isWanted: (name: string) => boolean): JsonObject =>
+  Object.fromEntries(Object.entries(object).filter(([name]) => isWanted(name)))
 
 /**
- * A response may grow (docs/contract/README.md): nothing in it is closed. Readiness is one schema to the world
+ * Opens a response, which may grow (docs/contract/README.md). Readiness has one schema in the document
  * (DiscoveryApi.ts).
  */
 const open = (object: JsonObject): JsonObject => {
@@ -142,25 +144,25 @@ const open = (object: JsonObject): JsonObject => {
   return rest
 }
 
-/** Names of the schemas that a part of the document reaches. */
-const reached = (part: Json, schemas: JsonObject, found = new Set<string>()): Set<string> => {
+/** Names of the schemas that a part of the document uses. */
+const schemaNames = (part: Json, schemas: JsonObject, names = new Set<string>()): Set<string> => {
   map(part, (object) => {
     const target = object["$ref"]
     if (typeof target === "string" && target.startsWith(refPrefix)) {
       const name = target.slice(refPrefix.length)
-      if (!found.has(name) && schemas[name] !== undefined) {
-        found.add(name)
-        reached(schemas[name], schemas, found)
+      if (!names.has(name) && schemas[name] !== undefined) {
+        names.add(name)
+        schemaNames(schemas[name], schemas, names)
       }
     }
     return object
   })
-  return found
+  return names
 }
 
-const parameter = (given: JsonObject): JsonObject => {
-  const name = headerNames.get(String(given["name"])) ?? String(given["name"])
-  return { ...given, name }
+const parameter = (draft: JsonObject): JsonObject => {
+  const name = headerNames.get(String(draft["name"])) ?? String(draft["name"])
+  return { ...draft, name }
 }
 
 const withExample = (content: JsonObject, example: Json | undefined): JsonObject =>
@@ -168,7 +170,7 @@ const withExample = (content: JsonObject, example: Json | undefined): JsonObject
     ? content
     : Object.fromEntries(Object.entries(content).map(([type, media]) => [type, { ...(media as JsonObject), example }]))
 
-/** The schema of a body or an answer, as it is in JSON. */
+/** JSON schema of a request or response body. */
 const schemaOf = (holder: Json): JsonObject => {
   const content = isObject(holder) ? holder["content"] : undefined
   const media = isObject(content) ? content["application/json"] : undefined
@@ -197,7 +199,7 @@ const operationOf = (declared: Declared, generated: JsonObject): JsonObject => {
   }
   if (notModified) {
     responses["304"] = {
-      description: "Nothing changed since the ETag of If-None-Match. No value was read.",
+      description: "Unchanged since the ETag of If-None-Match. No value was read.",
       headers: headerRefs(...limits, "ETag")
     }
   }
@@ -214,7 +216,7 @@ const operationOf = (declared: Declared, generated: JsonObject): JsonObject => {
     ...(isObject(body)
       ? {
           requestBody: {
-            // What accepts null accepts that nothing is sent.
+            // A body that may be null may also be missing.
             required: !alternatives(schemaOf(body)).some((one) => one["type"] === "null"),
             content: withExample(body["content"] as JsonObject, declared.request)
           }
@@ -239,15 +241,15 @@ const withLinks = (from: JsonObject, responses: JsonObject, operations: Readonly
 const about = { license: { name: "Apache-2.0", identifier: "Apache-2.0" }, contact: { name: "Ampoule" } }
 
 /**
- * A document of an API; the two below are what is served. `fromApi` types its document by interfaces without index
- * signatures; here it is JSON, and a cast names each member that OpenAPI 3.1 says is there.
+ * Builds the document of an API; the server serves the two below. `fromApi` types its document by interfaces without
+ * index signatures. Here it is JSON, and a cast names each member that OpenAPI 3.1 guarantees.
  */
 export const describe = <Id extends string, Groups extends HttpApiGroup.HttpApiGroup.Any, E, R>(
   api: HttpApi.HttpApi<Id, Groups, E, R>,
   info: { readonly title: string; readonly description: string },
   listMcp: boolean
 ): JsonObject => {
-  // A document is JSON by definition; `fromApi` types it by its own interfaces and hands out a cached object (O1).
+  // `fromApi` types its JSON by its own interfaces and returns a cached object, so it is copied (O1).
   const generated = map(JSON.parse(JSON.stringify(OpenApi.fromApi(api))) as JsonObject, tidy) as JsonObject
   const all = declarations(api)
   const operations = all.map((declared) => {
@@ -256,16 +258,16 @@ export const describe = <Id extends string, Groups extends HttpApiGroup.HttpApiG
   })
 
   const drafts = (generated["components"] as JsonObject)["schemas"] as JsonObject
-  const asked = new Set(
+  const requested = new Set(
     operations.flatMap(({ operation: { parameters, requestBody } }) => [
-      ...reached([parameters ?? null, requestBody ?? null], drafts)
+      ...schemaNames([parameters ?? null, requestBody ?? null], drafts)
     ])
   )
   const vocabularies: Record<string, Json> = {}
-  const answer = (json: Json) => map(json, (object) => named(asked, vocabularies, open(object)))
+  const toResponse = (json: Json) => map(json, (object) => withVocabulary(requested, vocabularies, open(object)))
   const paths: Record<string, JsonObject> = {}
   for (const { method, operation, path } of operations) {
-    const responses = answer(operation["responses"]) as JsonObject
+    const responses = toResponse(operation["responses"]) as JsonObject
     const linked = withLinks(
       operation,
       responses,
@@ -273,14 +275,16 @@ export const describe = <Id extends string, Groups extends HttpApiGroup.HttpApiG
     )
     paths[path] = { ...paths[path], [method]: { ...operation, responses: linked } }
   }
-  const shown = { ...paths, ...(listMcp ? mcp.paths : {}) }
-  const own = Object.entries(drafts).map(([name, draft]) => [name, asked.has(name) ? draft : answer(draft)] as const)
-  const failures = answer(errorSchemas) as JsonObject
-  const schemas: JsonObject = { ...Object.fromEntries(own), ...vocabularies, ...failures, ...mcp.schemas }
-  const names = reached(shown, schemas)
+  const allPaths = { ...paths, ...(listMcp ? mcp.paths : {}) }
+  const componentSchemas = Object.entries(drafts).map(
+    ([name, draft]) => [name, requested.has(name) ? draft : toResponse(draft)] as const
+  )
+  const failures = toResponse(errorSchemas) as JsonObject
+  const schemas: JsonObject = { ...Object.fromEntries(componentSchemas), ...vocabularies, ...failures, ...mcp.schemas }
+  const names = schemaNames(allPaths, schemas)
 
   const kinds = new Set(all.flatMap((declared) => declared.kinds.map((kind) => schemes[kind])))
-  const text = JSON.stringify(shown)
+  const text = JSON.stringify(allPaths)
   const components = {
     schemas: pick(schemas, (name) => names.has(name)),
     headers: pick(headers, (name) => text.includes(`"#/components/headers/${name}"`)),
@@ -291,7 +295,7 @@ export const describe = <Id extends string, Groups extends HttpApiGroup.HttpApiG
       openapi: "3.1.0",
       info: { title: info.title, version, description: info.description, ...about },
       tags: [...(generated["tags"] as ReadonlyArray<Json>), ...(listMcp ? [mcp.tag] : [])],
-      paths: shown,
+      paths: allPaths,
       components,
       "x-audit-actions": auditActions
     },
@@ -301,8 +305,8 @@ export const describe = <Id extends string, Groups extends HttpApiGroup.HttpApiG
 
 const conventions = [
   "Bodies are JSON. Times are ISO 8601 in UTC. Request bodies and queries are strict: an unknown member is a 400 that names it.",
-  "Responses list the members sent today; a later release may add members and values, and clients ignore what they do not recognise.",
-  "Every failure carries ErrorResponse, with the codes and members of its status; every answer carries X-Request-Id. x-cli-scope is the scope that a CLI grant needs; none means that its subject is the caller itself."
+  "Responses list the members of this release. A later release may add members and values; clients ignore those that they do not know.",
+  "Every failure carries ErrorResponse, with the codes and members of its status; every response carries X-Request-Id. x-cli-scope is the scope that a CLI grant needs; none: the operation is about the caller itself."
 ].join("\n\n")
 
 /** `/openapi.json` (docs/contract/README.md). */
@@ -311,8 +315,8 @@ export const contractDocument: JsonObject = describe(
   {
     title: "Ampoule",
     description: [
-      "Secrets management: environment variables, encrypted at rest, handed to the process that needs them without a .env file on disk.",
-      "**AI agents: use the Model Context Protocol endpoint at `/mcp` in preference to these REST routes.** It exposes the same capabilities as typed tools, with a scope per tool and a consent step. `GET /capabilities` names its address.",
+      "Secrets management: environment variables, encrypted at rest and passed to processes without a .env file on disk.",
+      "**AI agents: use the Model Context Protocol endpoint at `/mcp` in preference to these REST routes.** It offers the same capabilities as typed tools, with a scope per tool and a consent step. `GET /capabilities` returns its address.",
       conventions
     ].join("\n\n")
   },
@@ -325,7 +329,7 @@ export const dashboardDocument: JsonObject = describe(
   {
     title: "Ampoule dashboard",
     description: [
-      "Routes of the dashboard and of administration: a signed-in person's session. Tokens, CLI grants and agents use the contract at `/openapi.json`; AI agents use `/mcp` in preference to REST.",
+      "Routes of the dashboard and of administration, for the session of a signed-in person. Tokens, CLI grants and agents use the contract at `/openapi.json`; AI agents use `/mcp` in preference to REST.",
       conventions
     ].join("\n\n")
   },

@@ -1,4 +1,4 @@
-/** What operations refer to: the error response, headers, kinds of credentials; and how an operation names them. */
+/** Shared components of operations: the error response, headers, kinds of credentials, and references to them. */
 import * as JSONSchema from "effect/JSONSchema"
 import type * as Schema from "effect/Schema"
 import { members } from "./ApiError.ts"
@@ -10,20 +10,20 @@ export interface JsonObject {
   readonly [member: string]: Json
 }
 
-/** Every error code with its status and sentence, by the names of their classes. */
+/** All error codes with status and sentence, by class name. */
 export const errorCodes: ReadonlyArray<{ readonly code: string; readonly status: number; readonly sentence: string }> =
   Object.values(Errors).map(({ code, status, sentence }) => ({ code, status, sentence }))
 
 export const text = { type: "string" }
 export const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` })
 
-/** Schemas with a name of their own, among the members of errors. */
+/** Named schemas among the members of errors. */
 const definitions: Record<string, JSONSchema.JsonSchema7> = {}
 
 const describedBy = (schema: Schema.Schema.Any): { readonly type: JsonObject; readonly description: string } => {
-  const made = JSONSchema.fromAST(schema.ast, { definitions, definitionPath: "#/components/schemas/" })
-  // A JSON schema is JSON; the library types it by interfaces without an index signature.
-  const { description, ...type } = made as unknown as JsonObject
+  const generated = JSONSchema.fromAST(schema.ast, { definitions, definitionPath: "#/components/schemas/" })
+  // A JSON schema is JSON, but the library types it by interfaces without an index signature.
+  const { description, ...type } = generated as unknown as JsonObject
   return { type, description: typeof description === "string" ? description : "" }
 }
 
@@ -32,7 +32,7 @@ const member = (schema: Schema.Schema.Any): JsonObject => {
   return { ...type, description }
 }
 
-/** The members that errors of a status add to those that all have. */
+/** Members of a status's errors beyond the common ones. */
 const extraMembers = (status: number): JsonObject =>
   Object.fromEntries(
     Object.values(Errors)
@@ -45,7 +45,7 @@ const extraMembers = (status: number): JsonObject =>
       )
   )
 
-/** Statuses that carry the error response: the name of their schema, and the sentence that their codes follow. */
+/** Statuses with the error response: schema name, and the sentence before the codes. */
 const statuses = new Map<number, readonly [schema: string, sentence: string]>([
   [400, ["BadRequestError", "The request is not valid"]],
   [401, ["UnauthorizedError", "No credential, or an invalid, expired or revoked one"]],
@@ -65,7 +65,7 @@ export const errorSchemas: JsonObject = {
   },
   ErrorResponse: {
     type: "object",
-    description: "Every failure. Clients branch on code, never on message.",
+    description: "Body of every failure. Clients branch on code, never on message.",
     required: ["statusCode", "code", "message"],
     properties: {
       statusCode: member(members.statusCode),
@@ -84,7 +84,7 @@ export const errorSchemas: JsonObject = {
           {
             type: "object",
             properties: {
-              // What tells one from another where a generator makes a union of them.
+              // Discriminator where a generator builds a union of them.
               statusCode: { type: "integer", enum: [status] },
               code: openText(errorCodes.filter((one) => one.status === status).map(({ code }) => code)),
               ...extraMembers(status)
@@ -94,7 +94,7 @@ export const errorSchemas: JsonObject = {
       }
     ])
   ),
-  // Last: the lines above have found them.
+  // Last, because the lines above fill it.
   ...(definitions as unknown as JsonObject)
 }
 
@@ -102,10 +102,10 @@ export const headers: JsonObject = {
   "X-Request-Id": { description: "Identifies the request in the server's log.", schema: text },
   "Retry-After": { description: "Seconds to wait.", schema: { type: "integer", minimum: 1 } },
   "WWW-Authenticate": { description: "Bearer.", schema: text },
-  "RateLimit-Limit": { description: "Requests that the tightest window admits.", schema: { type: "integer" } },
-  "RateLimit-Remaining": { description: "Requests left in that window.", schema: { type: "integer" } },
-  "RateLimit-Reset": { description: "Seconds until that window is free again.", schema: { type: "integer" } },
-  ETag: { description: "Names this state of the environment; send it as If-None-Match.", schema: text }
+  "RateLimit-Limit": { description: "Limit of the tightest window.", schema: { type: "integer" } },
+  "RateLimit-Remaining": { description: "Remaining requests in that window.", schema: { type: "integer" } },
+  "RateLimit-Reset": { description: "Seconds until that window resets.", schema: { type: "integer" } },
+  ETag: { description: "Identifies this state of the environment; send it as If-None-Match.", schema: text }
 }
 
 export const securitySchemes: Record<string, JsonObject> = {
@@ -132,7 +132,7 @@ export const securitySchemes: Record<string, JsonObject> = {
     type: "http",
     scheme: "bearer",
     bearerFormat: "amp_dc_…",
-    description: "Device code of the start answer."
+    description: "Device code of the start response."
   }
 }
 
@@ -145,7 +145,7 @@ export const errorHeaders: Record<number, ReadonlyArray<string>> = {
   500: ["Retry-After"]
 }
 
-/** An answer of this status with one of these codes. */
+/** Response of this status with these codes. */
 export const failure = (status: number, codes: ReadonlyArray<string>): JsonObject => {
   const [schema, sentence] = statuses.get(status) ?? ["ErrorResponse", "Failure"]
   return {

@@ -1,8 +1,8 @@
-/** Links: which operations an answer leads to. They follow from the parameters that a response holds values for. */
+/** Links from responses to further operations, derived from the parameters whose values a response holds. */
 import type { Json, JsonObject } from "./OpenApiComponents.ts"
 
-/** By the schema of a response: parameters of other operations, and where their values stand in its body. */
-const held = new Map<string, Readonly<Record<string, string>>>(
+/** By response schema: parameters of other operations, with their places in the body. */
+const parametersIn = new Map<string, Readonly<Record<string, string>>>(
   Object.entries({
     ProjectList: { projectId: "/items/0/id" },
     ProjectEnvironmentList: { projectId: "/projectId", environment: "/items/0/slug", envId: "/items/0/id" },
@@ -38,7 +38,7 @@ const held = new Map<string, Readonly<Record<string, string>>>(
   })
 )
 
-/** Ids of two kinds have one name in paths: which operations take those of a response. */
+/** Ids of two kinds share a parameter name: the operations that take those of a response. */
 const kinds: ReadonlyArray<readonly [responses: RegExp, parameter: string, operations: RegExp]> = [
   [/^AccessRequest/, "requestId", /^access/],
   [/^ChangeRequest/, "requestId", /^change/],
@@ -53,15 +53,15 @@ const parametersOf = (operation: JsonObject) =>
     readonly required: boolean
   }>
 
-/** The links of an answer of `from` with this schema, by the id of the operation they lead to. */
+/** Links of a response of `from` with this schema, by target operation id. */
 export const linksOf = (from: JsonObject, schema: string, operations: ReadonlyArray<JsonObject>): JsonObject => {
-  const given = held.get(schema)
-  if (given === undefined) return {}
+  const places = parametersIn.get(schema)
+  if (places === undefined) return {}
   const values = new Map<string, string>([
     ...parametersOf(from)
       .filter((one) => one.in === "path")
       .map(({ name }) => [name, `$request.path.${name}`] as const),
-    ...Object.entries(given).map(([name, at]) => [name, `$response.body#${at}`] as const)
+    ...Object.entries(places).map(([name, at]) => [name, `$response.body#${at}`] as const)
   ])
   const links: Record<string, Json> = {}
   const [, shared, taking] = kinds.find(([responses]) => responses.test(schema)) ?? []
@@ -69,11 +69,11 @@ export const linksOf = (from: JsonObject, schema: string, operations: ReadonlyAr
     const needed = parametersOf(operation).filter(({ required }) => required)
     const isOther = taking?.test(String(operation["operationId"])) === false
     if (isOther && needed.some(({ name }) => name === shared)) continue
-    const known = needed.filter(({ name }) => values.has(name))
-    if (known.length < needed.length || !known.some(({ name }) => name in given)) continue
+    const available = needed.filter(({ name }) => values.has(name))
+    if (available.length < needed.length || !available.some(({ name }) => name in places)) continue
     links[String(operation["operationId"])] = {
       operationId: operation["operationId"],
-      parameters: Object.fromEntries(known.map(({ name }) => [name, values.get(name) ?? ""]))
+      parameters: Object.fromEntries(available.map(({ name }) => [name, values.get(name) ?? ""]))
     }
   }
   return links

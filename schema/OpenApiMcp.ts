@@ -1,4 +1,4 @@
-/** `/mcp` in the document: it is served beside the HttpApi, so nothing else declares it. */
+/** `/mcp` in the document. It is served outside the HttpApi, so this file declares it. */
 import { errorHeaders, headerRefs, type JsonObject, ref, text } from "./OpenApiComponents.ts"
 
 const mcpErrors = {
@@ -63,7 +63,7 @@ export const mcp = {
               "text/event-stream": { schema: text }
             }
           },
-          "202": { description: "A notification was taken." }
+          "202": { description: "The notification was accepted." }
         }
       }),
       get: mcpOperation({
@@ -95,7 +95,7 @@ export const mcp = {
       required: ["error"],
       properties: { error: text, error_description: text }
     },
-    JsonRpcId: { description: "What pairs an answer with its request.", oneOf: [text, { type: "integer" }] },
+    JsonRpcId: { description: "Pairs a response with its request.", oneOf: [text, { type: "integer" }] },
     JsonRpcRequest: {
       type: "object",
       description: "JSON-RPC 2.0: a request, or without id a notification.",
@@ -121,7 +121,7 @@ export const mcp = {
     },
     JsonRpcErrorResponse: {
       type: "object",
-      description: "JSON-RPC 2.0. id is null when the request's could not be read.",
+      description: "JSON-RPC 2.0. id is null when that of the request is unreadable.",
       required: ["jsonrpc", "error", "id"],
       properties: {
         jsonrpc,
@@ -138,5 +138,5 @@ export const mcp = {
       description: "OAuth 2.1 access token for the MCP endpoint; see /.well-known/oauth-protected-resource/mcp."
     }
   },
-  tag: { name: "mcp", description: "Model Context Protocol: where AI agents go." }
+  tag: { name: "mcp", description: "Model Context Protocol, for AI agents." }
 } as const satisfies JsonObject

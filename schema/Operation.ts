@@ -1,13 +1,13 @@
-/** What the document says of an operation, next to its declaration; `OpenApi.ts` prints it. */
+/** Texts and examples of an operation for the document, which `OpenApi.ts` prints. */
 import * as OpenApi from "@effect/platform/OpenApi"
 import * as Context from "effect/Context"
 import { RequiredScope, type Scope } from "./Scopes.ts"
 
-/** Examples as they stand on the wire; a test decodes each with the schema it illustrates. */
+/** Examples in their wire form; a test decodes each with its schema. */
 interface ExampleBodies {
   readonly request?: unknown
   readonly response?: unknown
-  /** What a 202 answers. */
+  /** Body of a 202. */
   readonly accepted?: unknown
 }
 export class Examples extends Context.Tag("schema/Examples")<Examples, ExampleBodies>() {}
@@ -16,8 +16,8 @@ export const operation = (options: {
   readonly summary: string
   readonly description: string
   /**
-   * CLI scope of the route; "none" = its subject is the caller itself (docs/contract/credentials.md). Absent: no CLI
-   * grant gets here.
+   * CLI scope of the route; "none": the route is about the caller itself (docs/contract/credentials.md). Absent: CLI
+   * grants are not accepted.
    */
   readonly scope?: Scope | "none"
   readonly request?: unknown
@@ -26,6 +26,6 @@ export const operation = (options: {
 }): Context.Context<never> => {
   const { summary, description, scope, ...examples } = options
   const base = Context.merge(OpenApi.annotations({ summary, description }), Context.make(Examples, examples))
-  // The annotations of an endpoint are an untyped bag: `annotateContext` drops what the context holds from the types.
+  // The annotations of an endpoint are untyped: `annotateContext` drops the context's content from the types.
   return (scope === undefined ? base : Context.add(base, RequiredScope, scope)) as Context.Context<never>
 }

@@ -1,4 +1,4 @@
-/** All that one person reaches in a team, by which way, and the one action that ends it (docs/contract/access.md). */
+/** All access of one person in a team, and how to end it (docs/contract/access.md). */
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
@@ -20,9 +20,9 @@ const ReachedEnvironment = Schema.Struct({
   environment: Slug,
   level: GrantLevelOut,
   by: openEnum("role", "grant"),
-  until: Schema.NullOr(Timestamp).annotations({ description: "Null: no end by itself." }),
+  until: Schema.NullOr(Timestamp).annotations({ description: "Null: it does not expire." }),
   lastReadAt: Schema.NullOr(Timestamp).annotations({
-    description: "When the person was last handed a value there, by any way that the trail tells of."
+    description: "Last read of a value there by the person, from the trail."
   })
 }).annotations({ identifier: "ReachedEnvironment" })
 export type ReachedEnvironment = typeof ReachedEnvironment.Type
@@ -35,26 +35,26 @@ const HeldCredential = Schema.Struct({
   lastUsedAt: Schema.NullOr(Timestamp)
 }).annotations({
   identifier: "HeldCredential",
-  description: "A way in: of the person, or one that the person made."
+  description: "A credential of the person, or one that the person created."
 })
 export type HeldCredential = typeof HeldCredential.Type
 
 export const PersonAccess = Schema.Struct({
   member: Member,
   environments: Schema.Array(ReachedEnvironment).annotations({
-    description: "The highest level of each environment that the person reaches, at most 1,000; none when deactivated."
+    description: "Highest level in each environment that the person reaches, at most 1,000; empty when deactivated."
   }),
   grants: Schema.Array(AccessGrant),
   credentials: Schema.Array(HeldCredential),
   endsSessions: Schema.Boolean.annotations({
-    description: "Whether ending it all signs the person out: who asks manages them in all of their teams."
+    description: "True when ending all access also signs the person out, because the caller manages all of their teams."
   })
 }).annotations({ identifier: "PersonAccess" })
 export type PersonAccess = typeof PersonAccess.Type
 
 export const EndAccess = strict(Schema.Struct({ deactivate: optional(Schema.Boolean) })).annotations({
   identifier: "EndAccess",
-  description: "deactivate: the role ends too, until somebody activates the person again. false by default."
+  description: "deactivate: also deactivates the membership, until someone activates it again. false by default."
 })
 export type EndAccess = typeof EndAccess.Type
 
@@ -66,10 +66,10 @@ export const EndedAccess = Schema.Struct({
   agents: Integer,
   signedOut: Schema.Boolean,
   active: Schema.Boolean
-}).annotations({ identifier: "EndedAccess", description: "How many of each ended." })
+}).annotations({ identifier: "EndedAccess", description: "Numbers of ended items of each kind." })
 export type EndedAccess = typeof EndedAccess.Type
 
-/** Of the record: never the credential. */
+/** Id of the record, never the credential. */
 const CredentialId = Schema.String.pipe(
   Schema.filter((text) => uuidPattern.test(text) || "must be a UUID")
 ).annotations({
@@ -85,7 +85,7 @@ const place = {
   environment: "production"
 }
 
-/** Who manages members sees and ends what each has. */
+/** For managers of members: lists and ends the access of each. */
 export class PersonAccessApi extends HttpApiGroup.make("personAccess")
   .add(
     HttpApiEndpoint.get("show", "/teams/:teamId/members/:userId/access")
@@ -97,8 +97,8 @@ export class PersonAccessApi extends HttpApiGroup.make("personAccess")
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
-          summary: "All that a person reaches",
-          description: "Environments with the level and the way, grants, and every credential that works now.",
+          summary: "Show all access of a person",
+          description: "Environments with level and kind of access, grants, and all valid credentials.",
           response: {
             member: {
               userId: "01980a5d-11aa-7f00-b1c2-3d4e5f607182",
@@ -137,9 +137,9 @@ export class PersonAccessApi extends HttpApiGroup.make("personAccess")
       .middleware(SessionCredential)
       .annotateContext(
         operation({
-          summary: "End all that a person has",
+          summary: "End all access of a person",
           description:
-            "Grants, pending requests, API tokens and trust rules that the person made, CLI logins, connected agents and links, in one transaction. Sessions too, where who asks manages the person in all of their teams.",
+            "Grants, pending requests, API tokens and trust rules that the person created, CLI logins, connected agents and links, in one transaction. Sessions too, if the caller manages all teams of the person.",
           request: { deactivate: true },
           response: { grants: 1, tokens: 2, rules: 0, logins: 1, agents: 1, signedOut: true, active: false }
         })
@@ -156,11 +156,11 @@ export class PersonAccessApi extends HttpApiGroup.make("personAccess")
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
-          summary: "End one way in of a person",
+          summary: "End one credential of a person",
           description:
-            "A session, CLI login, connected agent, API token or trust rule that `access` lists; from the next request. A login or an agent loses this team. A session ends where who asks manages the person in all of their teams.",
+            "A session, CLI login, connected agent, API token or trust rule that `access` lists. Takes effect with the next request. A login or an agent loses this team. A session ends only if the caller manages all teams of the person.",
           response: { deleted: true }
         })
       )
   )
-  .annotateContext(OpenApi.annotations({ description: "All that one person has in a team." })) {}
+  .annotateContext(OpenApi.annotations({ description: "All access of one person in a team." })) {}

@@ -1,4 +1,6 @@
-/** Changes of secrets across the environments of a project, in one transaction (docs/contract/secrets.md, "Changes"). */
+/**
+ * Changes of secrets in several environments of a project, in one transaction (docs/contract/secrets.md, "Changes").
+ */
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as Schema from "effect/Schema"
 import { AnyCredential } from "./Authentication.ts"
@@ -12,7 +14,7 @@ import { boundedList, EnvironmentSlug, ExpectedVersion, Reason, SecretKey, Secre
 import * as ValueSource from "./ValueSource.ts"
 import { answers, Integer, Key, openEnum, Slug } from "./Wire.ts"
 
-/** Entries of one request, of all its environments together. */
+/** Entries of one request, over all its environments. */
 export const maxChanges = 1_000
 
 const sources = ["value", "copyFrom", "generate"] as const
@@ -37,7 +39,7 @@ const ChangeOp = Schema.Literal("set", "delete").annotations({
   identifier: "ChangeOp"
 })
 
-/** With names for the clients that are made of the document; tools of agents have theirs in line. */
+/** Named for clients that are generated from the document; the tools of agents have theirs inline. */
 const CopyFrom = ValueSource.CopyFrom.annotations({ identifier: "CopyFrom" })
 const Generate = Schema.Struct({
   ...ValueSource.Generate.fields,
@@ -66,7 +68,7 @@ export const SecretChange = strict(
 ).annotations({
   identifier: "SecretChange",
   description:
-    "What becomes of a key of an environment. set takes one of value, copyFrom and generate. expectedVersion is the version that the caller saw, 0 for a key that was not there; without it whatever is there is replaced."
+    "Change of a key in an environment. set takes one of value, copyFrom and generate. expectedVersion is the version that the caller saw, 0 for a missing key. Without it any version is replaced."
 })
 export type SecretChange = typeof SecretChange.Type
 
@@ -88,15 +90,15 @@ const ChangedSecret = Schema.Struct({
   outcome: openEnum("created", "updated", "unchanged", "deleted"),
   version: Integer.annotations({
     jsonSchema: { type: "integer" },
-    description: "After the change; of a deleted key the last one."
+    description: "Version after the change; for a deleted key, the last one."
   })
 }).annotations({ identifier: "ChangedSecret" })
 
 export const ChangedEnvironment = Schema.Struct({
   environment: Slug,
-  items: Schema.Array(ChangedSecret).annotations({ description: "What was written; empty when the change waits." }),
+  items: Schema.Array(ChangedSecret).annotations({ description: "Written secrets; empty when the change waits." }),
   request: Schema.NullOr(ChangeRequest).annotations({
-    description: "The request that waits for an approval, where the environment says so (docs/contract/access.md)."
+    description: "Request that waits for an approval, if the environment requires one (docs/contract/access.md)."
   })
 }).annotations({ identifier: "ChangedEnvironment" })
 export type ChangedEnvironment = typeof ChangedEnvironment.Type
@@ -124,7 +126,7 @@ export const change = HttpApiEndpoint.post("change", "/projects/:projectId/chang
       scope: "secrets:write",
       summary: "Change secrets of several environments",
       description:
-        "Sets and deletes 1 to 1000 secrets of the environments of a project in a single transaction: all or none. Where an environment holds changes for an approval, its part waits and the others are written.",
+        "Sets and deletes 1 to 1000 secrets of the environments of a project in a single transaction: all or none. For an environment that requires approvals its part waits, and the others are written.",
       request: {
         entries: [
           { environment: "development", key: "LOG_LEVEL", op: "set", value: "debug", expectedVersion: 2 },

@@ -15,14 +15,14 @@ export const Project = Schema.Struct({
   teamId: TeamIdOut,
   name: Schema.String,
   slug: Schema.String,
-  /** Absent in answers of a server before grants; always sent by this one. */
+  /** Optional, because older servers do not send it; this one always does. */
   visibility: optional(VisibilityOut),
   createdAt: Timestamp,
   updatedAt: Timestamp
 }).annotations({ identifier: "Project" })
 export type Project = typeof Project.Type
 
-/** A project and an environment where another record names them. */
+/** Reference to a project or an environment in another record. */
 export const ProjectRef = Schema.Struct({ id: ProjectIdOut, name: Schema.String }).annotations({
   identifier: "ProjectRef"
 })
@@ -38,7 +38,7 @@ export const ProjectEnvironment = Schema.Struct({
   slug: Slug,
   name: Schema.String,
   protected: Schema.Boolean,
-  /** As `visibility` of a project. */
+  /** Optional, like `visibility` of a project. */
   readers: optional(ReadersOut),
   approvers: optional(Schema.Array(UserIdOut)),
   approvals: optional(Integer),
@@ -56,7 +56,7 @@ export type ProjectEnvironmentList = typeof ProjectEnvironmentList.Type
 const at = "2026-11-21T08:00:00.000Z"
 const projectId = "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e"
 
-/** What a credential sees of projects and environments. */
+/** Projects and environments that a credential can see. */
 export class ProjectsApi extends HttpApiGroup.make("projects")
   .add(
     HttpApiEndpoint.get("list", "/projects")

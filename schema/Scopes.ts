@@ -1,7 +1,7 @@
 import * as Context from "effect/Context"
 import * as Schema from "effect/Schema"
 
-/** What a credential can be limited to (docs/contract/credentials.md). */
+/** Scopes of credentials (docs/contract/credentials.md). */
 export const Scope = Schema.Literal(
   "identity:read",
   "projects:read",
@@ -27,7 +27,7 @@ export const CliScope = Scope.pipe(
   )
 ).annotations({ message: () => "must be a scope that a CLI grant can hold", identifier: "CliScope" })
 
-/** Preselected when a person approves a device request (docs/contract/device-authorization.md). */
+/** Preselected for the approval of a device request (docs/contract/device-authorization.md). */
 export const preselectedScopes: ReadonlyArray<Scope> = ["identity:read", "projects:read", "secrets:read", "secrets:run"]
 
 export const AccessLevel = Schema.Literal("read", "write").annotations({
@@ -43,8 +43,8 @@ export const Role = Schema.Literal("owner", "admin", "member", "viewer").annotat
 export type Role = typeof Role.Type
 
 /**
- * What a grant gives a person at an environment, each with all before it: names, running programs, reading values,
- * writing (docs/contract/access.md).
+ * Level of a grant at an environment, each including those before it: names, running programs, reading values, writing
+ * (docs/contract/access.md).
  */
 export const GrantLevel = Schema.Literal("names", "run", "values", "write").annotations({
   message: () => "must be names, run, values or write",
@@ -52,14 +52,14 @@ export const GrantLevel = Schema.Literal("names", "run", "values", "write").anno
 })
 export type GrantLevel = typeof GrantLevel.Type
 
-/** Who reads the values of an environment: the team by role, or those who were granted it. */
+/** Readers of an environment's values: the team by role, or people with a grant. */
 export const Readers = Schema.Literal("team", "granted").annotations({
   message: () => "must be team or granted",
   identifier: "Readers"
 })
 export type Readers = typeof Readers.Type
 
-/** How many people have to approve a request for access to a protected environment. */
+/** Number of people who must approve an access request for a protected environment. */
 export const Approvals = Schema.Int.pipe(Schema.between(1, 2)).annotations({
   message: () => "must be 1 or 2",
   identifier: "Approvals",
@@ -67,21 +67,21 @@ export const Approvals = Schema.Int.pipe(Schema.between(1, 2)).annotations({
 })
 export type Approvals = typeof Approvals.Type
 
-/** What a write of a person below admin does: it is written, or waits for an approval (docs/contract/access.md). */
+/** Effect of a write by a role below admin: immediate, or after an approval (docs/contract/access.md). */
 export const Changes = Schema.Literal("direct", "proposed").annotations({
   message: () => "must be direct or proposed",
   identifier: "Changes"
 })
 export type Changes = typeof Changes.Type
 
-/** What a report of a leaked credential does: it ends the credential, or the team is told alone. */
+/** Effect of a report of a leaked credential: revoke the credential, or only notify the team. */
 export const LeakRule = Schema.Literal("revoke", "notify").annotations({
   message: () => "must be revoke or notify",
   identifier: "LeakRule"
 })
 export type LeakRule = typeof LeakRule.Type
 
-/** Who sees a project: the team, or those who were granted something in it. */
+/** Visibility of a project: the team, or people with a grant in it. */
 export const Visibility = Schema.Literal("team", "granted").annotations({
   message: () => "must be team or granted",
   identifier: "Visibility"
@@ -97,5 +97,5 @@ export type Plan = typeof Plan.Type
 export const CredentialKind = Schema.Literal("api_token", "cli_grant", "session", "management", "oauth_token")
 export type CredentialKind = typeof CredentialKind.Type
 
-/** The CLI scope of an endpoint; printed as `x-cli-scope` and read by the scope tests. "none" = the caller itself. */
+/** CLI scope of an endpoint, printed as `x-cli-scope` and read by the scope tests. "none": the caller itself. */
 export class RequiredScope extends Context.Tag("schema/RequiredScope")<RequiredScope, Scope | "none">() {}

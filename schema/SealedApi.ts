@@ -16,7 +16,10 @@ export const EnvironmentKeypair = Schema.Struct({
   publicKey: Schema.String.annotations({ description: "32 bytes, base64url without padding." }),
   algorithm: openEnum("hpke-x25519-hkdf-sha256-aes-256-gcm"),
   createdAt: Timestamp
-}).annotations({ identifier: "EnvironmentKeypair", description: "The public half. The private half never leaves." })
+}).annotations({
+  identifier: "EnvironmentKeypair",
+  description: "Public half of the key pair. The private half never leaves the server."
+})
 export type EnvironmentKeypair = typeof EnvironmentKeypair.Type
 
 export const SealingKey = Schema.Struct({ keyId: Schema.String, publicKey: Schema.String }).annotations({
@@ -25,7 +28,8 @@ export const SealingKey = Schema.Struct({ keyId: Schema.String, publicKey: Schem
 export type SealingKey = typeof SealingKey.Type
 
 /**
- * Longest sealed text of a value: 65,536 code points of 4 bytes, 32 of HPKE, 16 of tag, in base64url, plus its head.
+ * Maximum length of a sealed value: 65,536 code points of 4 bytes, 32 of HPKE and 16 of tag, in base64url, plus its
+ * head.
  */
 const maxSealedLength = 360_000
 
@@ -35,13 +39,13 @@ const SealedEntry = Schema.String.pipe(
   })
 )
 
-/** `shown`: what the document says beside the bounds. */
-const entriesOf = (shown: object) =>
+/** `documented`: members that the document shows beside the bounds. */
+const entriesOf = (documented: object) =>
   sizedFirst(
     Schema.Record({ key: MemberName, value: SealedEntry }),
     (entries) => {
       if (typeof entries !== "object" || entries === null || Array.isArray(entries)) return true
-      // The manifest speaks about the others and is none of them (docs/contract/sealed-values.md).
+      // The manifest lists the other entries, and does not count (docs/contract/sealed-values.md).
       const n = Object.keys(entries).length - (Object.hasOwn(entries, "_manifest") ? 1 : 0)
       return (n >= 1 && n <= 500) || "must have 1 to 500 entries"
     },
@@ -50,21 +54,21 @@ const entriesOf = (shown: object) =>
       additionalProperties: { type: "string", maxLength: maxSealedLength },
       minProperties: 1,
       maxProperties: 501,
-      ...shown
+      ...documented
     }
   )
 
-/** As tools of agents take them: what the manifest changes is said by the refusal. */
+/** Entries for the tools of agents. Only the refusal explains the effect of a manifest. */
 export const sealedEntries = entriesOf({})
 
 /**
- * Names are checked by the opener, which answers a bad one with the same error as an altered value
+ * The opener checks names, and returns the same error for a bad one as for an altered value
  * (docs/contract/sealed-values.md).
  */
 export const OpenSealedValues = strict(
   Schema.Struct({
     keyId: SealingKeyId,
-    // No `allOf`: beside `additionalProperties` a generator of Go clients writes what does not compile.
+    // Without `allOf`: beside `additionalProperties` a generator of Go clients writes code that does not compile.
     entries: entriesOf({
       if: has({ _manifest: {} }),
       else: { maxProperties: 500 },
@@ -84,7 +88,7 @@ export const OpenedSealedValues = Schema.Struct({
   activeKey: optional(SealingKey)
 }).annotations({
   identifier: "OpenedSealedValues",
-  description: "activeKey is present when the key was rotated since: seal the file again with it."
+  description: "activeKey is present after a rotation of the key: seal the file again with it."
 })
 export type OpenedSealedValues = typeof OpenedSealedValues.Type
 
@@ -98,7 +102,7 @@ const keypair = {
 }
 const EnvironmentPath = Schema.Struct({ envId: EnvironmentId })
 
-/** Keypairs of environments, and opening an encrypted `.env` file on the server. */
+/** Key pairs of environments, and opening of encrypted `.env` files on the server. */
 export class SealedApi extends HttpApiGroup.make("sealed")
   .add(
     HttpApiEndpoint.get("keypair", "/environments/:envId/keypair")
@@ -113,7 +117,7 @@ export class SealedApi extends HttpApiGroup.make("sealed")
         operation({
           scope: "secrets:read",
           summary: "Read the public key of an environment",
-          description: "Encrypts values into a committable encrypted .env file. Only the public half.",
+          description: "The key encrypts values for a committable .env file. Only the public half is returned.",
           response: keypair
         })
       )
@@ -139,7 +143,7 @@ export class SealedApi extends HttpApiGroup.make("sealed")
           scope: "secrets:run",
           summary: "Open an encrypted .env file",
           description:
-            "Decrypts with the key that the file names. Refused as a whole if any value was altered; recorded in the audit trail with the variable names.",
+            "Decrypts with the key that the file names. An altered value fails the whole file. The audit trail records the variable names.",
           request: {
             keyId: "ek_5f0c2a9d",
             entries: { DATABASE_URL: "sealed:v1:ek_5f0c2a9d:dGhpcyBpcyBub3QgYSByZWFsIHNlYWxlZCB2YWx1ZQ" }
@@ -150,7 +154,7 @@ export class SealedApi extends HttpApiGroup.make("sealed")
   )
   .annotateContext(OpenApi.annotations({ description: "Keypairs of environments and sealed values." })) {}
 
-/** Rotation and retirement of keypairs: owner or admin, in a session. */
+/** Rotation and retirement of key pairs, for owners and admins in a session. */
 export class SealingKeysApi extends HttpApiGroup.make("sealingKeys")
   .add(
     HttpApiEndpoint.post("rotate", "/environments/:envId/keypair/rotate")
@@ -162,7 +166,7 @@ export class SealingKeysApi extends HttpApiGroup.make("sealingKeys")
       .annotateContext(
         operation({
           summary: "Rotate the keypair",
-          description: "Makes a new active key. The old private key stays for opening.",
+          description: "Creates a new active key. The old private key still opens files.",
           response: keypair
         })
       )
@@ -178,7 +182,8 @@ export class SealingKeysApi extends HttpApiGroup.make("sealingKeys")
       .annotateContext(
         operation({
           summary: "Retire an old keypair",
-          description: "Not the active one. From then on a file sealed with it answers SEALING_KEY_EXPIRED.",
+          description:
+            "The active one cannot be retired. Files sealed with a retired one fail with SEALING_KEY_EXPIRED.",
           response: keypair
         })
       )

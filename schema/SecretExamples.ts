@@ -1,4 +1,4 @@
-/** Parts of the examples that the OpenAPI document shows for secret routes. */
+/** Shared parts of the OpenAPI examples for secret routes. */
 
 export const projectId = "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e"
 export const secretId = "01980a5f-02d4-7e61-8c3b-1d9e5f7a2b44"

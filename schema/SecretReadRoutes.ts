@@ -85,7 +85,7 @@ export const readValue = HttpApiEndpoint.get("readValue", "/secrets/value")
     operation({
       scope: "secrets:read_values",
       summary: "Read one value",
-      description: "One decrypted value, at the moment it is needed. Every call is recorded in the audit trail.",
+      description: "One decrypted value. Every call is recorded in the audit trail.",
       response: {
         ...Example.secret,
         value: "postgres://app:correct horse battery staple@db.internal/app",
@@ -98,7 +98,7 @@ export const inject = HttpApiEndpoint.get("inject", "/secrets/inject")
   .setUrlParams(InjectQuery)
   .setHeaders(
     Schema.Struct({
-      "if-none-match": optional(Schema.String.annotations({ description: "ETag of an earlier answer." }))
+      "if-none-match": optional(Schema.String.annotations({ description: "ETag of an earlier response." }))
     })
   )
   .addSuccess(answers(200, InjectedSecrets))
@@ -111,7 +111,7 @@ export const inject = HttpApiEndpoint.get("inject", "/secrets/inject")
       scope: "secrets:run",
       summary: "Resolve an environment for injection",
       description:
-        "The fully resolved set of keys and values, composed secrets expanded. Without page and pageSize it holds everything. With If-None-Match and nothing changed: 304 without a body, which reads no value.",
+        "All keys with resolved values; templates are expanded. Without page and pageSize it returns everything. An unchanged If-None-Match returns 304 without a body, and reads no value.",
       response: {
         projectId: Example.projectId,
         environment: "development",
@@ -141,7 +141,7 @@ export const diff = HttpApiEndpoint.get("diff", "/secrets/diff")
       scope: "secrets:read",
       summary: "Compare two environments",
       description:
-        "Keys added, removed or changed from the source to the target environment. Values are compared inside the server; none leaves it. At most 30 calls per minute.",
+        "Keys added, removed or changed from the source to the target environment. Values are compared inside the server and not returned. At most 30 calls per minute.",
       response: {
         projectId: Example.projectId,
         sourceEnv: "development",
@@ -162,7 +162,7 @@ export const composition = HttpApiEndpoint.get("composition", "/secrets/composit
   .annotateContext(
     operation({
       scope: "secrets:read",
-      summary: "Show which secrets use which",
+      summary: "Show the references between secrets",
       description: "The composition graph of an environment, without values.",
       response: {
         projectId: Example.projectId,
@@ -186,7 +186,7 @@ export const versions = HttpApiEndpoint.get("versions", "/secrets/:secretId/vers
     operation({
       scope: "secrets:read",
       summary: "List the versions of a secret",
-      description: "History without values, newest first, also of a deleted secret.",
+      description: "History without values, newest first. Includes deleted secrets.",
       response: {
         items: [
           {
@@ -228,9 +228,8 @@ export const described = HttpApiEndpoint.get("described", "/secrets/:secretId/me
   .annotateContext(
     operation({
       scope: "secrets:read",
-      summary: "Show what a secret is for",
-      description:
-        "Its metadata, its owner, its note, the day by which its value should be replaced, and its tags. Never a value.",
+      summary: "Show the metadata of a secret",
+      description: "Metadata with owner, note, rotation date and tags. Never a value.",
       response: { ...Example.secret, ...Example.about }
     })
   )

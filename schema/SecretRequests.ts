@@ -1,4 +1,4 @@
-/** Bodies, queries, paths and headers of the secret routes. A body or query with an unknown member is refused. */
+/** Bodies, queries, paths and headers of the secret routes. Bodies and queries with an unknown member are refused. */
 import * as Schema from "effect/Schema"
 import { EnvironmentId, ProjectId, RunPlanId, SecretId } from "./Ids.ts"
 import { atLeastOne, eachOnce, has, optional, strict } from "./Strict.ts"
@@ -57,7 +57,7 @@ export const CreateSecret = strict(
 ).annotations({
   identifier: "CreateSecret",
   description:
-    "Secret as written. An explicit kind wins; without it, source makes a template, and so does a value that holds ${KEY} or $${. Neither value nor source: an empty literal."
+    "Secret as written. An explicit kind wins. Without kind, source makes a template, and so does a value with ${KEY} or $${. Without value and source it is an empty literal."
 })
 export type CreateSecret = typeof CreateSecret.Type
 
@@ -84,7 +84,7 @@ export const UpdateSecret = strict(
   )
 ).annotations({
   identifier: "UpdateSecret",
-  description: "At least one of kind, value and source. kind alone reinterprets the stored text."
+  description: "At least one of kind, value and source. kind without them reinterprets the stored text."
 })
 export type UpdateSecret = typeof UpdateSecret.Type
 
@@ -102,7 +102,7 @@ const bulkOf = (max: number) =>
     })
   )
 
-/** What a person imports on a page: a whole file in one transaction. */
+/** Limit of an import on a page, which is one transaction. */
 export const maxImported = 500
 export const ImportSecrets = bulkOf(maxImported)
 
@@ -129,7 +129,8 @@ export const RenameSecret = strict(
     references: optional(
       Schema.Literal("rewrite").annotations({
         message: () => "must be rewrite",
-        description: "Templates that refer to it are written with the new key. Without it they refuse the rename."
+        description:
+          "rewrite: templates that refer to it are updated to the new key. Without it they prevent the rename."
       })
     ),
     expectedVersion: optional(ExpectedVersion)
@@ -139,24 +140,28 @@ export type RenameSecret = typeof RenameSecret.Type
 
 export const RestoreEnvironment = strict(
   Schema.Struct({
-    at: Instant.annotations({ description: "Moment to go back to, what was written at it included." }),
-    preview: optional(Schema.Boolean.annotations({ description: "Only say what would be done; false by default." })),
+    at: Instant.annotations({ description: "Moment to restore, including its own writes." }),
+    preview: optional(
+      Schema.Boolean.annotations({ description: "Only return the changes, without writing; false by default." })
+    ),
     expectedRevision: optional(
-      ExpectedVersion.annotations({ description: "Of the preview: refuse when the environment was changed since." })
+      ExpectedVersion.annotations({
+        description: "Revision of the preview: refused if the environment has changed since."
+      })
     )
   })
 ).annotations({ identifier: "RestoreEnvironment" })
 export type RestoreEnvironment = typeof RestoreEnvironment.Type
 
-/** Who looks after a secret: an address, a team, a number to call. It is text, and gives no right to anybody. */
-export const SecretOwner = name(200, "Person or team that looks after it, 1 to 200 characters.")
-/** Whoever may read names reads it: never a value. */
-export const SecretNote = name(1_000, "What it is for, 1 to 1000 characters. Never a value.")
+/** Text such as an address, a team or a phone number. It gives no rights. */
+export const SecretOwner = name(200, "Person or team responsible for the secret, 1 to 200 characters.")
+/** Readable by everyone who can read names, so it must not hold a value. */
+export const SecretNote = name(1_000, "Purpose of the secret, 1 to 1000 characters. Never a value.")
 
-/** Tags of one secret. */
+/** Limit of tags per secret. */
 export const maxTags = 10
 const SecretTags = eachOnce(boundedList(SecretTag, 0, maxTags), String, "must not repeat a tag").annotations({
-  description: "Words that group secrets, at most 10. All of them: an empty list takes them away."
+  description: "Words that group secrets, at most 10. The list replaces all tags; an empty list removes them."
 })
 
 export const DescribeSecret = strict(
@@ -174,11 +179,11 @@ export const DescribeSecret = strict(
   )
 ).annotations({
   identifier: "DescribeSecret",
-  description: "null takes a member away; what is absent stays."
+  description: "null clears a member; an absent member is unchanged."
 })
 export type DescribeSecret = typeof DescribeSecret.Type
 
-/** A tag for several secrets, or away from them: of the environments that are named, the keys that are there. */
+/** Adds a tag to several secrets, or removes it. Keys that an environment lacks are skipped. */
 export const TagSecrets = strict(
   Schema.Struct({
     environments: eachOnce(boundedList(EnvironmentSlug, 1, 12), String, "must not repeat an environment"),
@@ -209,8 +214,7 @@ export const ListQuery = strict(
       Schema.Literal("true", "false").annotations({
         identifier: "TrueOrFalse",
         message: () => "must be true or false",
-        description:
-          "true: also when each secret was last handed out, and to whom. For owners and admins, and API tokens with audit:read."
+        description: "true: include the last read of each secret. For owners, admins, and API tokens with audit:read."
       })
     )
   })
@@ -234,8 +238,7 @@ export const ReportRun = strict(
     durationMillis: integer(0, 86_400_000, "How long the program ran, in milliseconds."),
     output: optional(
       SecretText.annotations({
-        description:
-          "The end of the program's output, in which its values are masked; the last 4096 characters are kept."
+        description: "End of the program's output with masked values; the last 4096 characters are stored."
       })
     )
   })

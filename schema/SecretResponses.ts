@@ -1,4 +1,4 @@
-/** Response bodies of the secret routes (docs/contract/secrets.md, "Response bodies"). */
+/** Response bodies of the secret routes (docs/contract/secrets.md). */
 import * as Schema from "effect/Schema"
 import { EnvironmentIdOut, ProjectIdOut, SecretIdOut } from "./Ids.ts"
 import { LastRead } from "./ExposureApi.ts"
@@ -26,7 +26,7 @@ export type SecretRef = typeof SecretRef.Type
 export const RenamedSecret = Schema.Struct({
   ...refFields,
   formerKey: Key,
-  rewritten: Schema.Array(Key).annotations({ description: "Keys of the templates that have the new key now." })
+  rewritten: Schema.Array(Key).annotations({ description: "Keys of the templates that were updated to the new key." })
 }).annotations({ identifier: "RenamedSecret" })
 export type RenamedSecret = typeof RenamedSecret.Type
 
@@ -37,34 +37,34 @@ export const EnvironmentRestoration = Schema.Struct({
   preview: Schema.Boolean,
   revision: Integer.annotations({
     jsonSchema: { type: "integer" },
-    description: "Of the environment: for a preview as it is, else after it."
+    description: "Revision of the environment: present for a preview, else after the restore."
   }),
-  created: Schema.Array(Key).annotations({ description: "Keys that come back." }),
-  updated: Schema.Array(Key).annotations({ description: "Keys that have another version now than then." }),
-  deleted: Schema.Array(Key).annotations({ description: "Keys that were not there then." }),
+  created: Schema.Array(Key).annotations({ description: "Keys that are restored." }),
+  updated: Schema.Array(Key).annotations({ description: "Keys that receive an earlier version." }),
+  deleted: Schema.Array(Key).annotations({ description: "Keys that did not exist then." }),
   renamed: Schema.Array(Schema.Struct({ from: Key, to: Key }).annotations({ identifier: "RenamedKey" })).annotations({
-    description: "Keys that go back."
+    description: "Keys that receive their earlier names."
   }),
   lost: Schema.Array(Key).annotations({
-    description: "Keys that were there then, of which the plan kept no version of then: they stay as they are."
+    description: "Keys that existed then, but whose version the plan did not keep. They are unchanged."
   }),
   unknown: Schema.Array(Key).annotations({
-    description: "Keys that were removed for good since; whether they were there then is not known. At most 1000."
+    description: "Keys that were purged since, and may have existed then. At most 1000."
   })
-}).annotations({ identifier: "EnvironmentRestoration", description: "What changes, by name. Never a value." })
+}).annotations({ identifier: "EnvironmentRestoration", description: "Changes by name. Never a value." })
 export type EnvironmentRestoration = typeof EnvironmentRestoration.Type
 
-/** What people say of a secret: not sealed, and for everybody who may read its name. */
+/** Metadata that people write: not sealed, and readable by everyone who can read the key. */
 const aboutFields = {
-  owner: Schema.NullOr(Schema.String).annotations({ description: "Person or team that looks after it." }),
+  owner: Schema.NullOr(Schema.String).annotations({ description: "Person or team responsible for it." }),
   note: Schema.NullOr(Schema.String),
   rotateBy: Schema.NullOr(Schema.String).annotations({ description: "Day by which its value should be replaced." }),
-  tags: Schema.Array(Schema.String).annotations({ description: "Words that group secrets, in their order." })
+  tags: Schema.Array(Schema.String).annotations({ description: "Words that group secrets, sorted." })
 } as const
 
 export const DescribedSecret = Schema.Struct({ ...refFields, ...aboutFields }).annotations({
   identifier: "DescribedSecret",
-  description: "A secret without its value, and what people say of it."
+  description: "A secret without its value, with the metadata that people write."
 })
 export type DescribedSecret = typeof DescribedSecret.Type
 
@@ -75,12 +75,12 @@ export const SecretListItem = Schema.Struct({
   updatedBy: Actor,
   lastRead: optional(
     Schema.NullOr(LastRead).annotations({
-      description: "Only where the query asks for it. Null: never, that the trail tells of."
+      description: "Only if the query requests it. Null: no read in the trail."
     })
   ),
   notReadFor90Days: optional(
     Schema.Boolean.annotations({
-      description: "With `lastRead`. Of a secret that is 90 days old, where the trail goes back that far."
+      description: "With `lastRead`, for a secret older than 90 days, if the trail goes back that far."
     })
   )
 }).annotations({ identifier: "SecretListItem" })
@@ -113,11 +113,11 @@ export const InjectedSecrets = Schema.Struct({
   ...pageFields,
   revision: Integer.annotations({
     jsonSchema: { type: "integer" },
-    description: "Grows with every change of the environment."
+    description: "Increases with every change of the environment."
   })
 }).annotations({
   identifier: "InjectedSecrets",
-  description: "The environment, resolved. Without page and pageSize it holds everything."
+  description: "The resolved environment. Without page and pageSize it has everything."
 })
 export type InjectedSecrets = typeof InjectedSecrets.Type
 
@@ -157,7 +157,7 @@ export type BulkCreateResult = typeof BulkCreateResult.Type
 export const RunReported = Schema.Struct({
   plan: Uuid,
   outputKept: Schema.Boolean.annotations({
-    description: "The output is kept for an hour: the same person, or the same credential, planned the run."
+    description: "Stored for one hour, for the person or the credential that planned the run."
   })
 }).annotations({ identifier: "RunReported" })
 export type RunReported = typeof RunReported.Type
@@ -176,13 +176,13 @@ export const SecretCompositionGraph = Schema.Struct({
   ),
   edges: Schema.Array(
     Schema.Struct({ from: Key, to: Key }).annotations({ identifier: "SecretCompositionEdge" })
-  ).annotations({ description: "From the template to what it uses." })
+  ).annotations({ description: "From a template to a key that it uses." })
 }).annotations({ identifier: "SecretCompositionGraph" })
 export type SecretCompositionGraph = typeof SecretCompositionGraph.Type
 
 const SecretVersionItem = Schema.Struct({
   version: Integer,
-  key: Key.annotations({ description: "Key that the secret had then." }),
+  key: Key.annotations({ description: "Key of the secret at that version." }),
   kind: KindOut,
   createdAt: Timestamp,
   createdBy: Actor,

@@ -13,7 +13,8 @@ export const MayNotWrite = Schema.Union(
   Errors.ApiTokenNotScopedToProtectedEnvironment
 )
 /**
- * A write breaks a template rule or a size limit of the environment (docs/contract/secrets.md, "Templates", "Limits").
+ * Errors of a write that breaks a template rule or a size limit of the environment (docs/contract/secrets.md,
+ * "Templates", "Limits").
  */
 export const BreaksTheEnvironment = Schema.Union(
   Errors.TemplateInvalid,

@@ -39,7 +39,7 @@ import {
 } from "./SecretRouteErrors.ts"
 import { answers } from "./Wire.ts"
 
-/** Where an environment says so, what a person below admin writes waits (docs/contract/access.md). */
+/** Response of a write that waits for an approval, if the environment requires one (docs/contract/access.md). */
 const waits = answers(202, ChangeRequest)
 
 export const create = HttpApiEndpoint.post("create", "/secrets")
@@ -83,7 +83,7 @@ export const reportRun = HttpApiEndpoint.post("reportRun", "/secrets/run-results
     operation({
       scope: "secrets:run",
       summary: "Report a planned run",
-      description: "How a run that an agent planned has ended, by the credential that it ran with, once.",
+      description: "Result of a run that an agent planned, reported once, with the credential of the run.",
       request: {
         projectId: Example.projectId,
         environment: "development",
@@ -142,7 +142,7 @@ export const remove = HttpApiEndpoint.del("remove", "/secrets/:secretId")
       accepted: changeRequestExample,
       summary: "Delete a secret",
       description:
-        "A secret that others refer to is deleted only with a disposition: flatten keeps the current text of the others, cascade deletes them too. One transaction.",
+        "A secret that others refer to needs a disposition: flatten keeps the current text of the others, cascade deletes them too. One transaction.",
       response: { id: Example.secretId, key: "DB_PASSWORD", deleted: true, flattened: ["DATABASE_URL"], cascaded: [] }
     })
   )
@@ -188,7 +188,7 @@ export const update = HttpApiEndpoint.patch("update", "/secrets/:secretId")
       scope: "secrets:write",
       accepted: changeRequestExample,
       summary: "Update a secret",
-      description: "Writes a new version; an equal value of equal kind makes none.",
+      description: "Writes a new version, unless value and kind are unchanged.",
       request: { value: "a better password", expectedVersion: 1 },
       response: { ...Example.secret, key: "DB_PASSWORD", kind: "literal", version: 2 }
     })
@@ -211,7 +211,7 @@ export const rollback = HttpApiEndpoint.post("rollback", "/secrets/:secretId/rol
       scope: "secrets:write",
       accepted: changeRequestExample,
       summary: "Roll a secret back",
-      description: "Writes the text of an earlier version as a new version, or keeps the current one when equal.",
+      description: "Writes the text of an earlier version as a new version, unless it equals the current one.",
       request: { version: 1 },
       response: { ...Example.secret, version: 3 }
     })
@@ -231,7 +231,7 @@ export const restore = HttpApiEndpoint.post("restore", "/secrets/:secretId/resto
       scope: "secrets:write",
       accepted: changeRequestExample,
       summary: "Restore a deleted secret",
-      description: "Brings a deleted secret back at its version, up to 30 days after it was deleted.",
+      description: "Restores a deleted secret at its last version, up to 30 days after its deletion.",
       response: Example.secret
     })
   )
@@ -247,9 +247,9 @@ export const describe = HttpApiEndpoint.patch("describe", "/secrets/:secretId/me
   .annotateContext(
     operation({
       scope: "secrets:write",
-      summary: "Say what a secret is for",
+      summary: "Change the metadata of a secret",
       description:
-        "Its owner, a note, the day by which its value should be replaced, and its tags. The value and its version stay. It waits for no approval: where changes do, owners and admins alone may.",
+        "Owner, note, rotation date and tags. Value and version are unchanged. It never waits for an approval: in environments that require them, only owners and admins may.",
       request: Example.about,
       response: { ...Example.secret, ...Example.about }
     })
@@ -270,9 +270,9 @@ export const rename = HttpApiEndpoint.post("rename", "/secrets/:secretId/rename"
   .annotateContext(
     operation({
       scope: "secrets:write",
-      summary: "Give a secret another key",
+      summary: "Rename a secret",
       description:
-        "It keeps its id, its versions and what is said of it; the text is written once more, as the first version of the new key. It waits for no approval: where changes do, owners and admins alone may.",
+        "It keeps its id, versions and metadata. The text is written again, as the first version with the new key. It never waits for an approval: in environments that require them, only owners and admins may.",
       request: { key: "DATABASE_PASSWORD", references: "rewrite" },
       response: {
         ...Example.secret,
@@ -300,9 +300,9 @@ export const restoreEnvironment = HttpApiEndpoint.post("restoreEnvironment", "/e
     operation({
       scope: "secrets:write",
       accepted: changeRequestExample,
-      summary: "Take an environment back to a moment",
+      summary: "Restore an environment to a moment",
       description:
-        "Every key gets the text that it had then, and what was not there then is deleted; in one transaction. With preview: what would be done, by name.",
+        "Each key receives its text of that moment, and newer keys are deleted, in one transaction. With preview it only returns the changes, by name.",
       request: { at: "2026-11-21T08:00:00.000Z", preview: true },
       response: {
         environmentId: "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7f",

@@ -1,5 +1,5 @@
 /**
- * The secret routes of docs/contract/endpoints.md, then the additions of docs/contract/secrets.md, in the order of the
+ * Secret routes of docs/contract/endpoints.md, then the additions of docs/contract/secrets.md, in the order of the
  * OpenAPI document.
  */
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"

@@ -1,4 +1,4 @@
-/** What one server serves: the contract, the session routes, and the authorization server. */
+/** All declared routes of a server: the contract, the session routes, and the authorization server. */
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
@@ -26,7 +26,7 @@ import { WebhooksApi } from "./WebhooksApi.ts"
 import { answers } from "./Wire.ts"
 import { AnyRoute, Api } from "./Api.ts"
 
-/** The description of the session routes. */
+/** Description of the session routes. */
 class DashboardDocumentApi extends HttpApiGroup.make("dashboardDocument")
   .add(
     HttpApiEndpoint.get("openApi", "/dashboard/openapi.json")
@@ -41,7 +41,7 @@ class DashboardDocumentApi extends HttpApiGroup.make("dashboardDocument")
   )
   .annotateContext(OpenApi.annotations({ description: "Description of the session routes." })) {}
 
-/** What a signed-in person may call. Described by `/dashboard/openapi.json`. */
+/** Routes of a signed-in person. Described by `/dashboard/openapi.json`. */
 export class DashboardApi extends HttpApi.make("dashboard")
   .add(DashboardDocumentApi)
   .add(SetupApi)
@@ -66,11 +66,11 @@ export class DashboardApi extends HttpApi.make("dashboard")
   .addError(AnyRoute) {}
 
 const nothing = (what: string) => {
-  const check = Schema.filter((given: unknown): Schema.FilterOutput => {
-    const members = typeof given === "object" && given !== null ? Object.keys(given) : []
+  const check = Schema.filter((input: unknown): Schema.FilterOutput => {
+    const members = typeof input === "object" && input !== null ? Object.keys(input) : []
     if (members.length > 0)
       return { path: members.slice(0, 1), message: `is not accepted: this route takes no ${what}` }
-    return given === null || typeof given === "object" || `must be empty: this route takes no ${what}`
+    return input === null || typeof input === "object" || `must be empty: this route takes no ${what}`
   })
   return Schema.make<unknown, { readonly [name: string]: string | undefined }>(Schema.Unknown.pipe(check).ast)
 }
@@ -83,20 +83,18 @@ const closedEndpoint = (endpoint: HttpApiEndpoint.HttpApiEndpoint.AnyWithProps) 
 }
 
 /**
- * A route that declares no query, or no body, refuses one: an unknown parameter or member is a 400 everywhere
- * (docs/contract/errors.md). It is said here and not in the groups, where it would make every client call pass
+ * Refuses a query or a body on routes that declare none: an unknown parameter or member is a 400 everywhere
+ * (docs/contract/errors.md). It applies here and not in the groups, where each client call would have to pass
  * `urlParams: {}`.
- * DELETE is no exception: no route takes members with it, and what a client meant by them must not be lost in silence.
- * GET is: what comes with it has no meaning (RFC 9110 9.3.1) and may be gone before it is here, so that nobody reads
- * it.
+ * DELETE is included: no route takes members with it, and unknown ones must not be dropped silently. A GET body is
+ * ignored, since it has no meaning (RFC 9110 9.3.1) and proxies may remove it.
  *
- * @effect/platform 0.97.2 has no operation that changes the endpoints of a group, so each group is built again from its
- * identifier, annotations and endpoints. Middleware and errors of a group itself would be lost; ours are declared at
- * the
- * endpoints (`test/openapi.test.ts` holds that). Look at it again with each upgrade.
+ * @effect/platform 0.97.2 cannot change the endpoints of a group. So each group is built again from its identifier,
+ * annotations and endpoints, without middleware and errors of the group itself. Ours are declared at the endpoints
+ * (`test/openapi.test.ts` checks that). Check this again at each upgrade.
  */
 const closed = <A extends HttpApi.HttpApi.Any>(api: A): A => {
-  // The types of the groups stay: what is added here is never seen by a handler, which HttpApi's types cannot say.
+  // The types of the groups stay the same, because no handler sees the addition. HttpApi's types cannot express that.
   const open = api as unknown as HttpApi.HttpApi.AnyWithProps
   const groups = Object.values(open.groups).map((group: HttpApiGroup.HttpApiGroup.AnyWithProps) => {
     const empty = HttpApiGroup.make(group.identifier).annotateContext(group.annotations) as unknown as typeof group
@@ -105,5 +103,5 @@ const closed = <A extends HttpApi.HttpApi.Any>(api: A): A => {
   return groups.reduce((to, group) => to.add(group), open) as unknown as A
 }
 
-/** What one server serves: handlers are built against this, documents and clients against the two above. */
+/** All declared routes of a server. Handlers are built against this, documents and clients against the two above. */
 export class ServerApi extends closed(HttpApi.make("server").addHttpApi(Api).addHttpApi(DashboardApi)).add(OAuthApi) {}

@@ -25,9 +25,7 @@ export const SignIn = strict(
   Schema.Struct({
     email: Email,
     password: Password,
-    code: optional(
-      CredentialText.annotations({ description: "Of an account with a second factor: its code, or a recovery code." })
-    )
+    code: optional(CredentialText.annotations({ description: "Code of the second factor, or a recovery code." }))
   })
 ).annotations({ identifier: "SignIn" })
 export type SignIn = typeof SignIn.Type
@@ -60,7 +58,7 @@ const PasswordAck = Schema.Struct({ changed: Schema.Boolean }).annotations({ ide
 const user = { id: "01980a5d-11aa-7f00-b1c2-3d4e5f607182", email: "ada@example.com", name: "Ada" }
 const team = { id: "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30", name: "Platform", role: "owner", plan: "team" }
 
-/** The first owner of an instance. */
+/** First owner of an instance. */
 export class SetupApi extends HttpApiGroup.make("setup")
   .add(
     HttpApiEndpoint.post("complete", "/setup")
@@ -72,7 +70,7 @@ export class SetupApi extends HttpApiGroup.make("setup")
       .addError(BadBody)
       .annotateContext(
         operation({
-          summary: "Set the instance up",
+          summary: "Set up the instance",
           description: "Once, with the code that the server printed at its first start. Signs the first owner in.",
           request: {
             setupCode: "amp_su_<id>_<secret and checksum>",
@@ -87,7 +85,7 @@ export class SetupApi extends HttpApiGroup.make("setup")
   )
   .annotateContext(OpenApi.annotations({ description: "First start." })) {}
 
-/** Signing in and out, the own name and address, and passwords. */
+/** Signing in and out, the user's own name and address, and passwords. */
 export class SessionApi extends HttpApiGroup.make("session")
   .add(
     HttpApiEndpoint.post("signIn", "/auth/session")
@@ -126,9 +124,9 @@ export class SessionApi extends HttpApiGroup.make("session")
       .middleware(OwnSessionCredential)
       .annotateContext(
         operation({
-          summary: "Change the own name",
+          summary: "Change your name",
           description:
-            "All of the person's teams see it. A session that an issuer of one of several teams opened may not.",
+            "All teams of the person see it. Not allowed with a session that one team's issuer opened, if the person has several teams.",
           request: { name: "Ada Lovelace" },
           response: { ...user, name: "Ada Lovelace" }
         })
@@ -147,9 +145,9 @@ export class SessionApi extends HttpApiGroup.make("session")
       .middleware(OwnSessionCredential)
       .annotateContext(
         operation({
-          summary: "Change the own e-mail address",
+          summary: "Change your e-mail address",
           description:
-            "It signs the person in from then on. Ends the person's other sessions; the session gets a new cookie. The address before gets a notice, and each team an entry in its trail. Of an account with a second factor, a recent proof of it is needed. A session that one of the person's teams does not take may not, and neither may an account without a password.",
+            "The person signs in with the new address. Ends the person's other sessions; the session receives a new cookie. The old address receives a notice, and each team's trail an entry. With a second factor, it needs a recent confirmation. Not allowed with a session that one of the person's teams does not accept, or without a password.",
           request: { email: "ada.lovelace@example.com", currentPassword: "seven green lamps over a quiet harbour" },
           response: { ...user, email: "ada.lovelace@example.com" }
         })
@@ -164,9 +162,9 @@ export class SessionApi extends HttpApiGroup.make("session")
       .middleware(OwnSessionCredential)
       .annotateContext(
         operation({
-          summary: "Change the own password",
+          summary: "Change your password",
           description:
-            "Ends the person's other sessions, CLI and OAuth grants, and device approvals that were not fetched yet; revokes the API tokens that they created. The session gets a new cookie.",
+            "Ends the person's other sessions, CLI and OAuth grants, and device approvals that were not fetched yet. Revokes the API tokens that they created. The session receives a new cookie.",
           request: {
             currentPassword: "seven green lamps over a quiet harbour",
             newPassword: "eight green lamps over a quiet harbour"

@@ -1,4 +1,4 @@
-/** Sign-in by OpenID Connect: issuers of a team, rules of who joins it, and what a person linked (docs/sign-in.md). */
+/** Sign-in with OpenID Connect: issuers of a team, rules for joining it, and linked identities (docs/sign-in.md). */
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
@@ -13,17 +13,18 @@ import { answers, DeletedAck, openEnum, RoleOut, Uuid } from "./Wire.ts"
 
 const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
-/** Printable ASCII: what is compared byte by byte must look like what it is. */
+/** Printable ASCII: text that is compared byte by byte must not contain look-alikes. */
 const ascii = (max: number, description: string) =>
   Schema.String.pipe(
     Schema.filter((s) => (s.length <= max && /^[\x21-\x7e]+$/.test(s)) || `must be 1 to ${max} ASCII characters`)
   ).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: max, pattern: "^[!-~]+$" }, description })
 
-const IssuerUrl = ascii(500, "The address of the issuer, to the letter; the rest is found through OpenID discovery.")
-const ClientId = ascii(255, "What the issuer calls this server.")
+const IssuerUrl = ascii(500, "Exact address of the issuer; the rest is found through OpenID discovery.")
+const ClientId = ascii(255, "Id of this server at the issuer.")
 const FactorValue = ascii(100, "A value of amr, or of acr, that counts as a second factor.")
 const Factors = boundedList(FactorValue, 0, 20).annotations({
-  description: "Values of amr or acr that count as a second factor. None when absent: the issuer's word is not taken."
+  description:
+    "Values of amr or acr that count as a second factor. Default: none, so sign-ins at the issuer do not count as a second factor."
 })
 const scopesPattern = /^openid( [\x21\x23-\x5b\x5d-\x7e]+){0,20}$/
 const Scopes = Schema.String.pipe(
@@ -32,10 +33,10 @@ const Scopes = Schema.String.pipe(
   )
 ).annotations({
   jsonSchema: { type: "string", maxLength: 300, pattern: "^openid( [!#-\\[\\]-~]+){0,20}$" },
-  description: "What is asked for; openid email profile when absent."
+  description: "Requested scopes; default: openid email profile."
 })
 
-/** Names of an issuer of the installation; an id of a team's. */
+/** Key of an installation's issuer. Issuers of a team have an id. */
 const installationKey = /^[a-z][a-z0-9-]{0,39}$/
 export const IssuerKey = Schema.String.pipe(
   Schema.filter((s) => installationKey.test(s) || uuidPattern.test(s) || "must be the key of an issuer")
@@ -44,7 +45,7 @@ export const IssuerKey = Schema.String.pipe(
   description: "Key of an issuer."
 })
 
-/** The setting `AMPOULE_SIGN_IN_ISSUERS`. */
+/** Setting `AMPOULE_SIGN_IN_ISSUERS`. */
 export const InstallationIssuers = Schema.parseJson(
   Schema.Array(
     strict(
@@ -67,7 +68,7 @@ export const CreateIssuer = strict(
     name: Name,
     issuer: IssuerUrl,
     clientId: ClientId,
-    clientSecret: optional(CredentialText.annotations({ description: "Kept sealed, and never shown again." })),
+    clientSecret: optional(CredentialText.annotations({ description: "Stored sealed, and never returned." })),
     scopes: optional(Scopes),
     factors: optional(Factors)
   })
@@ -94,7 +95,7 @@ const Url = Schema.String.annotations({ jsonSchema: { type: "string", format: "u
 
 export const SignInIssuer = Schema.Struct({
   key: Schema.String,
-  /** Of the installation: its operator changes it. */
+  /** True for an issuer of the installation, which only the operator can change. */
   ofInstallation: Schema.Boolean,
   name: Schema.String,
   issuer: Schema.String,
@@ -107,7 +108,7 @@ export const SignInIssuer = Schema.Struct({
 }).annotations({ identifier: "SignInIssuer", description: "Never with its client secret." })
 export type SignInIssuer = typeof SignInIssuer.Type
 
-/** Claims that say when, for whom or how, not who. */
+/** Claims about time, audience or method, which do not identify a person. */
 const reservedClaims: ReadonlySet<string> = new Set([
   "iss",
   "aud",
@@ -146,7 +147,7 @@ export const CreateSignInRule = strict(
   Schema.Struct({ issuer: IssuerKey, claim: ClaimName, value: ClaimValue, role: RuledRole })
 ).annotations({
   identifier: "CreateSignInRule",
-  description: "Whom the claim names, to the letter or as one of a list, has the role from the next sign-in on."
+  description: "A person whose claim has this exact value, alone or in a list, receives the role at the next sign-in."
 })
 export type CreateSignInRule = typeof CreateSignInRule.Type
 
@@ -163,10 +164,11 @@ export type SignInRule = typeof SignInRule.Type
 export const RequireSignIn = strict(
   Schema.Struct({
     only: Schema.NullOr(boundedList(IssuerKey, 1, 20)).annotations({
-      description: "The issuers that alone let people in; null: a password does too."
+      description: "The only issuers that the team accepts; null: passwords are accepted too."
     }),
     breakGlass: boundedList(UserId, 0, 20).annotations({
-      description: "Owners whom a password lets in all the same, with an alarm. At least one, unless only is null."
+      description:
+        "Break-glass owners, who can still use a password; each use raises an alarm. At least one, unless only is null."
     })
   })
 ).annotations({ identifier: "RequireSignIn" })
@@ -174,7 +176,7 @@ export type RequireSignIn = typeof RequireSignIn.Type
 
 const BreakGlassOwner = Schema.Struct({ userId: UserIdOut, email: Schema.String, role: RoleOut }).annotations({
   identifier: "BreakGlassOwner",
-  description: "Whom a password lets in where issuers alone do; the role is that of now."
+  description: "Break-glass owner, with the present role."
 })
 
 export const TeamSignIn = Schema.Struct({
@@ -203,7 +205,7 @@ const uuidOf = (description: string) =>
   })
 const TeamPath = Schema.Struct({ teamId: TeamId })
 const IssuerPath = Schema.Struct({ teamId: TeamId, issuerId: uuidOf("Id of a team's issuer.") })
-const RulePath = Schema.Struct({ teamId: TeamId, ruleId: uuidOf("Id of a rule of who joins.") })
+const RulePath = Schema.Struct({ teamId: TeamId, ruleId: uuidOf("Id of a join rule.") })
 
 const issuerExample = {
   key: "01980a71-2c3d-7e4f-8a5b-6c7d8e9f0a1b",
@@ -232,7 +234,7 @@ const settingsExample = {
   breakGlass: [{ userId: "01980a5d-11aa-7f00-b1c2-3d4e5f607182", email: "ada@example.com", role: "owner" }]
 }
 
-/** How people sign in to a team: its owners, in a session. */
+/** Sign-in to a team, for its owners in a session. */
 export class TeamSignInApi extends HttpApiGroup.make("teamSignIn")
   .add(
     HttpApiEndpoint.get("get", "/teams/:teamId/sign-in")
@@ -243,9 +245,8 @@ export class TeamSignInApi extends HttpApiGroup.make("teamSignIn")
       .middleware(SessionCredential)
       .annotateContext(
         operation({
-          summary: "How people sign in to a team",
-          description:
-            "Its issuers and those of the installation, the rules of who joins, and whether passwords are taken.",
+          summary: "Show the sign-in rules of a team",
+          description: "Issuers of the team and of the installation, join rules, and whether passwords are accepted.",
           response: settingsExample
         })
       )
@@ -262,9 +263,9 @@ export class TeamSignInApi extends HttpApiGroup.make("teamSignIn")
       .middleware(SessionCredential)
       .annotateContext(
         operation({
-          summary: "Add an issuer of sign-ins",
+          summary: "Add a sign-in issuer",
           description:
-            "Of OpenID Connect, for this team alone. The server asks it for its metadata first (400 VALIDATION_FAILED on `issuer`).",
+            "OpenID Connect, only for this team. The server first fetches its metadata (400 VALIDATION_FAILED on `issuer`).",
           request: {
             name: "Acme",
             issuer: "https://login.acme.example",
@@ -289,8 +290,8 @@ export class TeamSignInApi extends HttpApiGroup.make("teamSignIn")
       .middleware(SessionCredential)
       .annotateContext(
         operation({
-          summary: "Change an issuer of sign-ins",
-          description: "One that is disabled signs nobody in, and the sessions that it opened end.",
+          summary: "Change a sign-in issuer",
+          description: "Disabling it stops sign-ins and ends the sessions that it opened.",
           request: { enabled: false },
           response: { ...issuerExample, enabled: false }
         })
@@ -306,8 +307,8 @@ export class TeamSignInApi extends HttpApiGroup.make("teamSignIn")
       .middleware(SessionCredential)
       .annotateContext(
         operation({
-          summary: "Remove an issuer of sign-ins",
-          description: "With its rules, its identities and its sessions. Members stay members.",
+          summary: "Remove a sign-in issuer",
+          description: "Removes its rules, identities and sessions too. Members stay members.",
           response: { deleted: true }
         })
       )
@@ -324,9 +325,9 @@ export class TeamSignInApi extends HttpApiGroup.make("teamSignIn")
       .middleware(SessionCredential)
       .annotateContext(
         operation({
-          summary: "Add a rule of who joins",
+          summary: "Add a join rule",
           description:
-            "Evaluated at each sign-in by the issuer: who is in no group of a rule any more leaves the team.",
+            "Evaluated at each sign-in by the issuer. A person who no longer matches any rule leaves the team.",
           request: { issuer: issuerExample.key, claim: "groups", value: "platform", role: "member" },
           response: ruleExample
         })
@@ -342,8 +343,8 @@ export class TeamSignInApi extends HttpApiGroup.make("teamSignIn")
       .middleware(SessionCredential)
       .annotateContext(
         operation({
-          summary: "Remove a rule of who joins",
-          description: "Whom no other rule names leaves the team at their next sign-in.",
+          summary: "Remove a join rule",
+          description: "A person who matches no other rule leaves the team at the next sign-in.",
           response: { deleted: true }
         })
       )
@@ -359,15 +360,15 @@ export class TeamSignInApi extends HttpApiGroup.make("teamSignIn")
       .middleware(SessionCredential)
       .annotateContext(
         operation({
-          summary: "Take issuers alone",
+          summary: "Require issuers",
           description:
-            "Passwords open nothing of the team any more, but for break-glass owners. Only an owner whom one of these issuers signed in can say so.",
+            "The team stops accepting passwords, except from break-glass owners. Only an owner who signed in with one of these issuers may require them.",
           request: { only: [issuerExample.key], breakGlass: ["01980a5d-11aa-7f00-b1c2-3d4e5f607182"] },
           response: settingsExample
         })
       )
   )
-  .annotateContext(OpenApi.annotations({ description: "How people sign in to a team." })) {}
+  .annotateContext(OpenApi.annotations({ description: "Sign-in rules of a team." })) {}
 
 export class MySignInsApi extends HttpApiGroup.make("mySignIns")
   .add(
@@ -378,7 +379,7 @@ export class MySignInsApi extends HttpApiGroup.make("mySignIns")
       .annotateContext(
         operation({
           summary: "List linked sign-ins",
-          description: "Identities at issuers that sign the person in. They are linked on a page.",
+          description: "Identities at issuers that sign the person in. Linking happens in the dashboard.",
           response: {
             items: [
               {

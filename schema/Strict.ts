@@ -1,16 +1,13 @@
 import * as Schema from "effect/Schema"
 
-/**
- * Marks a request body or query as strict: an unknown member is a 400 that names it (docs/contract/errors.md,
- * docs/contract/errors.md).
- */
+/** Marks a request body or query as strict: an unknown member is a 400 that names it (docs/contract/errors.md). */
 export const strict = <S extends Schema.Annotable.All>(schema: S): Schema.Annotable.Self<S> =>
   schema.annotations({ parseOptions: { onExcessProperty: "error" } }) as Schema.Annotable.Self<S>
 
-/** A member that is absent when there is nothing to say, and never `undefined`. */
+/** A member that may be absent, but never `undefined`. */
 export const optional = <S extends Schema.Schema.All>(schema: S) => Schema.optionalWith(schema, { exact: true })
 
-/** A change that changes nothing is refused; `field` names the first member that would have made one. */
+/** Refuses a change without members; `field` names the first possible one. */
 export const atLeastOne = <A extends object, I, R>(
   schema: Schema.Schema<A, I, R>,
   ...members: ReadonlyArray<keyof A & string>
@@ -26,8 +23,8 @@ export const atLeastOne = <A extends object, I, R>(
   )
 
 /**
- * Entries of a list of which no two mean the same, by `of`; `member` is where the error points to in the later one. A
- * document says it as far as JSON Schema can: no two entries are equal.
+ * Refuses two entries of a list with the same key; the error points to `member` of the later one. JSON Schema can only
+ * express that no two entries are equal.
  */
 export const eachOnce = <A, I, R>(
   schema: Schema.Schema<ReadonlyArray<A>, I, R>,
@@ -47,8 +44,8 @@ export const eachOnce = <A, I, R>(
   )
 
 /**
- * In a document: an object that has these members, whatever else it has. What is required is declared, and what else is
- * there is allowed in words, or tools take it for a mistake.
+ * JSON Schema of an object with at least these members. It declares them as required and allows others explicitly,
+ * since some tools would report them.
  */
 export const has = (properties: Readonly<Record<string, object>>) => ({
   required: Object.keys(properties),
@@ -56,13 +53,15 @@ export const has = (properties: Readonly<Record<string, object>>) => ({
   unevaluatedProperties: true
 })
 
-/** In a document: none of these members. */
+/** JSON Schema: none of these members. */
 export const hasNoneOf = (members: ReadonlyArray<string>) => {
   const [first, ...others] = members.map((member) => has({ [member]: {} }))
   return { not: others.length === 0 ? first : { anyOf: [first, ...others] } }
 }
 
-/** In a document: one of these members, and no two. A filter takes it below `allOf`: beside it, it would replace the rest. */
+/**
+ * JSON Schema: exactly one of these members. A filter needs it below `allOf`, beside which it would replace the rest.
+ */
 export const hasOneOf = ([first, ...others]: ReadonlyArray<string>): object =>
   others.length === 0
     ? has({ [String(first)]: {} })

@@ -25,7 +25,7 @@ export const UpdateTeam = strict(
       tokensFollowCreators: optional(Schema.Boolean),
       secondFactorRequired: optional(Schema.Boolean),
       stepUpMinutes: optional(
-        integer(1, 1440, "Minutes, 1 to 1440, after which revealing a protected value and the like asks again.")
+        integer(1, 1440, "Minutes, 1 to 1440, after which sensitive actions need another confirmation.")
       ),
       leakedCredentials: optional(LeakRule),
       sessionAddresses: optional(Schema.NullOr(boundedList(AddressRange, 1, 100)))
@@ -42,7 +42,7 @@ export const UpdateTeam = strict(
 ).annotations({ identifier: "UpdateTeam" })
 export type UpdateTeam = typeof UpdateTeam.Type
 
-/** A team with the rules that its owners set (docs/contract/access.md). */
+/** Team with the rules that its owners set (docs/contract/access.md). */
 export const TeamRecord = Schema.Struct({
   ...MyTeam.fields,
   adminsNeedGrants: Schema.Boolean,
@@ -51,7 +51,7 @@ export const TeamRecord = Schema.Struct({
   stepUpMinutes: Integer,
   leakedCredentials: LeakRuleOut,
   sessionAddresses: Schema.NullOr(Schema.Array(Schema.String)).annotations({
-    description: "From where people of the team are let in; null: from anywhere."
+    description: "Addresses from which members may sign in; null: from anywhere."
   })
 }).annotations({ identifier: "TeamRecord" })
 export type TeamRecord = typeof TeamRecord.Type
@@ -75,7 +75,7 @@ export class TeamsApi extends HttpApiGroup.make("teams")
       .annotateContext(
         operation({
           summary: "Create a team",
-          description: "The person becomes its owner. An operator can leave this to the owners of a team.",
+          description: "The person becomes its owner. The operator can restrict who creates teams.",
           request: { name: "Platform" },
           response: { ...team, plan: "developer" }
         })
@@ -94,7 +94,7 @@ export class TeamsApi extends HttpApiGroup.make("teams")
         operation({
           summary: "Change a team",
           description:
-            "Only owners change the plan and the rules: whether owners and admins need grants too, and whether API tokens may do no more than their creators may now.",
+            "Only owners change the plan and the rules: whether owners and admins need grants too, and whether API tokens are limited by their creators' present rights.",
           request: { plan: "team" },
           response: {
             ...team,
@@ -133,7 +133,7 @@ export const Member = Schema.Struct({
   active: Schema.Boolean,
   secondFactor: optional(
     Schema.Boolean.annotations({
-      description: "Whether the person has a second factor; in the list of members, for who manages them."
+      description: "Whether the person has a second factor; only in the list of members, for their managers."
     })
   )
 }).annotations({ identifier: "Member" })
@@ -149,8 +149,7 @@ export const Invitation = Schema.Struct({
 export type Invitation = typeof Invitation.Type
 
 /**
- * Name and password are needed by a person who does not exist yet, and unused by one who is signed in
- * (docs/contract/session-routes.md).
+ * Name and password are required for a new person, and ignored for a signed-in one (docs/contract/session-routes.md).
  */
 export const AcceptInvitation = strict(
   Schema.Struct({ code: CredentialText, name: optional(Name), password: optional(NewPassword) })
@@ -194,7 +193,7 @@ export class MembersApi extends HttpApiGroup.make("members")
       .annotateContext(
         operation({
           summary: "Invite a person",
-          description: "Answers with a link that is handed over by whatever means. Only owners invite owners.",
+          description: "Returns a link to give to the person. Only owners invite owners.",
           request: { email: "grace@example.com", role: "member" },
           response: {
             id: "01980a62-6d7e-7f80-91a2-b3c4d5e6f708",
@@ -219,7 +218,7 @@ export class MembersApi extends HttpApiGroup.make("members")
         operation({
           summary: "Accept an invitation",
           description:
-            "A new person gives name and password and is signed in. A person who exists signs in first; then name and password are unused.",
+            "A new person sends name and password and is signed in. An existing person signs in first; then name and password are ignored.",
           request: {
             code: "amp_iv_<id>_<secret and checksum>",
             name: "Grace",
@@ -246,7 +245,7 @@ export class MembersApi extends HttpApiGroup.make("members")
         operation({
           summary: "Change a member",
           description:
-            "A change of the role revokes the API tokens that the person created. active: false takes the team away at once; tokens keep working for 7 days.",
+            "A change of the role revokes the API tokens that the person created. active: false removes access at once; API tokens keep working for 7 days.",
           request: { role: "admin" },
           response: { ...member, role: "admin" }
         })
@@ -278,8 +277,8 @@ export class MembersApi extends HttpApiGroup.make("members")
       .middleware(SessionCredential)
       .annotateContext(
         operation({
-          summary: "Make a password reset link",
-          description: "Answers with a link that is handed over by whatever means.",
+          summary: "Create a password reset link",
+          description: "Returns a link to give to the person.",
           response: { resetUrl: "https://ampoule.example.com/reset?code=amp_pr_EXAMPLE" }
         })
       )

@@ -1,12 +1,10 @@
-/**
- * The source of a value that a tool writes: the server generates, copies or composes the value, or the input holds it.
- */
+/** Source of a value that a tool writes: the server generates, copies or composes it, or the input has it. */
 import * as Schema from "effect/Schema"
 
 import { optional } from "./Strict.ts"
 import { integer, EnvironmentSlug, SecretKey, SecretText } from "./Values.ts"
 
-/** Alphabets of generated values. None holds a `$`: a generated value is never taken for a template. */
+/** Alphabets of generated values, without `$`: a generated value must never be taken for a template. */
 export const charsets = {
   alphanumeric: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
   hex: "0123456789abcdef",
@@ -26,10 +24,12 @@ export const Generate = Schema.Struct({
 type Generate = typeof Generate.Type
 
 export const CopyFrom = Schema.Struct({ environment: EnvironmentSlug, key: SecretKey }).annotations({
-  description: "Of the same project, copied inside the server."
+  description: "A secret of the same project, copied inside the server."
 })
 type CopyFrom = typeof CopyFrom.Type
-/** As tools take it. Both are of what exists, and a model reads them three times with every list of tools. */
+/**
+ * Form for tools, without patterns: both parts exist already, and models read this three times in each list of tools.
+ */
 const CopySource = Schema.Struct({
   environment: EnvironmentSlug.annotations({ jsonSchema: { type: "string" } }),
   key: SecretKey.annotations({ jsonSchema: { type: "string" } })
@@ -56,15 +56,15 @@ export const valueSourceFields = {
 }
 const sources = ["generate", "copyFrom", "template", "value"] as const
 
-/** The decoded members. Exactly one is present, as `exactlyOneSource` checks. */
+/** Decoded members. Exactly one is present, as `exactlyOneSource` checks. */
 export interface ValueSourceInput {
   readonly generate?: Generate
   readonly copyFrom?: CopyFrom
   readonly template?: { readonly source: SecretText }
   readonly value?: SecretText
 }
-export const exactlyOneSource = (given: ValueSourceInput): Schema.FilterIssue | undefined => {
-  const [first, second] = sources.filter((name) => given[name] !== undefined)
+export const exactlyOneSource = (input: ValueSourceInput): Schema.FilterIssue | undefined => {
+  const [first, second] = sources.filter((name) => input[name] !== undefined)
   if (first === undefined) return { path: ["generate"], message: "must be given, or one of copyFrom, template, value" }
   return second === undefined
     ? undefined

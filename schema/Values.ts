@@ -10,7 +10,7 @@ import * as Schema from "effect/Schema"
 import * as AST from "effect/SchemaAST"
 import * as Patterns from "./Patterns.ts"
 
-/** Characters as OpenAPI and the contract count them: code points, not UTF-16 units (docs/contract/errors.md). */
+/** Characters in the sense of OpenAPI and the contract: code points, not UTF-16 units (docs/contract/errors.md). */
 export const codePoints = (s: string): number => {
   let n = 0
   for (let i = 0; i < s.length; i++) {
@@ -78,7 +78,7 @@ export const SecretKey = text({
 }).pipe(Schema.brand("SecretKey"))
 export type SecretKey = typeof SecretKey.Type
 
-/** A word that groups secrets, over environments and projects. Whoever may read names reads it. */
+/** Word that groups secrets across environments and projects. Readable by everyone who can read names. */
 export const SecretTag = text({
   min: 1,
   max: 40,
@@ -98,8 +98,8 @@ export const SealingKeyId = text({
 export type SealingKeyId = typeof SealingKeyId.Type
 
 /**
- * A value or template source as it comes in. The check stands outside the Redacted, so that a refusal cannot print the
- * text (docs/architecture.md). U+0000 is allowed: values are stored as ciphertext.
+ * Incoming value or template source. The check is outside the Redacted, so that a refusal cannot print the text
+ * (docs/architecture.md). U+0000 is allowed, since values are stored as ciphertext.
  */
 export const SecretText = Schema.Redacted(Schema.String)
   .pipe(
@@ -121,9 +121,9 @@ export const SecretText = Schema.Redacted(Schema.String)
 export type SecretText = typeof SecretText.Type
 
 /**
- * Control, bidi and zero-width characters: refused in every name a person or a model reads (docs/contract/errors.md).
- * Tags and the variation selectors beside them (U+E0000 on) spell text that only a model sees; those of emoji (U+FE0F)
- * stay.
+ * Control, bidi and zero-width characters, refused in every name that a person or a model reads
+ * (docs/contract/errors.md). Tags and the variation selectors beside them (U+E0000 on) spell text that only a model
+ * sees. Those of emoji (U+FE0F) stay.
  */
 const invisible =
   // eslint-disable-next-line no-control-regex
@@ -132,7 +132,10 @@ const tags = /[\u{e0000}-\u{e0fff}]/u
 export const isPlainName = (s: string): boolean =>
   s.isWellFormed() && !invisible.test(s) && !tags.test(s) && s.trim().length > 0
 
-/** `isPlainName` for the document, but for the tags: for a range beyond U+FFFF there is no form that every engine reads. */
+/**
+ * `isPlainName` for the document, without the tags: no regular expression for a range beyond U+FFFF works in every
+ * engine.
+ */
 const invisibleSet = invisible.source.slice(1, -1)
 export const plainNamePattern = `^[^${invisibleSet}]*[^\\s${invisibleSet}][^${invisibleSet}]*$`
 
@@ -146,7 +149,7 @@ export const name = (max: number, description: string) =>
       description
     })
 
-/** Host name or operating system as a client claims it: may be empty, at most 256 characters. */
+/** Host name or operating system as claimed by a client: may be empty, at most 256 characters. */
 export const HostText = text({
   max: 256,
   message: "must be at most 256 characters",
@@ -163,7 +166,7 @@ export const HostText = text({
   })
 
 /**
- * A user code as typed by a person: case, dashes and spaces do not count (docs/contract/device-authorization.md). An
+ * User code as typed by a person: case, dashes and spaces do not count (docs/contract/device-authorization.md). An
  * unknown one is a 404.
  */
 export const UserCode = Schema.transform(
@@ -176,11 +179,13 @@ export const UserCode = Schema.transform(
 
 const moment = /^([12]\d{3}-\d\d-\d\dT\d\d:\d\d)(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)$/
 
-/** Whether the calendar has the minute: a date is read leniently, the 30th of February as the 2nd of March. */
+/**
+ * True when the calendar has the minute. Date parsing is lenient: it reads the 30th of February as the 2nd of March.
+ */
 const isMinute = (minute: string): boolean =>
   Option.exists(DateTime.make(`${minute}Z`), (read) => DateTime.formatIso(read).startsWith(minute))
 
-/** A moment in a query, ISO 8601 with a zone; comes out in UTC. */
+/** Moment in a query, ISO 8601 with a zone, decoded to UTC. */
 export const Instant = Schema.transformOrFail(
   Schema.String.pipe(
     Schema.filter((s) => {
@@ -202,7 +207,7 @@ export const Instant = Schema.transformOrFail(
 
 const day = /^([12]\d{3})-\d\d-\d\d$/
 
-/** A day of the calendar, without a zone. */
+/** Day of the calendar, without a zone. */
 export const CalendarDay = Schema.String.pipe(
   Schema.filter((s) => (day.test(s) && isMinute(`${s}T00:00`)) || "must be a day of the calendar, like 2027-01-31", {
     jsonSchema: { type: "string", format: "date", pattern: day.source }
@@ -218,33 +223,33 @@ export const ActorId = text({
   description: "Id of an actor."
 })
 
-/** Opaque; only `nextCursor` of an earlier answer makes sense here. */
+/** Opaque; only `nextCursor` of an earlier response is valid. */
 export const AuditCursor = text({
   min: 1,
   max: 200,
   pattern: /^[A-Za-z0-9_-]+$/,
-  message: "must be the nextCursor of an earlier answer",
-  description: "nextCursor of an earlier answer."
+  message: "must be the nextCursor of an earlier response",
+  description: "nextCursor of an earlier response."
 })
 
 /** 1 to 100 characters. */
 export const Name = name(100, "Name, 1 to 100 characters.")
 
-/** Why somebody needs or gives something, for the trail. */
+/** Reason for a request or a grant, kept in the trail. */
 export const Reason = name(500, "Reason, 1 to 500 characters.")
 
 export const ExpectedVersion = Schema.Number.pipe(
   Schema.filter((n) => (Number.isSafeInteger(n) && n >= 0) || "must be an integer from 0 to 9007199254740991")
 ).annotations({ jsonSchema: { type: "integer", minimum: 0, maximum: Number.MAX_SAFE_INTEGER } })
 
-/** A version that exists or may have existed: 1, 2, … */
+/** Version that exists or may have existed: 1, 2, … */
 export const VersionNumber = Schema.Number.pipe(
   Schema.filter((n) => (Number.isSafeInteger(n) && n >= 1) || "must be an integer from 1 to 9007199254740991")
 ).annotations({ jsonSchema: { type: "integer", minimum: 1, maximum: Number.MAX_SAFE_INTEGER } })
 
 /**
- * Header of the three POSTs that can be repeated safely (docs/contract/secrets.md). Spaces around the value of a header
- * are no part of it (RFC 9110 5.5).
+ * Header of the three POSTs that can be repeated safely (docs/contract/secrets.md). Spaces around a header's value do
+ * not belong to it (RFC 9110 5.5).
  */
 export const IdempotencyKey = text({
   min: 1,
@@ -252,10 +257,10 @@ export const IdempotencyKey = text({
   pattern: /^[!-~]([ -~]*[!-~])?$/,
   message: "must be 1 to 255 ASCII characters",
   description:
-    "Repeating key and body within 24 hours gives the stored answer; the same key with another body is refused."
+    "Repeating key and body within 24 hours returns the stored response. The same key with another body is refused."
 })
 
-/** A whole number in a body. */
+/** Whole number in a body. */
 export const integer = (min: number, max: number, description: string) =>
   Schema.Number.pipe(
     Schema.filter(
@@ -263,7 +268,7 @@ export const integer = (min: number, max: number, description: string) =>
     )
   ).annotations({ jsonSchema: { type: "integer", minimum: min, maximum: max, description } })
 
-/** A whole number in a query string: digits only (`1e2`, ` 5 `, `+7` are refused). */
+/** Whole number in a query string: digits only (`1e2`, ` 5 `, `+7` are refused). */
 export const queryInteger = (min: number, max: number, description: string) =>
   Schema.String.pipe(
     Schema.filter((s) => /^(0|[1-9][0-9]{0,15})$/.test(s) || `must be an integer from ${min} to ${max}`),
@@ -275,9 +280,9 @@ export const Page = queryInteger(1, 10_000, "Page, 1 to 10000; 1 by default.")
 export const PageSize = queryInteger(1, 500, "Entries per page, 1 to 500; 100 by default.")
 
 /**
- * `schema` for an input whose size is looked at before any part of it is decoded: one that is too large is refused at the
- * price of a count. `size` says what is wrong and leaves inputs of another type to `schema`. A document shows `schema`
- * with the members of `shown`.
+ * Checks the size of an input before `schema` decodes any part of it, so that refusing a large one only costs counting.
+ * `size` returns the error, and leaves inputs of other types to `schema`. The document shows `schema` with the members
+ * of `shown`.
  */
 export const sizedFirst = <A, I, R>(
   schema: Schema.Schema<A, I, R>,
@@ -302,7 +307,7 @@ export const sizedFirst = <A, I, R>(
     { [AST.SurrogateAnnotationId]: schema.pipe(Schema.filter(() => true, { jsonSchema: shown })).ast }
   )
 
-/** A list with a bounded number of entries. */
+/** List with a bounded number of entries. */
 export const boundedList = <S extends Schema.Schema.Any>(item: S, min: number, max: number) =>
   sizedFirst(
     Schema.Array(item),
@@ -311,7 +316,7 @@ export const boundedList = <S extends Schema.Schema.Any>(item: S, min: number, m
     { minItems: min, maxItems: max }
   )
 
-/** An address or a CIDR block, by its characters; the use case reads it (`src/net/AddressRanges.ts`). */
+/** Address or CIDR block, checked by characters only; the use case parses it (`src/net/AddressRanges.ts`). */
 export const AddressRange = Schema.String.pipe(
   Schema.filter((text) => /^[0-9A-Fa-f:.]{2,45}(?:\/[0-9]{1,3})?$/.test(text) || "must be an address or a CIDR block")
 ).annotations({
@@ -320,7 +325,7 @@ export const AddressRange = Schema.String.pipe(
   description: "An IPv4 or IPv6 address, or a CIDR block of either."
 })
 
-/** Any text but the one name that a decoded object cannot hold as a member of its own: it would be dropped unseen. */
+/** Any text but the one name that a decoded object cannot hold as a member: it would be dropped silently. */
 export const MemberName = Schema.String.pipe(
   Schema.filter((name) => name !== "__proto__" || "is not accepted: no such name")
 )
@@ -342,11 +347,11 @@ export const Disposition = Schema.Literal("flatten", "cascade").annotations({
   identifier: "Disposition",
   message: () => "must be flatten or cascade",
   description:
-    "What happens to secrets that refer to the deleted one: flatten keeps their current text, cascade deletes them too."
+    "Effect on secrets that refer to the deleted one: flatten keeps their current text, cascade deletes them too."
 })
 export type Disposition = typeof Disposition.Type
 
-/** E-mail address, folded to its canonical form (lower case, NFC) before any use: look-up, rate limit, storage. */
+/** E-mail address in its canonical form (lower case, NFC), before any look-up, rate limit or storage. */
 export const Email = Schema.transform(
   text({
     min: 3,
@@ -359,13 +364,13 @@ export const Email = Schema.transform(
   { strict: true, decode: (s) => s.normalize("NFC").toLowerCase(), encode: (s) => s }
 ).annotations({ jsonSchema: { type: "string", format: "email", maxLength: 254 } })
 
-/** Characters of a text; none if it is not well-formed. */
+/** Number of characters; undefined if the text is not well-formed. */
 const characters = (redacted: Redacted.Redacted): number | undefined => {
   const s = Redacted.value(redacted)
   return s.isWellFormed() ? codePoints(s) : undefined
 }
 
-/** A new password: 12 to 256 characters, no composition rules. */
+/** New password: 12 to 256 characters, no composition rules. */
 export const NewPassword = Schema.Redacted(Schema.String)
   .pipe(
     Schema.filter((redacted) => {
@@ -375,7 +380,7 @@ export const NewPassword = Schema.Redacted(Schema.String)
   )
   .annotations({ jsonSchema: { type: "string", format: "password", minLength: 12, maxLength: 256 } })
 
-/** A password that is being checked. */
+/** Password to verify. */
 export const Password = Schema.Redacted(Schema.String)
   .pipe(
     Schema.filter((redacted) => {
@@ -385,7 +390,7 @@ export const Password = Schema.Redacted(Schema.String)
   )
   .annotations({ jsonSchema: { type: "string", format: "password", maxLength: 1024 } })
 
-/** A bearer credential given in a body (device code, invitation, reset, setup). */
+/** Bearer credential in a body (device code, invitation, reset, setup). */
 export const CredentialText = Schema.Redacted(Schema.String)
   .pipe(
     Schema.filter((redacted) => {
@@ -396,5 +401,5 @@ export const CredentialText = Schema.Redacted(Schema.String)
   )
   .annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: 256 } })
 
-/** ISO 8601 UTC on the way out. */
+/** ISO 8601 UTC in responses. */
 export const Timestamp = Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })

@@ -1,16 +1,13 @@
-/**
- * What a vault is told about a key, and how it says that it cannot answer. Shared by the local vault and the vault
- * process.
- */
+/** Input of a vault about a key, and its failures. Shared by the local vault and the vault process. */
 import * as Schema from "effect/Schema"
 
-/** What a wrapped key is for. One wrapped for one purpose is refused for another. */
+/** Purpose of a wrapped key. A key that was wrapped for another purpose is refused. */
 export const KeyPurpose = Schema.Literal("data-key", "sealing-key", "service-key", "webhook-secret", "vault-canary")
 export type KeyPurpose = typeof KeyPurpose.Type
 
 /**
- * Where a wrapped key belongs: authenticated with it (the "encryption context" of other key services), so that a
- * wrapped key moved to another row, environment, project or team does not unwrap. An id that does not apply is "".
+ * Place of a wrapped key, authenticated with it (the "encryption context" of other key services). A key that was moved
+ * to another row, environment, project or team does not unwrap. An id that does not apply is "".
  */
 export const KeyContext = Schema.Struct({
   purpose: KeyPurpose,
@@ -21,14 +18,14 @@ export const KeyContext = Schema.Struct({
 })
 export type KeyContext = typeof KeyContext.Type
 
-/** Root key ids: `rk_` and 8 hex digits, derived one-way from the key. The first is the one that wraps. */
+/** Root key ids: `rk_` and 8 hex digits, derived one-way from the key. The first one wraps new keys. */
 export const VaultStatus = Schema.Struct({
   rootKeyId: Schema.String,
   rootKeyIds: Schema.Array(Schema.String)
 })
 export type VaultStatus = typeof VaultStatus.Type
 
-/** The vault did not answer. `reason` is a fixed sentence. */
+/** The vault did not respond. `reason` is a fixed sentence. */
 export class VaultUnavailable extends Schema.TaggedError<VaultUnavailable>()("VaultUnavailable", {
   reason: Schema.String
 }) {

@@ -1,7 +1,7 @@
 /**
- * The protocol between the server and the vault process (docs/security.md, "Keys"). Keys go over it as bytes, never as
- * text; each call carries the shared token in the header `x-vault-token`. What a vault refuses is a value, not an
- * error: in a batch the rest is answered.
+ * Protocol between the server and the vault process (docs/security.md, "Keys"). Keys travel as bytes, never as text.
+ * Each call carries the shared token in the header `x-vault-token`. A refusal by the vault is a value, not an error, so
+ * that the rest of a batch succeeds.
  */
 import * as Rpc from "@effect/rpc/Rpc"
 import * as RpcGroup from "@effect/rpc/RpcGroup"
@@ -11,7 +11,7 @@ import { KeyContext, VaultStatus, VaultUnavailable } from "./Vault.ts"
 
 export const tokenHeader = "x-vault-token"
 
-/** The call had no token, or another one. */
+/** The call had no token, or a wrong one. */
 export class VaultRefused extends Schema.TaggedError<VaultRefused>()("VaultRefused", {}) {}
 
 export class VaultAuthentication extends RpcMiddleware.Tag<VaultAuthentication>()("schema/VaultAuthentication", {
@@ -23,15 +23,15 @@ const Bytes = Schema.Uint8ArrayFromSelf
 const WrappedKey = Schema.Struct({ wrapped: Bytes, rootKeyId: Schema.String })
 type WrappedKey = typeof WrappedKey.Type
 
-/** A wrapped key and the place it belongs to. */
+/** Wrapped key with its place. */
 export const WrappedItem = Schema.Struct({ context: KeyContext, wrapped: Bytes, rootKeyId: Schema.String })
 export type WrappedItem = typeof WrappedItem.Type
 
-/** Items of one call. */
+/** Maximum number of items of a call. */
 export const maxBatch = 500
 const Items = Schema.Array(WrappedItem).pipe(Schema.maxItems(maxBatch))
 
-/** Null: refused, since the key was altered, belongs elsewhere, or was wrapped by a root key that is not held. */
+/** Null: refused, because the key was altered, belongs elsewhere, or its root key is missing. */
 const Opened = Schema.Array(Schema.NullOr(Bytes))
 const Rewrapped = Schema.Array(Schema.NullOr(WrappedKey))
 

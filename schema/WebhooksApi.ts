@@ -1,4 +1,4 @@
-/** Webhooks: a team's own addresses that are told of changes to its secrets and tokens. Names and ids, never values. */
+/** Webhooks: a team's own addresses, notified of changes to its secrets and tokens. Names and ids, never values. */
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
@@ -44,7 +44,7 @@ export const WebhookEvent = Schema.Literal(
 ).annotations({ message: () => "must be an event of webhooks", identifier: "WebhookEvent" })
 export type WebhookEvent = typeof WebhookEvent.Type
 
-/** Which committed audit entry is told as which event; others are not told. */
+/** Event of each audit action; actions without one send no webhook. */
 export const eventOfAction: { readonly [A in AuditAction]?: WebhookEvent } = {
   "secret.create": "secret.created",
   "secret.update": "secret.updated",
@@ -115,7 +115,7 @@ export const UpdateWebhook = strict(
     "format",
     "enabled"
   )
-).annotations({ identifier: "UpdateWebhook", description: "A webhook that is not enabled is told of nothing." })
+).annotations({ identifier: "UpdateWebhook", description: "A disabled webhook receives no events." })
 export type UpdateWebhook = typeof UpdateWebhook.Type
 
 const webhookFields = {
@@ -124,7 +124,7 @@ const webhookFields = {
   name: Schema.String,
   url: Schema.String,
   events: Schema.NullOr(Schema.Array(openEnum(...WebhookEvent.literals))),
-  /** Absent in answers of a release before; always sent by this one. */
+  /** Optional, because an earlier release does not send it; this one always does. */
   format: optional(openEnum("json", "slack")),
   enabled: Schema.Boolean,
   createdAt: Timestamp,
@@ -155,7 +155,9 @@ export const WebhookDelivery = Schema.Struct({
   log: Schema.Array(
     Schema.Struct({
       at: Timestamp,
-      status: Schema.NullOr(Integer).annotations({ description: "Of the receiver's answer; null: there was none." }),
+      status: Schema.NullOr(Integer).annotations({
+        description: "Status of the receiver's response; null: no response."
+      }),
       problem: Schema.NullOr(openEnum("address", "connection", "timeout", "secret"))
     }).annotations({ identifier: "WebhookAttempt" })
   ).annotations({ description: "The last 10 attempts." }),
@@ -164,7 +166,7 @@ export const WebhookDelivery = Schema.Struct({
   finishedAt: Schema.NullOr(Timestamp)
 }).annotations({
   identifier: "WebhookDelivery",
-  description: "Nothing of the receiver's answer but its status is kept."
+  description: "Of the receiver's response only the status is stored."
 })
 export type WebhookDelivery = typeof WebhookDelivery.Type
 
@@ -186,7 +188,7 @@ const webhook = {
   createdAt: "2026-11-21T08:00:00.000Z",
   updatedAt: "2026-11-21T08:00:00.000Z"
 }
-const shown = { ...webhook, secret: "whsec_<43 characters>" }
+const webhookWithSecret = { ...webhook, secret: "whsec_<43 characters>" }
 const delivery = {
   eventId: "01980a66-a0b1-7394-85d6-f708192a3b4c",
   event: "secret.updated",
@@ -198,7 +200,7 @@ const delivery = {
   finishedAt: "2026-11-21T08:00:01.000Z"
 }
 
-/** Webhooks of a team: owner or admin, in a session. */
+/** Webhooks of a team, for owners and admins in a session. */
 export class WebhooksApi extends HttpApiGroup.make("webhooks")
   .add(
     HttpApiEndpoint.post("create", "/teams/:teamId/webhooks")
@@ -214,9 +216,9 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
         operation({
           summary: "Create a webhook",
           description:
-            "Every delivery is a POST of JSON, signed: Ampoule-Signature is t=<unix seconds>,v1=<hex HMAC-SHA256 of t, a dot and the body>. The secret is shown once, in this answer.",
+            "Every delivery is a POST of JSON, signed: Ampoule-Signature is t=<unix seconds>,v1=<hex HMAC-SHA256 of t, a dot and the body>. The secret is shown once, in this response.",
           request: { name: webhook.name, url: webhook.url, events: webhook.events },
-          response: shown
+          response: webhookWithSecret
         })
       )
   )
@@ -243,7 +245,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
       .annotateContext(
         operation({
           summary: "Change a webhook",
-          description: "What waits for delivery goes to the new address.",
+          description: "Pending deliveries go to the new address.",
           request: { enabled: false },
           response: { ...webhook, enabled: false }
         })
@@ -259,8 +261,8 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
       .annotateContext(
         operation({
           summary: "Rotate the secret of a webhook",
-          description: "For 24 hours deliveries carry two signatures, v1 of the new secret and v1 of the old one.",
-          response: shown
+          description: "For 24 hours deliveries carry two v1 signatures, of the new and the old secret.",
+          response: webhookWithSecret
         })
       )
   )
@@ -274,7 +276,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
       .annotateContext(
         operation({
           summary: "Send a test event",
-          description: "Queues an event of type webhook.test; the deliveries show what became of it.",
+          description: "Queues an event of type webhook.test; its delivery shows the result.",
           response: {
             ...delivery,
             event: "webhook.test",
@@ -312,7 +314,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
       .annotateContext(
         operation({
           summary: "Delete a webhook",
-          description: "With what waits for delivery.",
+          description: "Deletes pending deliveries too.",
           response: { deleted: true }
         })
       )

@@ -1,5 +1,5 @@
 /**
- * Building blocks of response bodies: plain types, no refinements, open to what a later server adds
+ * Building blocks of response bodies: plain types without refinements, open to members of later servers
  * (docs/architecture.md, "The hot path", H9).
  */
 import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
@@ -9,17 +9,17 @@ import * as AST from "effect/SchemaAST"
 import { AccessLevel, allScopes, Changes, GrantLevel, LeakRule, Plan, Readers, Role, Visibility } from "./Scopes.ts"
 import { Representation, SecretKind } from "./Values.ts"
 
-/** Text in a document that lists the values of today: `enum` would have clients refuse those of a later release. */
+/** Text whose known values the document lists. With `enum`, clients would refuse values of later releases. */
 export const openText = (values: ReadonlyArray<string>) =>
   ({ type: "string", "x-extensible-enum": [...values] }) as const
 
 /**
- * An enumeration in a response. The document lists the values sent today; the program takes any text, so that a client
- * built today still reads an answer of a later server (docs/contract/README.md).
+ * Enumeration in a response. The document lists today's values. The program accepts any text, so that an older client
+ * can read the response of a later server (docs/contract/README.md).
  */
 export const openEnum = <const A extends string>(...values: ReadonlyArray<A>) => vocabulary({}, values)
 
-/** `title` is its name in a document, unless a request has a closed enumeration of that name (OpenApi.ts). */
+/** `title` becomes its name in the document, unless a request has a closed enumeration of that name (OpenApi.ts). */
 const vocabulary = <const A extends string>(
   named: { readonly title?: string },
   values: ReadonlyArray<A>
@@ -28,9 +28,7 @@ const vocabulary = <const A extends string>(
     jsonSchema: { ...openText(values), ...named }
   })
 
-/**
- * A success with its status. Annotating a schema drops its name, which is the one in the document: it is said again.
- */
+/** Success with its status. Annotating a schema drops its name in the document, so it is set again. */
 export const answers = <S extends Schema.Schema.Any>(status: 200 | 201 | 202 | 503, schema: S): S =>
   schema.annotations({
     ...HttpApiSchema.annotations({ status }),
@@ -56,21 +54,21 @@ export const VisibilityOut = vocabulary({ title: "Visibility" }, Visibility.lite
 export const ChangesOut = vocabulary({ title: "Changes" }, Changes.literals)
 export const LeakRuleOut = vocabulary({ title: "LeakRule" }, LeakRule.literals)
 
-/** Who did something. A token is named, not its creator (docs/contract/audit.md). */
+/** Author of an action. A token counts as the author, not its creator (docs/contract/audit.md). */
 export const Actor = Schema.Struct({
   type: openEnum("user", "api_token", "cli_grant", "oauth_client", "system"),
   id: Schema.String,
   name: Schema.NullOr(Schema.String)
-}).annotations({ identifier: "Actor", description: "Who did it." })
+}).annotations({ identifier: "Actor", description: "Author of the action." })
 export type Actor = typeof Actor.Type
 
-/** What narrows a credential below its teams; null = not narrowed. */
+/** Limits of a credential within its teams; null = unrestricted. */
 export const RestrictionsOut = Schema.Struct({
   projectIds: Schema.NullOr(Schema.Array(Uuid)),
   environmentIds: Schema.NullOr(Schema.Array(Uuid))
 }).annotations({ identifier: "Restrictions" })
 
-/** Members of every list that pages (docs/contract/secrets.md). */
+/** Members of every paged list (docs/contract/secrets.md). */
 export const pageFields = {
   page: Integer,
   pageSize: Integer,

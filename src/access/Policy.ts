@@ -3,7 +3,7 @@
  * of evaluation. The first denial wins. A rule is a pure function of the caller, the team, the target and the action.
  */
 import type { AuditAction } from "#schema/Audit.ts"
-import type { Caller, CallerTeam, HeldGrant } from "#schema/Caller.ts"
+import type { Caller, CallerTeam, ActiveGrant } from "#schema/Caller.ts"
 import {
   ApiTokenNotScopedToProtectedEnvironment,
   ApiTokenReadOnly,
@@ -480,7 +480,7 @@ export const projectVisible = (
 ): boolean => {
   const { environmentIds, projectIds } = caller.restrictions
   const team = teamOf(caller, at.teamId)
-  const reached = ({ environmentId }: HeldGrant) =>
+  const reached = ({ environmentId }: ActiveGrant) =>
     environmentId === null || environmentIds === null || environmentIds.includes(environmentId)
   return (
     team !== undefined &&

@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
-import type { Caller, CallerTeam, HeldGrant, Restrictions } from "#schema/Caller.ts"
+import type { Caller, CallerTeam, ActiveGrant, Restrictions } from "#schema/Caller.ts"
 import { EnvironmentIdOut, ProjectIdOut, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import { type AccessLevel, allScopes, type CredentialKind, GrantLevel, type Role, type Scope } from "#schema/Scopes.ts"
 import type { EnvironmentTarget, Target } from "#src/access/Target.ts"
@@ -140,7 +140,7 @@ interface Standing {
   readonly level: AccessLevel | null
   readonly mcpScopes?: ReadonlyArray<Scope>
   readonly restrictions: Restrictions
-  readonly grants?: ReadonlyArray<HeldGrant>
+  readonly grants?: ReadonlyArray<ActiveGrant>
   readonly adminsNeedGrants?: boolean
 }
 const standing = (s: Standing): { readonly caller: Caller; readonly team: CallerTeam } => {
@@ -343,7 +343,7 @@ const reach: FastCheck.Arbitrary<Restrictions> = FastCheck.record({
   projectIds: FastCheck.option(FastCheck.subarray([projectId, ProjectIdOut.make("p2")])),
   environmentIds: FastCheck.option(FastCheck.subarray([environmentId, EnvironmentIdOut.make("e2")]))
 })
-const anyGrants: FastCheck.Arbitrary<ReadonlyArray<HeldGrant>> = FastCheck.array(
+const anyGrants: FastCheck.Arbitrary<ReadonlyArray<ActiveGrant>> = FastCheck.array(
   FastCheck.record({
     projectId: anyOf([projectId, ProjectIdOut.make("p2")]),
     environmentId: anyOf([null, environmentId, EnvironmentIdOut.make("e2")]),

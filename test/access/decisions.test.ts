@@ -3,7 +3,7 @@
  * logins that manage. Each as a table to read, with the smallest step that changes the answer.
  */
 import { assert, describe, it } from "@effect/vitest"
-import type { Caller, CallerTeam, HeldGrant } from "#schema/Caller.ts"
+import type { Caller, CallerTeam, ActiveGrant } from "#schema/Caller.ts"
 import { EnvironmentIdOut, ProjectIdOut, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import { allScopes, GrantLevel, type Role, type Scope } from "#schema/Scopes.ts"
 import * as Policy from "#src/access/Policy.ts"
@@ -69,7 +69,7 @@ const as = (role: Role | null, caller: Partial<Caller> = {}, team: Partial<Calle
   }
   return { caller: person, team: own }
 }
-const grant = (level: GrantLevel): HeldGrant => ({ projectId, environmentId: null, level })
+const grant = (level: GrantLevel): ActiveGrant => ({ projectId, environmentId: null, level })
 const tag = (denial: { readonly _tag: string } | undefined) => denial?._tag ?? "yes"
 const byRole = (of: (role: Role) => unknown) => roles.map(of)
 
@@ -188,7 +188,7 @@ describe("levels", () => {
   })
 
   it("are lacked where grants decide, by people whom they bind", () => {
-    const lacks = (role: Role | null, at: EnvironmentTarget, held: ReadonlyArray<HeldGrant> = [], bound = false) => {
+    const lacks = (role: Role | null, at: EnvironmentTarget, held: ReadonlyArray<ActiveGrant> = [], bound = false) => {
       const { caller, team } = as(role, { grants: held }, { adminsNeedGrants: bound })
       return Policy.lacksGrant(caller, team, at, "run")
     }
