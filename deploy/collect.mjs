@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * What the built program needs to run, and nothing else: `node deploy/collect.mjs FOLDER [DIST]` copies
- * `dist/` and the packages that stay outside the bundle, with what they need, as they are installed here.
+ * Files that the built program needs to run: `node deploy/collect.mjs FOLDER [DIST]` copies `dist/` and the packages
+ * outside the bundle, with their dependencies, from this installation.
  */
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -15,7 +15,7 @@ if (process.argv[2] === undefined) throw new Error("collect.mjs needs the folder
 /** @param {string} file */
 const json = (file) => JSON.parse(fs.readFileSync(file, "utf8"))
 
-/** Where Node would find the package, from the folder of the one that needs it. @param {string} name @param {string} from */
+/** Folder of the package, resolved like Node does. @param {string} name @param {string} from */
 const find = (name, from) => {
   for (let at = from; ; at = path.dirname(at)) {
     const folder = path.join(at, "node_modules", name)
@@ -49,14 +49,14 @@ fs.mkdirSync(to, { recursive: true })
 for (const folder of packages) {
   fs.cpSync(folder, path.join(to, path.relative(root, folder)), {
     recursive: true,
-    // Packages inside of it are listed by themselves; types and maps are for those who change it.
+    // Nested packages are listed separately; types and source maps are for developers.
     filter: (from) =>
       !path.relative(folder, from).split(path.sep).includes("node_modules") && !/\.map$|\.d\.[cm]?ts$/.test(from)
   })
 }
 // The client library is for other programs.
 const ofLibrary = ["client", "types"].map((name) => path.join(dist, name))
-// A link stays what it says: Node would write down the path of the folder that is copied.
+// Links keep their target: Node would write the absolute path of the copied folder.
 fs.cpSync(dist, path.join(to, "dist"), {
   recursive: true,
   verbatimSymlinks: true,

@@ -1,6 +1,6 @@
 /**
- * What an executable (`npm run build:executable`) runs first: it unpacks the program that it carries, once, and starts
- * it. Native add-ons and WebAssembly have to be files, and code in files is compiled once for many starts.
+ * First program of an executable (`npm run build:executable`): it unpacks the embedded program once, and starts it.
+ * Native add-ons and WebAssembly must be files, and compiled code is cached only for files.
  */
 "use strict"
 const fs = require("node:fs")
@@ -12,7 +12,7 @@ const { gunzipSync } = require("node:zlib")
 
 const id = sea.getAsset("id", "utf8")
 
-/** Nobody but this user, and root, can have put a file there. @param {string} folder */
+/** True when only this user and root could have put a file there. @param {string} folder */
 const isPrivate = (folder) => {
   if (process.getuid === undefined) return true
   for (let at = fs.realpathSync(folder); ; at = path.dirname(at)) {
@@ -36,12 +36,12 @@ const unpack = (folder) => {
   }
 }
 
-/** Undefined: this folder cannot be used. @param {string} folder */
+/** Undefined when this folder cannot be used. @param {string} folder */
 const unpacked = (folder) => {
   try {
     if (!fs.existsSync(folder)) {
       fs.mkdirSync(path.dirname(folder), { recursive: true, mode: 0o700 })
-      // Under another name until it is whole; another start may do the same.
+      // Written under a temporary name, because another start may do the same.
       const unfinished = fs.mkdtempSync(`${folder}.`)
       unpack(unfinished)
       try {

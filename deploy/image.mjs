@@ -1,9 +1,9 @@
 // @ts-check
 /**
- * `npm run build:image [FILE]`: the image of a release without an engine and without a base image, as a file for
- * `docker load`, `podman load` or `skopeo copy oci-archive:…`. In it are Node's binary, three libraries of Debian that it
- * needs, and the program: no shell, no package manager. Each part is known by its digest, so that the same sources give
- * the same image. How it runs (user, ports, health check) stands in the Dockerfile. Needs Debian 12 for its packages.
+ * `npm run build:image [FILE]`: the image of a release, built without an engine and a base image, as a file for `docker
+ * load`, `podman load` or `skopeo copy oci-archive:…`. It has Node's binary, three Debian libraries for it, and the
+ * program, but no shell and no package manager. Each part has a digest, so the build is reproducible. User, ports and
+ * health check come from the Dockerfile. Needs Debian 12 for its packages.
  */
 import { execFileSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -27,7 +27,7 @@ const put = (folder, file, content) => {
   fs.writeFileSync(path.join(folder, file), content)
 }
 
-/** A Debian with nothing but these packages, and the licences that they name. */
+/** Minimal Debian with only these packages, and their licences. */
 const base = () => {
   const folder = path.join(work, "debian")
   for (const { digest, name, version: release } of [...Rootfs.debian, Rootfs.texts]) {
@@ -73,7 +73,7 @@ const layer = (folder, owner, more) => {
   return { diff: `sha256:${sha256(tar)}`, blob: gzipSync(tar, { level: 9 }) }
 }
 
-/** The instructions of the Dockerfile's last stage, as an image's configuration has them. */
+/** Instructions of the Dockerfile's last stage, in the form of an image configuration. */
 const configuration = () => {
   const [, text = ""] = fs
     .readFileSync(path.join(root, "deploy/Dockerfile"), "utf8")
@@ -137,7 +137,7 @@ try {
   }
   put(image, "oci-layout", JSON.stringify({ imageLayoutVersion: "1.0.0" }))
   put(image, "index.json", JSON.stringify({ schemaVersion: 2, manifests: [{ ...manifest, annotations }] }))
-  // For engines that know Docker's own format alone.
+  // For engines that only know Docker's own format.
   const file = (/** @type {{ digest: string }} */ { digest }) => `blobs/${digest.replace(":", "/")}`
   put(
     image,

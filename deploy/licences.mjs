@@ -1,9 +1,9 @@
 // @ts-check
 /**
- * `node deploy/licences.mjs [DIST [NODE]]`: writes `licences.txt` into what was built: ours, then the licences of the
- * packages that are in the bundle, as their authors ask, and of what the sources have from others (`deploy/licences`, a
- * file each, by name and version); with the file NODE, Node's own, where Node is passed on too. A
- * text that several share, and terms that many share, stand there once. `ampoule licences` shows it.
+ * `node deploy/licences.mjs [DIST [NODE]]`: writes `licences.txt` into the build. It has our licence, those of the
+ * bundled packages, and those of code from others in the sources (`deploy/licences`, one file each, by name and
+ * version). With the file NODE it adds Node's own, when Node is included. Shared texts and terms are printed once.
+ * `ampoule licences` shows it.
  */
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -20,7 +20,7 @@ for (const folder of json(path.join(dist, "packages.json")).bundled) {
   const files = fs.readdirSync(path.join(root, folder)).filter((file) => /^(licen[cs]e|notice|copying)/i.test(file))
   const texts = files.map((file) => fs.readFileSync(path.join(root, folder, file), "utf8").trim())
   const by = typeof author === "string" ? author : author?.name
-  // No file: what its manifest says.
+  // Without a file, the manifest's licence.
   const text = texts.join("\n\n") || [license, by].filter(Boolean).join(", ")
   byText.set(text, [...(byText.get(text) ?? []), `${name} ${version}`])
 }
@@ -30,7 +30,7 @@ for (const file of fs.readdirSync(path.join(root, "deploy/licences"))) {
   byText.set(fs.readFileSync(path.join(root, "deploy/licences", file), "utf8").trim(), [`${name} ${version}`])
 }
 const { name, version } = json(path.join(root, "package.json"))
-/** Terms that many share under a copyright of their own. */
+/** Shared terms with separate copyright lines. */
 const shared = [
   /Apache License\s+Version 2\.0, January 2004[^]*?END OF TERMS AND CONDITIONS/,
   /Permission is hereby granted, free of charge, to any person obtaining[^]*?DEALINGS IN THE\s+SOFTWARE\./i
@@ -39,9 +39,9 @@ const read = (/** @type {string} */ file) => fs.readFileSync(file, "utf8").trim(
 /** @type {Array<[string, Array<string>]>} */
 const first = [[read(path.join(root, "LICENSE")), [`${name} ${version}`]]]
 if (process.argv[3] !== undefined) first.push([read(process.argv[3]), ["Node.js, and what is in it"]])
-/** By terms, word for word: whose section has them. @type {Map<string, string>} */
+/** Section of each text, by its exact words. @type {Map<string, string>} */
 const stands = new Map()
-/** The terms stand once; where they were said before, their place is named. @param {string} text @param {string} whose */
+/** Prints each text once, and later refers to its section. @param {string} text @param {string} whose */
 const once = (text, whose) =>
   shared.reduce(
     (rest, terms) =>

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Draws the passwords of docker-compose.yml into a folder for the owner alone. Run again, it changes nothing.
-# The files inside can be read by the users of the containers that they are mounted into; the folder keeps others out.
+# Draws the passwords of docker-compose.yml into a folder for its owner. Running it again changes nothing.
+# The files are readable by the users of the containers that mount them; the folder keeps others out.
 set -eu
 folder=${1:-$(dirname "$0")/secrets}
 umask 077
@@ -17,4 +17,4 @@ printf 'postgres://ampoule:%s@postgres:5432/ampoule' "$(cat "$folder/database_pa
 printf 'redis://:%s@redis:6379/0' "$(cat "$folder/redis_password")" | put redis_url
 printf 'requirepass %s\nsave ""\nappendonly no\nmaxmemory 192mb\nmaxmemory-policy volatile-ttl\n' \
   "$(cat "$folder/redis_password")" | put redis.conf
-echo "The passwords are in $folder. Nothing else keeps them."
+echo "The passwords are in $folder, and nowhere else."

@@ -1,6 +1,6 @@
 #!/bin/sh
 # An authority and the two certificates of a vault on tls://: make-vault-certificates.sh FOLDER VAULT-HOST...
-# The authority's key is not needed again, unless certificates are to be renewed without changing both ends at once.
+# Keep the authority's key only if you want to renew certificates without changing both ends at once.
 set -eu
 [ $# -ge 2 ] || { echo "usage: $0 folder vault-host..." >&2; exit 2; }
 folder=$1

@@ -1,9 +1,9 @@
 // @ts-check
 /**
- * The files that start a release, as a folder and as `ampoule-deploy.tar`: Compose, Kubernetes and systemd with all that
- * they need, and the Dockerfile. The images that they name have their digests, which are looked up when a release is made
- * (`npm run release:check`), where the registries are reached, and never guessed. By hand: `node deploy/pin.mjs FOLDER
- * [DIGEST OF OURS]`.
+ * Files to start a release, as a folder and as `ampoule-deploy.tar`: Compose, Kubernetes and systemd files with their
+ * dependencies, and the Dockerfile. Images are named by digest. The digests are looked up when a release is made (`npm
+ * run release:check`), with access to the registries, and never guessed. By hand: `node deploy/pin.mjs FOLDER [DIGEST
+ * OF OURS]`.
  */
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
@@ -11,9 +11,9 @@ import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
-/** They name images of others. */
+/** Files with images of others. */
 export const files = ["deploy/Dockerfile", "docker-compose.yml"]
-/** What is copied as it stands: what Compose mounts, what makes its secrets, and the units. */
+/** Copied unchanged: the files that Compose mounts, the scripts for its secrets, and the units. */
 const others = [
   "LICENSE",
   "deploy/Caddyfile",
@@ -25,21 +25,21 @@ const others = [
 ]
 const folders = ["deploy/kubernetes", "deploy/systemd"]
 const line = /^(\s*(?:FROM|image:) +)([\w./-]+:[\w.-]+)(?=\s|$)/gm
-/** The image that a release makes itself. */
+/** Image that a release builds. */
 const own = /^ampoule:/
 
-/** Images that a file names by a tag. @param {string} text */
+/** Images with a tag in a file. @param {string} text */
 export const named = (text) =>
   [...text.matchAll(line)].map(([, , name = ""]) => name).filter((name) => name !== "" && !own.test(name))
 
-/** The file with each of them by its digest too. @param {string} text @param {ReadonlyMap<string, string>} digests */
+/** The file with the digest of each image. @param {string} text @param {ReadonlyMap<string, string>} digests */
 export const pinned = (text, digests) =>
   text.replaceAll(line, (all, before, name) => {
     const digest = digests.get(name)
     return digest === undefined ? all : `${before}${name}@${digest}`
   })
 
-/** Where an image is: Docker's registry for a name without a host. @param {string} name */
+/** Registry of an image: Docker's for a name without a host. @param {string} name */
 const placeOf = (name) => {
   const [image = "", tag = ""] = name.split(/:(?=[^/:]+$)/)
   const [host = "", ...rest] = image.split("/")
@@ -82,10 +82,10 @@ export const digestOf = async (name, registry) => {
 
 const read = (/** @type {string} */ file) => fs.readFileSync(path.join(root, file), "utf8")
 
-/** Kubernetes takes a digest in the place of the tag. @param {string} text @param {string} digest */
+/** Kubernetes accepts a digest in place of the tag. @param {string} text @param {string} digest */
 export const byDigest = (text, digest) => text.replace(/^(\s+)newTag: .*$/m, `$1digest: ${digest}`)
 
-/** A release has no source to build from: its image is loaded from a file. @param {string} text of the Compose file */
+/** A release has no source to build: its image is loaded from a file. @param {string} text of the Compose file */
 export const loaded = (text) =>
   text
     .replace("docker compose up -d --build", "docker load --input ampoule-image.tar && docker compose up -d")
@@ -94,7 +94,7 @@ export const loaded = (text) =>
       "$1# What `docker load` brought. From a registry of yours: its name by digest, and without the next line.\n$1pull_policy: never\n"
     )
 
-/** The digests of all images of others. @returns {Promise<ReadonlyMap<string, string>>} */
+/** Digests of all images of others. @returns {Promise<ReadonlyMap<string, string>>} */
 export const lookUp = async () => {
   /** @type {Map<string, string>} */
   const digests = new Map()
@@ -125,7 +125,7 @@ export const write = (folder, digests, ours) => {
   }
 }
 
-/** The same folder gives the same bytes. @param {string} file @param {string} folder */
+/** Reproducible: the same folder gives the same bytes. @param {string} file @param {string} folder */
 export const pack = (file, folder) => {
   const still = ["--format=gnu", "--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]
   const names = fs.readdirSync(folder).sort()

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Once, when the database is made: a role that owns its database and is no superuser.
+# Runs once, when the database is created: adds a role that owns its database and is not a superuser.
 set -eu
 export DATABASE_PASSWORD_FILE
 psql -v ON_ERROR_STOP=1 --quiet --username "${POSTGRES_USER:-postgres}" --dbname postgres <<'SQL'

@@ -1,9 +1,9 @@
 // @ts-check
 /**
- * What an image of Ampoule has in it, from the libraries of a Debian: Node, the few libraries that it needs, the program,
- * and the licences of all of it; no shell, no package manager. `deploy/image.mjs` makes it from packages that it knows by
- * their digests. The Dockerfile makes it from the image that it builds in: `node deploy/rootfs.mjs FOLDER PREFIX` writes
- * the folders `system`, `program` (root's) and `own` (the user's) from this machine, with the Node in PREFIX.
+ * Content of an image of Ampoule: Node, the few Debian libraries for it, the program, and all licences, without a shell
+ * or a package manager. `deploy/image.mjs` makes it from packages with known digests. The Dockerfile makes it from its
+ * build image: `node deploy/rootfs.mjs FOLDER PREFIX` writes the folders `system` and `program` (for root) and `own`
+ * (for the user) from this machine, with the Node in PREFIX.
  */
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 
-/** Of Debian 12, amd64; the digests (SHA-256) are those of its signed index. The licences are those of the files taken. */
+/** From Debian 12, amd64, with digests (SHA-256) of its signed index. The licences are those of the extracted files. */
 export const debian = [
   {
     name: "libc6",
@@ -33,7 +33,7 @@ export const debian = [
     licence: "GPL-3.0-or-later WITH GCC-exception-3.1"
   }
 ]
-/** Where Debian keeps the copyright of two of them. */
+/** Path of Debian's copyright files for two of them. */
 export const texts = {
   name: "gcc-12-base",
   version: "12.2.0-14+deb12u1",
@@ -44,7 +44,7 @@ const platforms = {
   x64: { libraries: "lib/x86_64-linux-gnu", loader: "lib64/ld-linux-x86-64.so.2" },
   arm64: { libraries: "lib/aarch64-linux-gnu", loader: "lib/ld-linux-aarch64.so.1" }
 }
-/** What Node and the native add-ons load, and what finds names on the network. */
+/** Libraries that Node and the native add-ons load, and those that resolve host names. */
 const needed = [
   "libc.so.6",
   "libdl.so.2",
@@ -58,7 +58,7 @@ const needed = [
   "libstdc++.so.6"
 ]
 
-/** A file, with what a link leads to in its place. @param {string} from @param {string} to @param {number} mode */
+/** Copies a file; a link is replaced by its target. @param {string} from @param {string} to @param {number} mode */
 const copy = (from, to, mode) => {
   fs.mkdirSync(path.dirname(to), { recursive: true })
   fs.writeFileSync(to, fs.readFileSync(from))
@@ -80,7 +80,7 @@ export const system = (folder, base, prefix) => {
     return file
   }
   for (const name of needed) copy(found(name), path.join(folder, libraries, name), 0o644)
-  // By the path that is written into programs, and beside the libraries.
+  // By the path compiled into programs, and beside the libraries.
   const start = path.basename(loader)
   for (const to of [loader, path.join(libraries, start)]) copy(found(start), path.join(folder, to), 0o755)
   copy(path.join(prefix, "bin/node"), path.join(folder, "usr/local/bin/node"), 0o755)
@@ -108,14 +108,14 @@ export const program = (folder, dist, prefix) => {
   const run = (/** @type {ReadonlyArray<string>} */ words) => execFileSync(process.execPath, words, { stdio: "pipe" })
   run([path.join(root, "deploy/licences.mjs"), dist, path.join(prefix, "LICENSE")])
   run([path.join(root, "deploy/collect.mjs"), path.join(folder, "app"), dist])
-  // For `docker compose exec api-1 ampoule …`. The program's own first line asks /usr/bin/env, which is not there.
+  // For `docker compose exec api-1 ampoule …`. The program's own first line uses /usr/bin/env, which the image lacks.
   const command = path.join(folder, "usr/local/bin/ampoule")
   fs.mkdirSync(path.dirname(command), { recursive: true })
   fs.writeFileSync(command, `#!/usr/local/bin/node\nrequire("/app/dist/ampoule.cjs")\n`)
   fs.chmodSync(command, 0o755)
 }
 
-/** Folders that are the user's own: a volume in the place of one takes its owner and mode. @param {string} folder */
+/** Folders that belong to the user: a volume in place of one takes its owner and mode. @param {string} folder */
 export const own = (folder) => {
   for (const [name, mode] of /** @type {const} */ ([
     ["data", 0o700],

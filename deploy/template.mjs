@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * `node deploy/template.mjs [DIST]`: packs the embedded database's template once more, at the best quality: half a minute
- * for an eighth less, which everybody who installs the package downloads. A build in a clone does not wait for it.
+ * `node deploy/template.mjs [DIST]`: packs the embedded database's template again at the best quality. It takes half a
+ * minute and saves an eighth of the download. A build in a clone skips it.
  */
 import * as fs from "node:fs"
 import * as path from "node:path"

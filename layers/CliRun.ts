@@ -1,7 +1,7 @@
 /** `ampoule run` in its plain form (`src/cli/Quick.ts`), with what it needs and nothing else. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { beforeLeaving } from "#src/cli/run/Become.ts"
+import { onBeforeExec } from "#src/cli/run/Become.ts"
 import { split } from "#src/cli/help/Manual.ts"
 import { runOf } from "#src/cli/Quick.ts"
 import { ChildCommand, runCommand } from "#src/cli/run/Run.ts"
@@ -16,7 +16,7 @@ export const start = (words: ReadonlyArray<string>, leave: () => void): boolean 
   // `runOf` leaves --sealed to the parser.
   const openSealed = () => Effect.dieMessage("--sealed")
   const command = Effect.provideService(runCommand(options, openSealed), ChildCommand, Option.fromNullable(child))
-  beforeLeaving(leave)
+  onBeforeExec(leave)
   launch(atServers(command), { json: false })
   return true
 }

@@ -3,12 +3,12 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Http from "node:http"
 import { http, https } from "#src/cli/terminal/BuiltIn.ts"
-import { type Answer, NotDelivered, type Request, TooLong, type Transport } from "#src/cli/connection/Transport.ts"
+import { type Response, NotDelivered, type Request, TooLong, type Transport } from "#src/cli/connection/Transport.ts"
 import { routeOf } from "#src/cli/connection/Proxy.ts"
 
 const clientFor = (target: URL): Pick<typeof Http, "request"> => (target.protocol === "https:" ? https() : http())
 
-const headersOf = ({ headers }: Http.IncomingMessage): Answer["headers"] =>
+const headersOf = ({ headers }: Http.IncomingMessage): Response["headers"] =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, Array.isArray(value) ? value[0] : value]))
 
 /** Without a proxy: a connection of its own, closed with the answer. */
@@ -18,7 +18,7 @@ const agentFor = async (target: URL): Promise<Http.Agent | false> => {
   return target.protocol === "https:" ? agents().https : agents().http
 }
 
-const send = ({ body, headers, longest, method, url }: Request): Effect.Effect<Answer, NotDelivered> =>
+const send = ({ body, headers, longest, method, url }: Request): Effect.Effect<Response, NotDelivered> =>
   Effect.async((resume) => {
     let answered = false
     const fail = (cause: unknown) => {

@@ -23,7 +23,7 @@ import * as Archive from "#src/backup/Archive.ts"
 import * as Backup from "#src/backup/Backup.ts"
 import * as Restore from "#src/backup/Restore.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
-import type { MaintenancePrograms, VerifyAsked } from "#src/cli/operator/ServerSide.ts"
+import type { MaintenancePrograms, VerifyRequest } from "#src/cli/operator/ServerSide.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { Vault } from "#src/crypto/Vault.ts"
@@ -78,7 +78,7 @@ export const ended = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     orFailure
   )
 
-const common = Effect.fnUntraced(function* (asked: VerifyAsked) {
+const common = Effect.fnUntraced(function* (asked: VerifyRequest) {
   const settings = yield* AppConfig
   const files = yield* FileSystem.FileSystem
   const own = Option.getOrUndefined(settings.auditCheckpoints)

@@ -51,7 +51,7 @@ const answer = (): string | undefined => {
   if (!asksForHelp()) return undefined
   // What the build put there.
   const manual = beside("manual").exports as typeof Manual
-  return manual.answer(words, version)
+  return manual.textFor(words, version)
 }
 
 const start = async () => {

@@ -1,7 +1,7 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
-/** People, teams, and how a person gets in. One statement per sql`` (the embedded database refuses several). */
+/** People, teams and sign-in. One statement per sql`` (the embedded database refuses several). */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 

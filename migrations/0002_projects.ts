@@ -2,7 +2,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Projects own environments. `revision` grows with every change of an environment's secrets (docs/contract/secrets.md).
+ * Projects own environments. `revision` increases with every change of an environment's secrets
+ * (docs/contract/secrets.md).
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

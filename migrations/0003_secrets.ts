@@ -2,9 +2,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Secrets at rest. `secrets` says which version of a key is current, `secret_versions` holds one sealed box per
- * version,
- * `secret_counters` lets versions count on after delete and purge (docs/contract/secrets.md, "Version").
+ * Secrets at rest. `secrets` has the current version of each key, `secret_versions` one sealed box per version.
+ * `secret_counters` continues the version numbers after delete and purge (docs/contract/secrets.md, "Version").
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -2,9 +2,9 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * The audit trail (docs/contract/audit.md). `body` is the canonical text that `hash` covers; the other columns repeat
- * parts of it for look-up and are checked against it by the verifier. Entries outlive what they name, so nothing here
- * is a foreign key.
+ * Audit trail (docs/contract/audit.md). `body` is the canonical text that `hash` covers. The other columns repeat parts
+ * of it for look-up, and the verifier checks them against it. Entries outlive the rows that they name, so the table has
+ * no foreign keys.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -2,8 +2,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * One row (id 1): a known text wrapped by the current root key. A server that starts with another root key finds out
- * here, before it writes anything under the wrong key.
+ * One row (id 1): a known text wrapped by the current root key. A server with another root key notices this before it
+ * writes anything under the wrong key.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -2,8 +2,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * The authorization server of `/mcp`. Tokens like every credential: a look-up id, a salt and a hash, each kind in a
- * table of its own (docs/contract/credentials.md). Everything a grant gave dies with the grant's row being revoked.
+ * Authorization server of `/mcp`. Tokens have a look-up id, a salt and a hash, like all credentials, with one table per
+ * kind (docs/contract/credentials.md). Revoking a grant's row ends all its tokens.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -1,7 +1,7 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
-/** Sessions of the MCP revisions that have them, and values that a person is asked for. */
+/** Sessions of the MCP revisions that have them, and requests for values to people. */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 

@@ -1,7 +1,7 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
-/** When a data key stopped sealing; and a way to ask what a data key still seals without reading every version. */
+/** End of a data key's use for sealing, and an index of the versions that it still seals. */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 

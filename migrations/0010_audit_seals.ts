@@ -2,10 +2,9 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * What vouches for the audit trail. `audit_seals`: the last head of each stream under a MAC that only the vault can
- * make;
- * `seen_at` says that the stream's process lives, `final` that nothing follows. `audit_cuts`: up to where a stream was
- * deleted with leave, as a note signed by the vault.
+ * Proofs of the audit trail. `audit_seals`: the last head of each stream, under a MAC that only the vault can create.
+ * `seen_at`: the stream's process was alive. `final`: no entry follows. `audit_cuts`: the end of an authorised deletion
+ * in a stream, as a note signed by the vault.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

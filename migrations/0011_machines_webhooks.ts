@@ -1,7 +1,7 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
-/** Trust rules for CI issuers, what they were used for, and webhooks with their outbox. */
+/** Trust rules for CI issuers, their used assertions, and webhooks with their outbox. */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 
@@ -23,10 +23,10 @@ export default Effect.gen(function* () {
   )`
   yield* sql`CREATE INDEX machine_rules_team ON machine_rules (team_id)`
   yield* sql`CREATE INDEX machine_rules_creator ON machine_rules (created_by)`
-  // Set: an API token that a machine got by this rule.
+  // Set for an API token that a machine received by this rule.
   yield* sql`ALTER TABLE api_tokens ADD COLUMN rule_id uuid`
   yield* sql`CREATE INDEX api_tokens_rule ON api_tokens (rule_id) WHERE rule_id IS NOT NULL`
-  // SHA-256 of what was signed, kept for as long as the JWT could be presented again.
+  // SHA-256 of the signed part, kept until the JWT has expired.
   yield* sql`CREATE TABLE machine_assertions (
     digest bytea PRIMARY KEY,
     expires_at timestamptz NOT NULL
@@ -45,7 +45,7 @@ export default Effect.gen(function* () {
     updated_at timestamptz NOT NULL
   )`
   yield* sql`CREATE INDEX webhooks_team ON webhooks (team_id)`
-  // Those that sign: one without an end, and for a day after a rotation the one before.
+  // Signing secrets: one without an end, and for a day after a rotation also the previous one.
   yield* sql`CREATE TABLE webhook_secrets (
     id uuid PRIMARY KEY,
     webhook_id uuid NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
@@ -54,7 +54,7 @@ export default Effect.gen(function* () {
     ends_at timestamptz
   )`
   yield* sql`CREATE INDEX webhook_secrets_webhook ON webhook_secrets (webhook_id)`
-  // The outbox: written with the change it tells of, in one transaction.
+  // Outbox, written in the transaction of the change.
   yield* sql`CREATE TABLE webhook_deliveries (
     webhook_id uuid NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
     event_id uuid NOT NULL,

@@ -1,11 +1,11 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
-/** Devices that signed in before, tokens for `/mcp` alone, and reset links that the operator makes. */
+/** Known devices of sign-ins, tokens only for `/mcp`, and reset links created by the operator. */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 
-  // Opens nothing: it only gives the device tries of its own. Kept like a credential all the same.
+  // Grants no access, only a separate limit of attempts for the device. Stored like a credential nevertheless.
   yield* sql`CREATE TABLE known_devices (
     id uuid PRIMARY KEY,
     lookup_id text NOT NULL UNIQUE,
@@ -18,6 +18,6 @@ export default Effect.gen(function* () {
   yield* sql`CREATE INDEX known_devices_user ON known_devices (user_id)`
   yield* sql`CREATE INDEX known_devices_age ON known_devices (expires_at)`
   yield* sql`ALTER TABLE api_tokens ADD COLUMN mcp_only boolean NOT NULL DEFAULT false`
-  // Null: made by the operator on the server. An earlier release takes such a link for revoked.
+  // Null: created by the operator on the server. An earlier release treats such a link as revoked.
   yield* sql`ALTER TABLE password_resets ALTER COLUMN created_by DROP NOT NULL`
 })

@@ -1,7 +1,7 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
-/** A person can restrict what a client gets to some environments; null: to none in particular. */
+/** Optional restriction of a client's grant to environments; null: unrestricted. */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 

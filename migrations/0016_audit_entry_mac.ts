@@ -1,7 +1,10 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
-/** On the last entry of each statement: that a server wrote it (docs/backup.md). Of releases before: null. */
+/**
+ * MAC on the last entry of each statement, proving that a server wrote it (docs/backup.md). Null for entries of earlier
+ * releases.
+ */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 

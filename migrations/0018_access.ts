@@ -2,9 +2,9 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Who reads what (docs/contract/access.md). What exists stays open to the team, also what a release before this one
- * makes meanwhile. Times are the server's clock. A grant that ended is deleted: the trail tells of it.
- * A program before this one would read values to people without a grant, so it is not started again beside it.
+ * Readers of environments (docs/contract/access.md). Existing environments stay open to the team, including those that
+ * an earlier release creates in the meantime. Times are the server's clock. An expired grant is deleted; the trail has
+ * its entry. An earlier program would read values for people without a grant, so it must not start beside this one.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -2,10 +2,10 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * What a write has to know of an environment besides the secrets that it concerns: how much stands there, and which
- * templates use which key. `counted_revision` is the revision that the totals and `secret_references` are of: an
- * earlier release moves `revision` alone, and the next write counts anew. `secrets.revision` is the environment's
- * revision that a secret was last written, deleted or restored by, in every revision after `tracked_from`.
+ * Data for a write about the rest of an environment: totals, and the templates that use a key. `counted_revision` is
+ * the revision of the totals and of `secret_references`. An earlier release only increases `revision`, and the next
+ * write then counts again. `secrets.revision` is the revision at which a secret was last written, deleted or restored,
+ * for revisions after `tracked_from`.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

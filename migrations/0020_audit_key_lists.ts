@@ -2,8 +2,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * The keys of reads that are about many, each list stored once: an entry holds the hash of its list, in its text and
- * repeated in `key_list`. Entries of releases before hold the keys themselves.
+ * Keys of reads of many secrets, each list stored once. An entry has the hash of its list, in its text and in
+ * `key_list`. Entries of earlier releases have the keys themselves.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

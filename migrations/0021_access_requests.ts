@@ -2,8 +2,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Requests for access, and who decides about them (docs/contract/access.md). A request ends with the membership of who
- * asks. It only adds: a program of the release before serves beside it.
+ * Access requests and approvers (docs/contract/access.md). A request ends with the membership of its author. Additive:
+ * the previous release can serve beside it.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

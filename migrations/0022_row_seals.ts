@@ -2,9 +2,9 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Rows that decide who may do what carry a MAC (docs/security.md, "Authorization rows"). Null: of a release before, or
- * not written by a server; empty: the row ended. The rows that are there are sealed by the first start, which has the
- * key. A program before this one writes no MAC and knows no pepper, so it is not started again beside it.
+ * MACs of the rows that decide about access (docs/security.md, "Authorization rows"). Null: from an earlier release, or
+ * not written by a server. Empty: the row has ended. The first start, which has the key, seals existing rows. An
+ * earlier program writes no MAC and has no pepper, so it must not start beside this one.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -33,7 +33,7 @@ export default Effect.gen(function* () {
   ]) {
     yield* sql`ALTER TABLE ${sql(table)} ADD COLUMN mac bytea`
   }
-  // What is held to its MAC from now on: a row per table, itself with a MAC.
+  // Tables whose MACs are enforced: one row per table, itself with a MAC.
   yield* sql`CREATE TABLE sealed_tables (
     name text PRIMARY KEY,
     mac bytea NOT NULL

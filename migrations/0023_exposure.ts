@@ -2,10 +2,10 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Who was handed which version of a secret (`src/trail/ExposureIndex.ts`): an index of the trail, filled behind it.
- * `exposure_streams` says how far it is, `exposure_writes` at which revision a key got which version (0: deleted),
- * `exposure_reads` who was handed what, `exposure_credentials` whose a credential is. Nothing here is a foreign key: the
- * trail outlives what it names.
+ * Recipients of each version of a secret (`src/trail/ExposureIndex.ts`): an index of the trail, filled after it.
+ * `exposure_streams` has its progress. `exposure_writes` has the version of a key at a revision (0: deleted).
+ * `exposure_reads` has the recipients, and `exposure_credentials` the owners of credentials. There are no foreign keys,
+ * since the trail outlives the rows that it names.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -18,7 +18,7 @@ export default Effect.gen(function* () {
     version integer NOT NULL,
     PRIMARY KEY (environment_id, key, revision)
   )`
-  // `id`: a hash of what a row is about. Keys stand in `keys`, in the list of that hash, or (a backup) are all.
+  // `id`: a hash of the row's subject. Its keys are in `keys`, in the list with that hash, or (for a backup) all keys.
   yield* sql`CREATE TABLE exposure_reads (
     id bytea PRIMARY KEY,
     project_id uuid NOT NULL,

@@ -2,9 +2,9 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Runs that an agent planned (docs/contract/mcp.md): who planned, which credential started, and how it ended. `output` is
- * sealed. A row lives an hour before its run and an hour after it. It only adds: a program of the release before serves
- * beside it.
+ * Runs planned by an agent (docs/contract/mcp.md), with the planning and the starting credential, and the result.
+ * `output` is sealed. A row expires an hour after its plan, or an hour after its run. Additive: the previous release
+ * can serve beside it.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -2,8 +2,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * The MAC of a consent that is under way. From here on more tables are held to theirs than at 0022: a program that does
- * not know this migration writes rows that this one does not believe, so it is not started again beside it.
+ * MAC of a pending consent. From here on more tables require a MAC than at 0022. A program without this migration
+ * writes rows that this one rejects, so it must not start beside this one.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

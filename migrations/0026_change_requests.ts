@@ -2,9 +2,9 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Writes that wait for an approval (docs/contract/access.md). What exists takes direct writes. `sealed` is emptied when
- * a request is decided. It only adds: a program of the release before serves beside it, and writes directly where the
- * role allows it.
+ * Writes that wait for an approval (docs/contract/access.md). Existing environments accept direct writes. `sealed` is
+ * emptied by the decision. Additive: the previous release can serve beside it, and writes directly if the role allows
+ * it.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -2,8 +2,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Bad days. What was handed out when one was opened is a note that the vault signed (`src/audit/Incident.ts`): nobody who
- * writes to the database changes it. When each value was replaced stands in the trail.
+ * Incidents. The values handed out at the opening are in a note signed by the vault (`src/audit/Incident.ts`), so
+ * database writers cannot change it. The trail has the time of each replacement.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

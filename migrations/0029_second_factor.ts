@@ -2,21 +2,21 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Second factors of people (docs/security.md, "Second factor"). Nobody has one yet, and a row without one keeps the MAC
- * that it has. It only adds, but a program of the release before would sign people in without theirs.
+ * Second factors of people (docs/security.md, "Second factor"). A row without one keeps its MAC. Additive, but the
+ * previous release would sign people in without their factor.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 
   yield* sql`ALTER TABLE users ADD COLUMN second_factor boolean NOT NULL DEFAULT false`
-  // When the session's person last proved a second factor, or had when they approved the login; null: never.
+  // Time of the last confirmed second factor, in the session or before the login was approved; null: never.
   yield* sql`ALTER TABLE sessions ADD COLUMN factor_at timestamptz`
   for (const table of ["device_requests", "cli_grants", "oauth_grants"]) {
     yield* sql`ALTER TABLE ${sql(table)} ADD COLUMN factor_at timestamptz`
   }
   yield* sql`ALTER TABLE teams ADD COLUMN second_factor_required boolean NOT NULL DEFAULT false`
   yield* sql`ALTER TABLE teams ADD COLUMN step_up_minutes integer NOT NULL DEFAULT 15 CHECK (step_up_minutes BETWEEN 1 AND 1440)`
-  // `confirmed`: the person typed a code of it. One that was not confirmed yet is replaced by the next.
+  // `confirmed`: the person typed one of its codes. An unconfirmed factor is replaced by the next.
   yield* sql`CREATE TABLE totp_factors (
     id uuid PRIMARY KEY,
     user_id uuid NOT NULL REFERENCES users (id),
@@ -37,7 +37,7 @@ export default Effect.gen(function* () {
     mac bytea
   )`
   yield* sql`CREATE INDEX recovery_codes_user ON recovery_codes (user_id)`
-  // Between the password and the second factor.
+  // Step between the password and the second factor.
   yield* sql`CREATE TABLE sign_in_steps (
     id uuid PRIMARY KEY,
     lookup_id text NOT NULL UNIQUE,

@@ -2,8 +2,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * In which browser a person consented; null: in one that is not known, or before this was kept. It decides which earlier
- * grant a new one replaces, and no right.
+ * Browser of the consent; null: unknown, or from before this column. It selects the earlier grant that a new one
+ * replaces, and grants no rights.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

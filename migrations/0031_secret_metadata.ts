@@ -2,9 +2,9 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * What people say of a secret: who looks after it, what it is for, by which day its value should be replaced
- * (docs/contract/secrets.md, "Metadata"). `rotation_told`: the day of which notice was given. `described` counts the
- * changes of these in an environment, so that a list of names that is kept is known to be old. It only adds.
+ * Metadata that people write: owner, purpose and rotation date (docs/contract/secrets.md, "Metadata"). `rotation_told`:
+ * rotation date of the last notice. `described` counts changes of the metadata in an environment, which makes cached
+ * lists of names outdated. Additive.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

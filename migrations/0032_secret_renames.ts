@@ -2,12 +2,12 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * A secret keeps its versions when it gets another key (docs/contract/secrets.md, "Rename"). `key`: what a version was
- * sealed under, where that is another than the secret has now. A program before this one neither opens such a version
- * nor reads `secret.rename` in the trail, so it is not started again beside it.
+ * Renames: a secret keeps its versions under a new key (docs/contract/secrets.md, "Rename"). `key`: the key under which
+ * a version was sealed, if it differs from the present one. An earlier program cannot open such a version, nor read
+ * `secret.rename` in the trail, so it must not start beside this one.
  *
- * `exposure_writes.carried_from`: the key of which the version took an earlier text over (a rollback, a restore, a rename),
- * so who was handed that one may have this one.
+ * `exposure_writes.carried_from`: key of an earlier text that the version has again (rollback, restore, rename).
+ * Recipients of that text may have this version too.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -2,9 +2,9 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * When a secret that is there was deleted for a while: with it, rows tell what an environment held at a moment
- * (docs/contract/secrets.md, "Back to a moment"). It only adds: what a program of the release before restores counts as
- * there all along.
+ * Past deletions of secrets that exist again. With them the rows show an environment's content at a moment
+ * (docs/contract/secrets.md, "Back to a moment"). Additive: a restore by the previous release counts as uninterrupted
+ * existence.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -2,8 +2,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Passkeys of people (docs/contract/credentials.md, "Passkeys"), and the challenges that wait for an answer of one. It only
- * adds, but a program of the release before would ask a person whose only factor is a passkey for a code.
+ * Passkeys of people (docs/contract/credentials.md, "Passkeys"), and challenges that wait for a passkey. Additive, but
+ * the previous release would request a code from a person whose only factor is a passkey.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -23,7 +23,7 @@ export default Effect.gen(function* () {
     mac bytea
   )`
   yield* sql`CREATE INDEX passkeys_user ON passkeys (user_id)`
-  // `bound_to`: the sign-in between its steps, or the session, that asked for the challenge.
+  // `bound_to`: the pending sign-in, or the session, that requested the challenge.
   yield* sql`CREATE TABLE passkey_challenges (
     id uuid PRIMARY KEY,
     challenge text NOT NULL UNIQUE,
@@ -37,6 +37,6 @@ export default Effect.gen(function* () {
     mac bytea
   )`
   yield* sql`CREATE INDEX passkey_challenges_age ON passkey_challenges (expires_at)`
-  // Whoever said no to the proposal to add a passkey is not asked again.
+  // The person declined to add a passkey, and is not asked again.
   yield* sql`ALTER TABLE users ADD COLUMN proposal_declined boolean NOT NULL DEFAULT false`
 })

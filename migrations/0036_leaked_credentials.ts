@@ -2,10 +2,9 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Credentials that somebody reported as found in the open (docs/contract/leaked-credentials.md): names and where, never a
- * text. Each is there once for a team, however often it is reported. `teams.leaked_credentials`: whether a report revokes
- * or is told alone. A program before this one takes a team that set it to `notify` for one that nobody wrote: set it
- * after the upgrade.
+ * Leaked credentials from reports (docs/contract/leaked-credentials.md): names and places, never a text. Each exists
+ * once per team, however often it is reported. `teams.leaked_credentials`: whether a report revokes the credential or
+ * only notifies the team. An earlier program rejects the row of a team with `notify`, so set it after the upgrade.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

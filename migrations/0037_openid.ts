@@ -2,8 +2,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Sign-in by OpenID Connect (docs/sign-in.md). Nobody uses it yet, and a row that says nothing of it keeps the MAC that it
- * has. It only adds, but a program of the release before would let passwords into teams that take none.
+ * Sign-in with OpenID Connect (docs/sign-in.md). Rows without these columns keep their MAC. Additive, but the previous
+ * release would accept passwords for teams that refuse them.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -49,20 +49,20 @@ export default Effect.gen(function* () {
   yield* sql`CREATE INDEX sign_in_rules_team ON sign_in_rules (team_id)`
   yield* sql`CREATE INDEX sign_in_rules_issuer ON sign_in_rules (issuer)`
 
-  // Which issuer opened the session; the one team that it is good for, when the issuer is a team's.
+  // Issuer that opened the session, and the only team that a team's issuer gives access to.
   for (const table of ["sessions", "sign_in_steps"]) {
     yield* sql`ALTER TABLE ${sql(table)} ADD COLUMN issuer text`
     yield* sql`ALTER TABLE ${sql(table)} ADD COLUMN only_team uuid`
-    // What the issuer calls the person and their session there: it may end it (Back-Channel Logout).
+    // Person and session at the issuer, which may end the session (Back-Channel Logout).
     yield* sql`ALTER TABLE ${sql(table)} ADD COLUMN issuer_subject text`
     yield* sql`ALTER TABLE ${sql(table)} ADD COLUMN issuer_session text`
   }
   yield* sql`CREATE INDEX sessions_issuer ON sessions (issuer, issuer_subject) WHERE issuer IS NOT NULL`
-  // The only issuers that let people into the team; null: passwords do too.
+  // Issuers that the team requires; null: passwords are accepted too.
   yield* sql`ALTER TABLE teams ADD COLUMN sign_in_only text[]`
-  // By the operator: nothing of the team is reached by anything.
+  // Set by the operator: all access to the team stops.
   yield* sql`ALTER TABLE teams ADD COLUMN suspended boolean NOT NULL DEFAULT false`
-  // The issuer whose rules gave the role, and the most that a person of the team lets them give.
+  // Issuer whose rules gave the role, and the highest role that the team lets them give.
   yield* sql`ALTER TABLE memberships ADD COLUMN ruled_by text`
   yield* sql`ALTER TABLE memberships ADD COLUMN role_limit text`
   yield* sql`ALTER TABLE memberships ADD COLUMN break_glass boolean NOT NULL DEFAULT false`

@@ -2,13 +2,13 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * What a person is told about their own sign-in (docs/contract/credentials.md, "Notices"), on the dashboard and, where a mail
- * server is set, by e-mail. It only adds.
+ * Notices about a person's own sign-in (docs/contract/credentials.md, "Notices"), for the dashboard and, with a mail
+ * server, for e-mail. Additive.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 
-  // `mail_at`: when an e-mail of it is due; null: none, or sent, or given up.
+  // `mail_at`: time at which its e-mail is due; null: no e-mail, sent, or abandoned.
   yield* sql`CREATE TABLE account_notices (
     id uuid PRIMARY KEY,
     user_id uuid NOT NULL REFERENCES users (id),

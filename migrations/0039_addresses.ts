@@ -2,8 +2,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * From which addresses a team's people, and a token, are let in (docs/contract/credentials.md, "Addresses"). Nobody has set any
- * yet, and a row without keeps the MAC that it has. It only adds, but a program of the release before would not look.
+ * Addresses from which a team accepts its members, or a token is accepted (docs/contract/credentials.md, "Addresses").
+ * A row without addresses keeps its MAC. Additive, but the previous release does not check them.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -2,8 +2,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * For reports of a busy project (`src/trail-use/Exposure.ts`): the latest of its reads in order, and those whose entries did
- * not name versions yet. It only adds: a program of the release before fills the same table.
+ * Index of the latest reads, for reports of a busy project (`src/trail-use/Exposure.ts`), and of reads without versions
+ * in their entries. Additive: the previous release fills the same table.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

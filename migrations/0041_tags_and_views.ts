@@ -2,14 +2,14 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Tags of secrets (docs/contract/secrets.md, "Metadata"), and filters of the trail that a person keeps under a name, for
- * themselves or for everybody who reads the team's trail (`user_id` null). It only adds.
+ * Tags of secrets (docs/contract/secrets.md, "Metadata"), and saved filters of the trail, for one person or for all
+ * readers of a team's trail (`user_id` null). Additive.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 
   yield* sql`ALTER TABLE secrets ADD COLUMN tags text[] NOT NULL DEFAULT '{}'`
-  // `filter`: the members of a query of the trail, as JSON.
+  // `filter`: members of a trail query, as JSON.
   yield* sql`CREATE TABLE audit_views (
     id uuid PRIMARY KEY,
     team_id uuid NOT NULL REFERENCES teams (id),

@@ -2,9 +2,9 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Two statements read whole tables (`test/growth/growth.test.ts`): what goes through the environments of a team (who may read
- * what) read those of all teams, and what is due for replacement was looked for among all secrets. No row
- * changes; who writes to these tables waits while the indexes are built.
+ * Indexes for two statements that scanned whole tables (`test/growth/growth.test.ts`). Statements over the environments
+ * of a team scanned those of all teams. The search for due rotations scanned all secrets. No row changes; writes to
+ * these tables wait while the indexes are built.
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

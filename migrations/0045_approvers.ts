@@ -2,8 +2,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 
 /**
- * Whoever leaves a team, or the service, no longer decides about requests for access: the environments that name them as an
- * approver were looked for among those of all teams (`test/growth/growth.test.ts`). No row changes; who writes to environments waits
+ * Index of approvers, who stop deciding about access requests when they leave a team or the service. Their environments
+ * were searched among those of all teams (`test/growth/growth.test.ts`). No row changes; writes to environments wait
  * while the index is built.
  */
 export default Effect.gen(function* () {

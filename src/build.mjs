@@ -1,8 +1,7 @@
 // @ts-check
 /**
- * Bundles the program into `dist/`: less to load, less to run (a bundle starts three times as fast and takes half the
- * memory). What cannot be bundled stays in node_modules: WebAssembly and native add-ons, which look for files beside
- * them.
+ * Bundles the program into `dist/`: a bundle starts three times as fast, with half the memory. WebAssembly and native
+ * add-ons stay in node_modules, because they look for files beside them.
  */
 import { build, transform } from "esbuild"
 import crypto from "node:crypto"
@@ -36,11 +35,11 @@ const classNames = {
 
 fs.rmSync(out, { recursive: true, force: true })
 const metafile = await bundle(out, {
-  // The text of a program is installed, read and kept in memory. A log line tells places by the names of spans.
+  // A program's text is installed, parsed and held in memory, so it is minified. Log lines use the names of spans.
   minify: true,
   plugins: [classNames],
   alias: { undici: path.join(root, "src/no-undici.mjs") },
-  // Names that the stand-in does not have, in code that nobody calls.
+  // Missing in the stand-in, but used only by code that never runs.
   logOverride: { "import-is-undefined": "silent" },
   external: [
     "@electric-sql/pglite",
@@ -66,12 +65,12 @@ const library = {
   format: "esm",
   platform: "node",
   target: "node20",
-  // Names stay: they are in the stacks of the programs that use it.
+  // Names stay, because they appear in the stacks of the programs that use it.
   minifyWhitespace: true,
   legalComments: "none",
   logLevel: "warning"
 }
-// For programs with Effect: its packages are those of the program that uses it, so that both have one.
+// For programs with Effect: its packages are the program's own, so that both share one copy.
 await build({
   ...library,
   entryPoints: {
@@ -83,7 +82,7 @@ await build({
   },
   packages: "external"
 })
-// For programs without: it needs no package.
+// For programs without Effect: it needs no package.
 await build({ ...library, entryPoints: { promise: "src/client/Promises.ts" }, minify: true })
 
 // Loaded by path, beside the chunk that starts or reads it.
@@ -117,13 +116,13 @@ const withoutTimeAndChance = async (work) => {
   }
 }
 
-// Once per version of PGlite: it takes seconds.
+// Once per version of PGlite, since it takes seconds.
 const pglite = JSON.parse(fs.readFileSync(path.join(root, "node_modules/@electric-sql/pglite/package.json"), "utf8"))
 const kept = path.join(root, "node_modules/.cache/ampoule", `postgres-${pglite.version}.br`)
 if (!fs.existsSync(kept)) {
   const folder = fs.mkdtempSync(path.join(tmpdir(), "ampoule-template-"))
   fs.mkdirSync(path.dirname(kept), { recursive: true })
-  // Under another name until it is whole: two builds may run at once.
+  // Written under a temporary name, because two builds may run at once.
   const unfinished = `${kept}.${process.pid}`
   fs.writeFileSync(unfinished, await withoutTimeAndChance(() => makeTemplate(folder)))
   fs.renameSync(unfinished, kept)
@@ -139,10 +138,11 @@ for (const file of [program, path.join(out, "ampoule.mjs")]) {
   fs.writeFileSync(file, `#!/usr/bin/env node\n${fs.readFileSync(file, "utf8")}`)
   fs.chmodSync(file, 0o755)
 }
-// With `dist` in the PATH, a clone has the command `ampoule`, in every shell. Windows makes links for administrators only.
+// With `dist` in the PATH, a clone has the command `ampoule` in every shell. On Windows only administrators may create
+// links.
 if (process.platform !== "win32") fs.symlinkSync("ampoule.cjs", path.join(out, "ampoule"))
 
-// Which packages the bundle still looks for: an image needs those and no others.
+// Packages that the bundle still imports, which an image needs.
 const outside = Object.values(metafile.outputs).flatMap(({ imports }) =>
   imports.filter((one) => one.external === true && !one.path.startsWith("node:")).map((one) => one.path)
 )
@@ -153,9 +153,9 @@ const packages = [...outside, ...ofWorker.filter((name) => !name.startsWith(".")
 )
 const { devDependencies, optionalDependencies } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
 const folders = Object.keys(metafile.inputs).map((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0])
-/** What others made: `external` by name, `bundled` by the folder that it comes from. */
+/** Third-party code: `external` by name, `bundled` by its folder. */
 const ofOthers = {
-  // What a bundled package would use if it were there, and we do not install, is not needed.
+  // Optional imports of a bundled package that we do not install are left out.
   external: packages.filter((name) => name in devDependencies || name in optionalDependencies),
   bundled: folders.filter((folder) => folder !== undefined)
 }

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Bundles what browsers run of `src/dashboard/islands`: the islands themselves, and the readers of file formats, which
- * a page fetches when a file is pasted or dropped. `src/build.mjs` calls it, and so do the tests.
+ * Bundles the browser code of `src/dashboard/islands`: the islands, and the parsers of file formats, which a page
+ * fetches when a file is pasted or dropped. `src/build.mjs` and the tests call it.
  */
 import { build } from "esbuild"
 import * as fs from "node:fs"
@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url"
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const islands = path.join(root, "src/dashboard/islands")
 
-/** The files as text, by name. */
+/** Files as text, by name. */
 export const bundled = async () => {
   const result = await build({
     absWorkingDir: root,
@@ -27,7 +27,7 @@ export const bundled = async () => {
     jsxImportSource: "preact",
     legalComments: "none",
     logLevel: "warning",
-    // Errors are told apart by what they hold: a browser needs none of what stands behind Effect's own.
+    // Errors are told apart by their members, so a browser needs no further code of Effect's.
     alias: { "effect/Data": path.join(islands, "TaggedErrors.ts") },
     // A browser has no process.
     define: { "process.env.LOG_TOKENS": "undefined", "process.env.LOG_STREAM": "undefined" }
@@ -35,7 +35,7 @@ export const bundled = async () => {
   return new Map(result.outputFiles.map((file) => [path.basename(file.path), file.text]))
 }
 
-/** Writes them into a folder, each under another name until it is whole: two programs may do so at once. */
+/** Writes them into a folder. Each is written under a temporary name first, because two programs may run at once. */
 export const buildIslands = async (/** @type {string} */ folder) => {
   fs.mkdirSync(folder, { recursive: true })
   for (const [name, text] of await bundled()) {

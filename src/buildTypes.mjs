@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Declarations of the client library, for programs in TypeScript: `node src/buildTypes.mjs [folder]`. Apart from the
- * build, which is quick.
+ * Declarations of the client library for TypeScript programs: `node src/buildTypes.mjs [folder]`. Separate from the
+ * build, which stays fast.
  */
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
@@ -40,7 +40,7 @@ try {
   fs.rmSync(config)
 }
 
-// Our import specifiers mean something in this package only.
+// Our import specifiers work only in this package.
 const specifier = /((?:from |import\()")([#.][^"]*)\.ts(")/g
 for (const entry of fs.readdirSync(out, { recursive: true })) {
   const file = path.join(out, String(entry))

@@ -11,8 +11,8 @@ import { brotliCompressSync } from "node:zlib"
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 
 /**
- * Each of these is built by itself: where one build has several programs, each gets all of a file that another one needs
- * a part of. The small ones are CommonJS, each in one file: Node starts it before its loader of ES modules.
+ * Programs that are built separately: in a common build, each would include a whole file of which another needs a part.
+ * The small ones are CommonJS, one file each, because Node starts that before its loader of ES modules.
  */
 const first = { ampoule: "layers/main.ts" }
 const small = {
@@ -21,12 +21,12 @@ const small = {
   names: "layers/CliNames.ts",
   run: "layers/CliRun.ts"
 }
-/** What they load where they need it, and the large one too. */
+/** Modules that they load on demand, shared with the large program. */
 const parts = { formats: "src/formats/EnvFile.ts", proxy: "src/cli/connection/ProxyAgents.ts" }
 const large = { cli: "layers/Cli.ts" }
 
 /**
- * Where one loads another.
+ * Redirects the import of one program by another to its bundle.
  *
  * @type {import("esbuild").Plugin}
  */
@@ -51,7 +51,7 @@ const apart = {
 }
 
 /**
- * The program has the OpenAPI documents as they are derived here.
+ * Derives the OpenAPI documents at build time and packs them.
  *
  * @type {import("esbuild").Plugin}
  */
@@ -64,7 +64,7 @@ const packedDocuments = {
   }
 }
 
-/** What `PackedDocuments.ts` reads. */
+/** Input of `PackedDocuments.ts`. */
 const packDocuments = async () => {
   const contents = `
     import * as Effect from "effect/Effect"
@@ -80,17 +80,17 @@ const packDocuments = async () => {
     target: "node20",
     format: "esm"
   })
-  // In a process of its own: the one that builds may be a test runner, with modules of its own.
+  // In a separate process, because the builder may be a test runner with its own modules.
   const input = outputFiles[0]?.contents
   const packed = execFileSync(process.execPath, ["--input-type=module"], { input, maxBuffer: 2 ** 26 })
   return brotliCompressSync(packed)
 }
 
-// CommonJS dependencies (pg, yaml) call `require` for what Node has.
+// CommonJS dependencies (pg, yaml) call `require` for Node's modules.
 const require = `import { createRequire as $createRequire } from "node:module"; const require = $createRequire(import.meta.url);`
 /** @param {string} file */
 const digestOf = (file) => createHash("sha256").update(fs.readFileSync(file)).digest("hex").slice(0, 32)
-/** For whoever names the program by its former file. */
+/** Kept for users of the former file name. */
 const former = `${require} require("./ampoule.cjs")\n`
 
 /**
@@ -118,13 +118,13 @@ export const bundle = async (out, more) => {
     ...options,
     format: "cjs",
     outExtension: { ".js": ".cjs" },
-    // Read anew at each start: the shorter, the faster.
+    // Parsed at each start, so shorter is faster.
     minify: true,
-    // `performance` is a module of Node, loaded when it is named; Effect's clock does without it.
+    // Naming `performance` loads a module of Node, and Effect's clock works without it.
     define: { "import.meta.dirname": "__dirname", performance: "undefined" }
   }
   const builds = await Promise.all([
-    // `import()` of code that V8 took from a cache fails in Node 20.
+    // In Node 20, `import()` fails in code from V8's cache.
     build({ ...asCommonJs, entryPoints: { ...small, ...parts }, supported: { "dynamic-import": false } }),
     ...Object.entries(large).map(([name, file]) =>
       build({

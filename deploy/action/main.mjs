@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * The GitHub Action (`action.yml`): exchanges the job's identity for a token (docs/machines.md), reads an environment,
- * masks every value before anything else happens, then runs a command with it or sets it for the steps that follow.
- * It needs no package: a runner's Node 24 loads it as it is.
+ * The GitHub Action (`action.yml`). It exchanges the job's identity for a token (docs/machines.md), reads an
+ * environment and masks every value first. Then it runs a command with the values, or sets them for the following
+ * steps. It needs no package: a runner's Node 24 loads it unchanged.
  */
 import { spawn } from "node:child_process"
 import { randomUUID } from "node:crypto"
@@ -10,10 +10,10 @@ import * as fs from "node:fs"
 import { constants } from "node:os"
 import { isDangerous } from "../../src/formats/DangerousNames.ts"
 
-/** A sentence for the log; it never holds a value. */
+/** Sentence for the log, never with a value. */
 class Refused extends Error {}
 
-/** As the runner gives inputs to a program. @param {string} name */
+/** Input of the action, in the runner's form. @param {string} name */
 const optional = (name) => (process.env[`INPUT_${name.toUpperCase()}`] ?? "").trim()
 /** @param {string} name */
 const input = (name) => {
@@ -22,19 +22,19 @@ const input = (name) => {
   return value
 }
 
-/** Data of a workflow command: one line, whatever is in it. @param {string} text */
+/** Escapes the data of a workflow command, which must be one line. @param {string} text */
 const escaped = (text) => text.replaceAll("%", "%25").replaceAll("\r", "%0D").replaceAll("\n", "%0A")
 
-/** Of a value of several lines each line too: a log has lines. @param {ReadonlyArray<string>} values */
+/** Masks each value, and each line of a value, since logs are line by line. @param {ReadonlyArray<string>} values */
 const mask = (values) => {
   const texts = values.flatMap((value) => [value, ...value.split(/\r\n|\r|\n/)]).filter((text) => text.trim() !== "")
-  // Written at once and to the end: what comes after it may print a value.
+  // Written synchronously, because later output may include a value.
   fs.writeSync(1, [...new Set(texts)].map((text) => `::add-mask::${escaped(text)}\n`).join(""))
 }
 
 /** @param {string} what @param {string} url @param {RequestInit} [options] @returns {Promise<any>} */
 const ask = async (what, url, options) => {
-  // Nobody else gets the credential: a redirect is not followed.
+  // Redirects are not followed, so that no other server receives the credential.
   const response = await fetch(url, { redirect: "error", signal: AbortSignal.timeout(30_000), ...options }).catch(
     () => {
       throw new Refused(`${what}: ${new URL(url).host} does not answer.`)
@@ -91,13 +91,13 @@ const projectId = async (headers) => {
 const setForLaterSteps = (values) => {
   const file = process.env["GITHUB_ENV"]
   if (file === undefined) throw new Refused("GITHUB_ENV is not set: this runs in a job of GitHub Actions.")
-  // The runner reads up to a line that nobody can have put into a value.
+  // The random delimiter cannot occur in a value.
   const end = `ampoule_${randomUUID()}`
   const text = Object.entries(values).map(([name, value]) => `${name}<<${end}\n${value}\n${end}\n`)
   fs.appendFileSync(file, text.join(""))
 }
 
-/** Ends as the command ends. @param {string} command @param {Record<string, string>} values */
+/** Ends like the command. @param {string} command @param {Record<string, string>} values */
 const run = (command, values) =>
   new Promise((resolve, reject) => {
     const child = spawn("bash", ["--noprofile", "--norc", "-e", "-o", "pipefail", "-c", command], {
@@ -126,7 +126,7 @@ const main = async () => {
     const { values } = await ask("The environment", `${server}/secrets/inject?${target}`, { headers })
     mask(Object.values(values))
     const allowed = optional("allow").split(/\s+/)
-    // The runner refuses the last two by itself.
+    // The runner itself refuses the last two.
     const refused = Object.keys(values).filter(
       (name) => !allowed.includes(name) && (isDangerous(name) || /^(GITHUB|RUNNER)_/i.test(name))
     )
@@ -135,7 +135,7 @@ const main = async () => {
     }
     return values
   } finally {
-    // Nobody needs it any more; it ends by itself otherwise.
+    // Revoked early; it would expire anyway.
     await ask("The token", `${server}/me/token`, { method: "DELETE", headers }).catch(() => {})
   }
 }
@@ -146,7 +146,7 @@ try {
   if (command === "") setForLaterSteps(values)
   else process.exitCode = Number(await run(command, values))
 } catch (error) {
-  // What is not ours may quote what was at hand.
+  // Messages of other errors may quote values.
   const sentence = error instanceof Refused ? error.message : "Ampoule: the action failed."
   fs.writeSync(1, `::error::${escaped(sentence)}\n`)
   process.exitCode = 1

@@ -22,13 +22,11 @@ const runAlone = (): typeof tree => ({
 })
 
 /**
- * A sentence for a command line that the parser does not understand. The parser's own sentence quotes the argument,
- * which
- * may be a value at the wrong place. Its errors of these kinds differ by their sentences alone (all are
- * `InvalidValue`), so
- * these are matched; `test/cli/help.test.ts` notices when another release of the library words them differently.
+ * Sentence for a command line that the parser does not understand. The parser's own sentence quotes the argument, which
+ * may be a value in the wrong place. Its errors of these kinds are all `InvalidValue`, so only their sentences tell them
+ * apart. `test/cli/help.test.ts` fails when a release of the library words them differently.
  */
-const notUnderstood = (error: ValidationError.ValidationError, found: HelpPage.Found) => {
+const notUnderstood = (error: ValidationError.ValidationError, found: HelpPage.Match) => {
   const text = withoutColour(HelpDoc.toAnsiText(error.error))
     .trim()
     .replaceAll(/\s*\n\s*/g, " ")
@@ -47,7 +45,7 @@ const notUnderstood = (error: ValidationError.ValidationError, found: HelpPage.F
   if (unknown[1] !== undefined) return usage(`This command has no option ${unknown[1]}.`, hint)
   return found.path[1] === "run"
     ? usage("Put -- before the command to run.", "Example: ampoule run [options] -- node app.js")
-    : usage("This command takes fewer arguments.", hint)
+    : usage("Too many arguments.", hint)
 }
 
 const allCommands = Effect.map(
@@ -55,22 +53,22 @@ const allCommands = Effect.map(
   (loaded) => loaded.tree
 )
 
-/** `given`: the words behind the name of the program; what belongs to a child process is cut off already. */
-export const execute = Effect.fnUntraced(function* (given: ReadonlyArray<string>) {
-  const written = Manual.answer(given, version)
-  if (written !== undefined) return yield* out(written)
-  if (Manual.asksForCompletion(given)) {
+/** `args`: the words after the program's name, without those of a child process. */
+export const execute = Effect.fnUntraced(function* (args: ReadonlyArray<string>) {
+  const answer = Manual.textFor(args, version)
+  if (answer !== undefined) return yield* out(answer)
+  if (Manual.asksForCompletion(args)) {
     return yield* usage("Which shell?", `Example: ampoule completion ${Completion.shells.join(" | ")}`)
   }
-  const words = Manual.parsedWords(given).map((word) => (word === "-" ? standardInputName : word))
+  const words = Manual.parsedWords(args).map((word) => (word === "-" ? standardInputName : word))
   const found = HelpPage.find(Manual.pages(), words)
   if (found.unknown !== undefined) {
-    // Only what looks like the name of a command is repeated.
+    // Repeat only a word that looks like the name of a command: another may be a value.
     const word = /^[a-z][a-z-]{0,20}$/.test(found.unknown) ? ` ${found.unknown}` : " of that name"
-    const meant = HelpPage.meant(found)
+    const suggestion = HelpPage.suggestion(found)
     return yield* usage(
       `\`${found.path.join(" ")}\` has no command${word}.`,
-      meant === undefined ? `The commands are: ${HelpPage.commandNames(found)}` : `Did you mean \`${meant}\`?`
+      suggestion === undefined ? `The commands are: ${HelpPage.commandNames(found)}` : `Did you mean \`${suggestion}\`?`
     )
   }
   if (found.path.length === 1) {

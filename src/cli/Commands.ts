@@ -1,4 +1,4 @@
-/** Every command. `run` starts before many programs, so it can also be loaded without the others (`Cli.ts`). */
+/** All commands. `run` starts before many programs, so `Cli.ts` can load it without the others. */
 import * as Command from "@effect/cli/Command"
 import { access } from "./team/Access.ts"
 import { changes } from "./secrets/Changes.ts"
@@ -32,7 +32,7 @@ import { vault } from "./operator/Vault.ts"
 import { version } from "./terminal/Version.ts"
 import { whoami } from "./account/Whoami.ts"
 
-const below = [
+const commands = [
   init,
   use,
   run,
@@ -69,13 +69,13 @@ const below = [
   restore
 ] as const
 const root = Help.described(
-  Command.make("ampoule").pipe(Command.withSubcommands(below)),
+  Command.make("ampoule").pipe(Command.withSubcommands(commands)),
   { says: "Secrets stay sealed until the moment they are injected." },
-  below,
+  commands,
   true
 )
 
 export const tree = { parse: Command.run(root, { name: "Ampoule", version, executable: "ampoule" }) }
 
-/** What the help says of all of them: written beside the program by its build. */
+/** Pages of help for all commands. The build writes them beside the program. */
 export const manual = () => Help.pageOf(root.node)

@@ -1,6 +1,6 @@
 /**
- * The small programs with their compiled code, which V8 makes and takes again (`vm.Script`, `cachedData`): compiling them
- * anew takes a third of a start. Node's own cache of modules does the same for the large ones, by a Node that has it.
+ * Code cache (`vm.Script`, `cachedData`) of the small programs. Compiling them again takes a third of a start. Newer
+ * releases of Node have a cache of their own, which serves the large programs.
  */
 import * as fs from "node:fs"
 import { createRequire } from "node:module"
@@ -8,20 +8,20 @@ import { dirname, join } from "node:path"
 import * as vm from "node:vm"
 import { cacheBase } from "./terminal/Home.ts"
 
-/** In a folder of this user's: the one for all users would let another one say what is run here. */
+/** A folder of this user: in a shared one, another user could choose the code that runs here. */
 export const folder = (): string => join(cacheBase(), "ampoule", "compiled")
 
-/** V8 compares the length of a program, not its text: what it made of another build has another digest before it. */
+/** V8 compares only the length of a program. A digest of its text, in front of the code, tells two builds apart. */
 const digestLength = 32
 
-/** Undefined: there is none, or it is not of this very program, or somebody else may have written it. */
-const kept = (file: string, digest: string): Buffer | undefined => {
+/** Undefined when no code is stored, or it belongs to another build, or another user could have written it. */
+const readStored = (file: string, digest: string): Buffer | undefined => {
   let fd: number | undefined
   try {
     fd = fs.openSync(file, "r")
     const { mode, uid } = fs.fstatSync(fd)
-    const own = process.getuid?.()
-    if (own !== undefined && (uid !== own || (mode & 0o022) !== 0)) return undefined
+    const userId = process.getuid?.()
+    if (userId !== undefined && (uid !== userId || (mode & 0o022) !== 0)) return undefined
     const bytes = fs.readFileSync(fd)
     return bytes.toString("latin1", 0, digestLength) === digest ? bytes.subarray(digestLength) : undefined
   } catch {
@@ -42,10 +42,10 @@ const write = (file: string, content: Buffer): void => {
 }
 
 /**
- * Whole or not at all, also when the machine stops: half of it could stop every later start. What only saves time is not
- * told of when it fails.
+ * Atomic, and synced to the disk: half a file could break every later start. A failure is not reported, since only time
+ * is lost.
  */
-const keep = (file: string, digest: string, code: Buffer): void => {
+const store = (file: string, digest: string, code: Buffer): void => {
   const unfinished = `${file}.${process.pid}`
   try {
     fs.mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
@@ -56,39 +56,42 @@ const keep = (file: string, digest: string, code: Buffer): void => {
       fs.rmSync(unfinished, { force: true })
     }
   } catch {
-    // No folder, no cache.
+    // Without a folder there is no cache.
   }
 }
 
 export interface Loaded {
-  /** What the program exports. */
+  /** The program's exports. */
   readonly exports: unknown
-  /** Keeps the code, with what has been compiled by now, unless it is kept already. */
+  /** Stores the code compiled so far, unless it is stored already. */
   readonly keep: () => void
 }
 
 const fileOf = (name: string): string => join(import.meta.dirname, `${name}.cjs`)
 
-/** What a program beside this one exports, as Node loads it. */
+/** Exports of a program beside this one, loaded by Node. */
 export const compile = (name: string): unknown => createRequire(fileOf(name))(fileOf(name))
 
-/** A program beside this one, in CommonJS. `digest`: of its text; `use`: code is kept for each, as what it needs differs. */
+/**
+ * Loads a CommonJS program beside this one. `digest` is that of its text. Each `use` has its own cache, since each
+ * compiles other functions.
+ */
 export const load = (name: string, digest: string, use: string): Loaded => {
   const filename = fileOf(name)
   const file = join(folder(), `${use}-${process.version}-${process.arch}`)
-  const cachedData = kept(file, digest)
+  const cachedData = readStored(file, digest)
   const text = `(function (exports, require, module, __filename, __dirname) {${fs.readFileSync(filename, "utf8")}\n})`
   const script = new vm.Script(text, { filename, cachedData })
   const module = { exports: {} }
-  // As Node's own loader of CommonJS calls it.
-  const wrapper: (...given: ReadonlyArray<unknown>) => void = script.runInThisContext()
+  // The same call as in Node's own CommonJS loader.
+  const wrapper: (...args: ReadonlyArray<unknown>) => void = script.runInThisContext()
   wrapper(module.exports, createRequire(filename), module, filename, dirname(filename))
-  let isKept = cachedData !== undefined && script.cachedDataRejected !== true
+  let isStored = cachedData !== undefined && script.cachedDataRejected !== true
   return {
     exports: module.exports,
     keep: () => {
-      if (!isKept) keep(file, digest, script.createCachedData())
-      isKept = true
+      if (!isStored) store(file, digest, script.createCachedData())
+      isStored = true
     }
   }
 }

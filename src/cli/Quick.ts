@@ -1,7 +1,7 @@
 /**
- * `run`, `secrets get` and `secrets list` stand before other programs, in loops and in scripts: the plain forms of their command lines
- * are read here, from the pages of the help, and nothing of the parser, the typed groups and the other commands is
- * loaded. What is unusual or wrong is left to the parser, which also says what is wrong with it.
+ * The quick path of the command line. `run`, `secrets get` and `secrets list` start before other programs, in loops and
+ * in scripts. Their plain forms are read here with the pages of help as the only table of options, without loading the
+ * parser, the typed groups and the other commands. The parser reads everything else, and words all errors.
  */
 import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
@@ -11,14 +11,14 @@ import type { RunOptions } from "./values/RunOptions.ts"
 import type { ListOptions } from "./secrets/SecretList.ts"
 import type { GetOptions } from "./secrets/SecretValue.ts"
 
-interface Given {
+interface Parsed {
   readonly texts: ReadonlyMap<string, ReadonlyArray<string>>
   readonly rest: ReadonlyArray<string>
 }
 
-/** Options before arguments, each known, with its text behind it. Undefined: anything else. */
-const read = (options: ReadonlyArray<Row>, words: ReadonlyArray<string>): Given | undefined => {
-  const known = options.map(optionOf)
+/** Known options with their texts, before any argument. Undefined: the parser has to read it. */
+const read = (options: ReadonlyArray<Row>, words: ReadonlyArray<string>): Parsed | undefined => {
+  const declared = options.map(optionOf)
   const texts = new Map<string, Array<string>>()
   for (let i = 0; i < words.length; i++) {
     const word = words[i] ?? ""
@@ -26,7 +26,7 @@ const read = (options: ReadonlyArray<Row>, words: ReadonlyArray<string>): Given 
       const rest = words.slice(i)
       return rest.some((one) => one.startsWith("-")) ? undefined : { texts, rest }
     }
-    const option = known.find(({ names }) => names.includes(word))
+    const option = declared.find(({ names }) => names.includes(word))
     if (option === undefined) return undefined
     const text = option.value !== undefined ? words[++i] : ""
     if (text === undefined || text.startsWith("-") || (text === "" && option.value !== undefined)) return undefined
@@ -35,20 +35,20 @@ const read = (options: ReadonlyArray<Row>, words: ReadonlyArray<string>): Given 
   return { texts, rest: [] }
 }
 
-/** What is given twice where once is meant, or is not one of the words that are meant. */
-class Unusual extends Error {}
+/** An option given twice, or a word that is not in its list. */
+class NotPlain extends Error {}
 
-const reader = ({ texts }: Given) => {
+const reader = ({ texts }: Parsed) => {
   const all = (name: string): ReadonlyArray<string> => texts.get(name) ?? []
   const text = (name: string): Option.Option<string> => {
-    if (all(name).length > 1) throw new Unusual()
+    if (all(name).length > 1) throw new NotPlain()
     return Option.fromNullable(all(name)[0])
   }
   const oneOf = <const Word extends string>(name: string, words: ReadonlyArray<Word>): Option.Option<Word> =>
     Option.map(text(name), (given) => {
-      const found = words.find((word) => word === given)
-      if (found === undefined) throw new Unusual()
-      return found
+      const match = words.find((word) => word === given)
+      if (match === undefined) throw new NotPlain()
+      return match
     })
   const flag = (name: string): boolean => Option.isSome(text(name))
   return { all, text, oneOf, flag }
@@ -61,10 +61,10 @@ const inEnvironment = ({ oneOf, text }: ReturnType<typeof reader>) => ({
   environment: text("--env")
 })
 
-const getOptions = (given: Given): GetOptions => {
-  const options = reader(given)
-  const [key, ...more] = given.rest
-  if (key === undefined || more.length > 0) throw new Unusual()
+const getOptions = (parsed: Parsed): GetOptions => {
+  const options = reader(parsed)
+  const [key, ...more] = parsed.rest
+  if (key === undefined || more.length > 0) throw new NotPlain()
   return {
     ...inEnvironment(options),
     key,
@@ -74,18 +74,18 @@ const getOptions = (given: Given): GetOptions => {
   }
 }
 
-const listOptions = (given: Given): ListOptions => {
-  const options = reader(given)
-  if (given.rest.length > 0 || given.texts.has("--last-read")) throw new Unusual()
+const listOptions = (parsed: Parsed): ListOptions => {
+  const options = reader(parsed)
+  if (parsed.rest.length > 0 || parsed.texts.has("--last-read")) throw new NotPlain()
   return { ...inEnvironment(options), json: options.flag("--json") }
 }
 
-/** What these take has a form of its own. */
-const rareOfRun = ["--names", "--mount-format", "--watch-interval", "--offline-max-age", "--sealed"]
+/** Options of `run` whose texts need a parser of their own. */
+const parserOnlyOptions = ["--names", "--mount-format", "--watch-interval", "--offline-max-age", "--sealed"]
 
-const runOptions = (given: Given): RunOptions => {
-  const options = reader(given)
-  if (given.rest.length > 0 || rareOfRun.some((name) => given.texts.has(name))) throw new Unusual()
+const runOptions = (parsed: Parsed): RunOptions => {
+  const options = reader(parsed)
+  if (parsed.rest.length > 0 || parserOnlyOptions.some((name) => parsed.texts.has(name))) throw new NotPlain()
   return {
     ...inEnvironment(options),
     only: [...options.all("--only")],
@@ -109,21 +109,21 @@ const runOptions = (given: Given): RunOptions => {
   }
 }
 
-const readOwn = (root: Page, own: ReadonlyArray<string>, depth: number): Given | undefined =>
-  read(find(root, own.slice(0, depth)).at.options, own.slice(depth))
+const readOwn = (root: Page, words: ReadonlyArray<string>, depth: number): Parsed | undefined =>
+  read(find(root, words.slice(0, depth)).at.options, words.slice(depth))
 
-/** Undefined: the parser is to read it. */
-const unlessUnusual = <A>(given: Given | undefined, options: (given: Given) => A): A | undefined => {
-  if (given === undefined) return undefined
+/** Undefined: the parser has to read it. */
+const unlessNotPlain = <A>(parsed: Parsed | undefined, options: (given: Parsed) => A): A | undefined => {
+  if (parsed === undefined) return undefined
   try {
-    return options(given)
+    return options(parsed)
   } catch (error) {
-    if (error instanceof Unusual) return undefined
+    if (error instanceof NotPlain) return undefined
     throw error
   }
 }
 
-/** `own`: the words, without what belongs to a child process. */
-export const getOf = (own: ReadonlyArray<string>, root = pages()) => unlessUnusual(readOwn(root, own, 2), getOptions)
-export const listOf = (own: ReadonlyArray<string>, root = pages()) => unlessUnusual(readOwn(root, own, 2), listOptions)
-export const runOf = (own: ReadonlyArray<string>, root = pages()) => unlessUnusual(readOwn(root, own, 1), runOptions)
+/** `own`: the words without those of a child process. */
+export const getOf = (own: ReadonlyArray<string>, root = pages()) => unlessNotPlain(readOwn(root, own, 2), getOptions)
+export const listOf = (own: ReadonlyArray<string>, root = pages()) => unlessNotPlain(readOwn(root, own, 2), listOptions)
+export const runOf = (own: ReadonlyArray<string>, root = pages()) => unlessNotPlain(readOwn(root, own, 1), runOptions)

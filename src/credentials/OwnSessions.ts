@@ -1,4 +1,4 @@
-/** A person's sessions, seen and ended by that person. CLI logins and agents have lists of their own. */
+/** A person's own sessions, listed and ended. CLI logins and agents have their own lists. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -31,12 +31,12 @@ const maxListed = 200
 const services = Effect.all({ sql: SqlClient.SqlClient, access: Access, audit: Audit })
 type Needs = Effect.Effect.Success<typeof services>
 
-const self = ({ access }: Needs) => access.allTeams("identity:read", { audit: "identity.read" })
+const currentCaller = ({ access }: Needs) => access.allTeams("identity:read", { audit: "identity.read" })
 
-/** Those that still work, the last used first. */
+/** Live sessions of the caller, most recently used first. */
 const list = Effect.fn("OwnSessions.list")(function* (needs: Needs) {
   const { sql } = needs
-  const caller = yield* self(needs)
+  const caller = yield* currentCaller(needs)
   const now = yield* Clock.currentTimeMillis
   const rows = yield* Rows.findAll(
     SessionRow,
@@ -61,7 +61,7 @@ const list = Effect.fn("OwnSessions.list")(function* (needs: Needs) {
     }))
 })
 
-const ended = Effect.fnUntraced(function* ({ audit }: Needs, caller: Caller, ids: ReadonlyArray<string>) {
+const recordEnd = Effect.fnUntraced(function* ({ audit }: Needs, caller: Caller, ids: ReadonlyArray<string>) {
   if (ids.length === 0) return
   yield* audit.append(
     ...inEachTeam(caller.teams, {
@@ -73,23 +73,23 @@ const ended = Effect.fnUntraced(function* ({ audit }: Needs, caller: Caller, ids
   )
 })
 
-/** A session of the caller's; GRANT_NOT_FOUND for one that is not there, or not theirs. */
+/** Ends a session of the caller; GRANT_NOT_FOUND for an unknown one or another person's. */
 const end = Effect.fn("OwnSessions.end")(function* (needs: Needs, id: string) {
-  const caller = yield* self(needs)
+  const caller = yield* currentCaller(needs)
   yield* Rows.transaction(needs.sql, function* () {
     const own = needs.sql`id = ${id} AND user_id = ${caller.user?.id ?? null}`
     const ids = yield* endSessions(needs, own)
     if (ids.length === 0) return yield* new GrantNotFound({ message: "This session has ended already." })
-    yield* ended(needs, caller, ids)
+    yield* recordEnd(needs, caller, ids)
   })
 })
 
-/** All but the one that asks. */
+/** Ends all of the caller's sessions except the current one. */
 const endOthers = Effect.fn("OwnSessions.endOthers")(function* (needs: Needs) {
-  const caller = yield* self(needs)
+  const caller = yield* currentCaller(needs)
   yield* Rows.transaction(needs.sql, function* () {
     const others = needs.sql`user_id = ${caller.user?.id ?? null} AND id <> ${caller.credentialId}`
-    yield* ended(needs, caller, yield* endSessions(needs, others))
+    yield* recordEnd(needs, caller, yield* endSessions(needs, others))
   })
 })
 

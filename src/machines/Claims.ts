@@ -1,10 +1,10 @@
-/** The claims of a JWT that a trust rule requires. Pure. */
+/** Claims of a JWT that a trust rule requires. Pure. */
 
-/** Equal, or equal up to the asterisk at the end of the pattern. */
+/** Equal, or equal up to an asterisk at the end of the pattern. */
 export const matchesPattern = (pattern: string, value: string): boolean =>
   pattern.endsWith("*") ? value.startsWith(pattern.slice(0, -1)) : value === pattern
 
-/** A claim that is an object or a list matches nothing. */
+/** Text of a claim; undefined for an object or list, which matches nothing. */
 const textOf = (claim: unknown): string | undefined =>
   typeof claim === "string"
     ? claim
@@ -12,12 +12,12 @@ const textOf = (claim: unknown): string | undefined =>
       ? String(claim)
       : undefined
 
-/** The first claim of the rule that the JWT does not have as the rule requires; undefined: all match. */
+/** The first claim that does not match the rule; undefined if all match. */
 export const firstMismatch = (
   rule: Readonly<Record<string, string>>,
-  presented: Readonly<Record<string, unknown>>
+  payload: Readonly<Record<string, unknown>>
 ): string | undefined => {
-  const claims = new Map(Object.entries(presented))
+  const claims = new Map(Object.entries(payload))
   return Object.entries(rule).find(([name, pattern]) => {
     const value = textOf(claims.get(name))
     return value === undefined || !matchesPattern(pattern, value)
@@ -25,18 +25,18 @@ export const firstMismatch = (
 }
 
 interface OwnerClaims {
-  /** Claims that name an owner when the rule binds them without an asterisk. */
+  /** Claims that identify an owner when bound without an asterisk. */
   readonly exact: ReadonlyArray<string>
-  /** Claims that name an owner when the rule's text for them begins like this. */
+  /** Claims that identify an owner when the rule's text starts like this. */
   readonly path: ReadonlyMap<string, RegExp>
 }
 
 const organization = new Map([["sub", /^organization:[^:]+:/]])
 
 /**
- * Issuers that sign for the jobs of all their customers: what a rule must bind so that the jobs are those of one of
- * them. The person who runs a job can often choose the parts of its `sub` (GitHub lets a repository do so), but cannot
- * put another owner's name after this first word.
+ * Issuers that sign for the jobs of all their customers, with the claims that identify one customer. The person who
+ * runs a job can often choose parts of its `sub` (GitHub lets a repository do so). They cannot put another owner's name
+ * after this first word.
  */
 const sharedIssuers: ReadonlyMap<string, OwnerClaims> = new Map([
   [
@@ -76,7 +76,7 @@ const sharedIssuers: ReadonlyMap<string, OwnerClaims> = new Map([
   ["accounts.google.com", { exact: ["sub"], path: new Map() }]
 ])
 
-/** Names of owners: an asterisk in the middle of one would match somebody else's longer one. */
+/** Claims with names of owners: an asterisk inside a name would match another owner's longer name. */
 const ownerClaims = new Set([
   "repository",
   "repository_owner",
@@ -90,29 +90,29 @@ const ownerClaims = new Set([
 ])
 const idClaim = /(?:^|[^A-Za-z])(?:u|uu|o)?id$|[a-z](?:Id|Uid|Uuid|ID|UID|UUID)$/
 /**
- * Of an issuer that we do not know, a rule must bind who runs the job: by name, or by a claim that is called an id. How
- * its `sub` is composed is not known either, so that the beginning of one, like that of an id, is somebody else's too.
+ * For an unknown issuer, a rule must bind the owner of the job: by name, or by a claim called an id. The structure of
+ * its `sub` is unknown, so a prefix of it, like one of an id, may belong to others.
  */
-const namesSomebody = ([claim, pattern]: readonly [string, string]) =>
+const bindsOwner = ([claim, pattern]: readonly [string, string]) =>
   pattern.endsWith("*")
     ? ownerClaims.has(claim) && claim !== "sub" && !idClaim.test(claim) && /\w/.test(pattern)
     : ownerClaims.has(claim) || idClaim.test(claim)
 
 type Weakness =
   | { readonly problem: "open-name"; readonly claim: string }
-  /** The issuer signs for everybody, or may, and no claim says whose job it is. */
+  /** The issuer signs (or may sign) for everyone, and no claim identifies the owner of the job. */
   | { readonly problem: "anybody" | "nobody-named" }
 
-/** Why a rule would trust more than its author can mean; undefined for a rule that is fine. */
+/** The way in which a rule trusts too much; undefined for a good rule. */
 export const weaknessOf = (issuer: string, claims: Readonly<Record<string, string>>): Weakness | undefined => {
   const bound = new Map(Object.entries(claims))
   const open = [...bound].find(([name, pattern]) => ownerClaims.has(name) && /[^/:]\*$/.test(pattern))
   if (open !== undefined) return { problem: "open-name", claim: open[0] }
   const host = URL.canParse(issuer) ? new URL(issuer).hostname.replace(/\.$/, "") : ""
   const owner = sharedIssuers.get(host)
-  if (owner === undefined) return [...bound].some(namesSomebody) ? undefined : { problem: "nobody-named" }
-  const owned =
+  if (owner === undefined) return [...bound].some(bindsOwner) ? undefined : { problem: "nobody-named" }
+  const isBound =
     owner.exact.some((name) => bound.get(name)?.endsWith("*") === false) ||
     [...owner.path].some(([name, beginning]) => beginning.test(bound.get(name) ?? ""))
-  return owned ? undefined : { problem: "anybody" }
+  return isBound ? undefined : { problem: "anybody" }
 }

@@ -1,6 +1,6 @@
 /**
- * A JWT of a CI issuer for a short-lived API token, by a trust rule (RFC 8693). The rule is named by its id: found by
- * claims alone, a rule of one team could draw the jobs of another one to itself.
+ * Exchange of a CI issuer's JWT for a short-lived API token, by a trust rule (RFC 8693). The request names the rule's
+ * id: in a search by claims, one team's rule could catch another team's jobs.
  */
 import { createHash } from "node:crypto"
 import * as SqlClient from "@effect/sql/SqlClient"
@@ -28,8 +28,7 @@ import { Issuers, leeway, peek } from "./Issuers.ts"
 import { columns, RuleRow } from "./Rules.ts"
 
 /**
- * "unacceptable": the token, for this rule; one answer for every reason, also for a rule that does not exist. The audit
- * trail of the team that owns the rule has the reason.
+ * "unacceptable": one response for every reason, even for an unknown rule. The trail of the rule's team has the reason.
  */
 export class ExchangeRefused extends Data.TaggedError("ExchangeRefused")<{
   readonly reason: "unacceptable" | "scope" | "issuer"
@@ -38,17 +37,17 @@ export class ExchangeRefused extends Data.TaggedError("ExchangeRefused")<{
 export interface ExchangeRequest {
   readonly ruleId: RuleId
   readonly jwt: string
-  /** Narrows a rule that writes. */
+  /** Narrows the access of a rule with write access. */
   readonly scope: AccessLevel | undefined
 }
 
 const perAddress: Policy = [{ limit: 60, millis: 60_000 }]
-/** What an issuer vouched for: others cannot use this up. */
+/** Counts only JWTs that the issuer signed, so that others cannot use it up. */
 const perRule: Policy = [
   { limit: 20, millis: 1_000 },
   { limit: 120, millis: 60_000 }
 ]
-/** Anybody can write a JWT that claims to be for a rule: the trail gets at most so many of them. */
+/** Limits the entries of refusals in the trail, since anyone can write a JWT for a rule. */
 const recordedDenials: Policy = [{ limit: 10, millis: 60_000 }]
 
 const services = Effect.all({
@@ -62,15 +61,15 @@ const services = Effect.all({
 type Needs = Effect.Effect.Success<typeof services>
 
 const maxName = 100
-/** A subject is text of an issuer: what a name may not hold is shown as a question mark. */
+/** Name of a token. Characters of the issuer's subject that a name may not have become question marks. */
 export const tokenName = (rule: string, subject: string): string => {
-  const shown = [...`${rule}: ${subject}`].map((c) => (c === " " || isPlainName(c) ? c : "?"))
-  return codePoints(shown.join("")) <= maxName ? shown.join("") : `${shown.slice(0, maxName - 3).join("")}...`
+  const chars = [...`${rule}: ${subject}`].map((c) => (c === " " || isPlainName(c) ? c : "?"))
+  return codePoints(chars.join("")) <= maxName ? chars.join("") : `${chars.slice(0, maxName - 3).join("")}...`
 }
 
 /**
- * What was signed, without the signature: some signature schemes let anybody make a second valid signature of the same
- * text, and base64 has more than one spelling of it.
+ * Digest of the signed part. It omits the signature: some schemes let anyone make a second valid signature, and base64
+ * has several spellings of one.
  */
 const digestOf = (jwt: string): Buffer =>
   createHash("sha256")
@@ -85,9 +84,9 @@ const eventOf = (rule: RuleRow): AuditEvent => ({
   target: { type: "machine_rule", id: rule.id, name: rule.name }
 })
 
-const denied = Effect.fnUntraced(function* ({ audit, limiter }: Needs, rule: RuleRow, reason: string) {
-  const taken = yield* limiter.count(`machine-denials:${rule.id}`, recordedDenials)
-  if (taken?.allowed !== false) yield* audit.record({ ...eventOf(rule), outcome: "denied", reason })
+const deny = Effect.fnUntraced(function* ({ audit, limiter }: Needs, rule: RuleRow, reason: string) {
+  const limit = yield* limiter.count(`machine-denials:${rule.id}`, recordedDenials)
+  if (limit?.allowed !== false) yield* audit.record({ ...eventOf(rule), outcome: "denied", reason })
   return yield* new ExchangeRefused({ reason: reason === "ISSUER_UNAVAILABLE" ? "issuer" : "unacceptable" })
 })
 
@@ -103,17 +102,17 @@ const activeTokensOf = ({ sql }: Needs, { teamId }: RuleRow, now: Date) =>
     SELECT count(*) AS n FROM api_tokens
     WHERE team_id = ${teamId} AND rule_id IS NOT NULL AND revoked_at IS NULL AND expires_at > ${now}`)
 
-/** Whether the JWT is presented for the first time. */
+/** Returns whether this is the JWT's first use. */
 const useUp = ({ sql }: Needs, jwt: VerifiedJwt) =>
   Rows.exists(sql`
     INSERT INTO machine_assertions (digest, expires_at)
     VALUES (${digestOf(jwt.text)}, ${new Date(jwt.endsAt + 2 * leeway * 1_000)})
     ON CONFLICT (digest) DO NOTHING RETURNING 1 AS one`)
 
-/** One transaction: the JWT is used up, the token exists and the entry says so, or none of it. */
+/** One transaction uses up the JWT, creates the token and adds the entry. */
 const mint = function* (needs: Needs, verified: RuleRow, accessLevel: AccessLevel, jwt: VerifiedJwt) {
   const { audit, sql, tokens } = needs
-  // Held until the token exists: a change that stops the rule finds its token, or comes before it.
+  // Locked until the token exists: a change that stops the rule either precedes this, or sees the token.
   const rule = yield* Rows.findOne(RuleRow, sql`SELECT ${columns(sql)} WHERE r.id = ${verified.id} FOR SHARE OF r`)
   const now = yield* Clock.currentTimeMillis
   if (rule === undefined || Liveness.ofRule(rule, now) !== "live") return "RULE_STOPPED" as const
@@ -137,7 +136,7 @@ const mint = function* (needs: Needs, verified: RuleRow, accessLevel: AccessLeve
   return { text, expiresIn: rule.lifetimeSeconds, accessLevel }
 }
 
-/** When a rule was last used, to the minute; on its own, since exchanges of one rule share it. */
+/** Stores the rule's last use, to the minute, outside the transaction, since parallel exchanges share the row. */
 const recordUse = ({ sql }: Needs, id: RuleId) =>
   Effect.flatMap(
     Clock.currentTimeMillis,
@@ -151,28 +150,29 @@ const exchange = Effect.fn("Exchange.exchange")(function* (needs: Needs, { jwt, 
   const { ip } = yield* RequestInfo
   yield* limiter.take(`machine-${addressBucket(ip)}`, perAddress)
   const unacceptable = new ExchangeRefused({ reason: "unacceptable" })
-  const claimed = peek(jwt)
-  if (Option.isNone(claimed)) return yield* unacceptable
+  const unverified = peek(jwt)
+  if (Option.isNone(unverified)) return yield* unacceptable
   const rule = yield* Rows.findOne(RuleRow, sql`SELECT ${columns(sql)} WHERE r.id = ${ruleId}`)
-  // Nothing is fetched, and nothing is recorded, for a JWT that was never meant for this rule.
+  // No fetch and no entry for a JWT that was never meant for this rule.
   if (rule === undefined) return yield* unacceptable
   if (rule.revokedAt === null && !(yield* needs.rowSeal.ready).isAuthentic("machine_rules", rule))
     return yield* unacceptable
-  if (claimed.value.issuer !== rule.issuer || claimed.value.audience !== rule.audience) return yield* unacceptable
-  if (Liveness.ofRule(rule, yield* Clock.currentTimeMillis) !== "live")
-    return yield* denied(needs, rule, "RULE_STOPPED")
+  if (unverified.value.issuer !== rule.issuer || unverified.value.audience !== rule.audience) return yield* unacceptable
+  if (Liveness.ofRule(rule, yield* Clock.currentTimeMillis) !== "live") return yield* deny(needs, rule, "RULE_STOPPED")
   const { endsAt, payload, subject } = yield* Effect.catchTag(issuers.verify(rule, jwt), "JwtRefused", ({ reason }) =>
-    denied(needs, rule, reason)
+    deny(needs, rule, reason)
   )
   const mismatch = firstMismatch(rule.claims, payload)
-  if (mismatch !== undefined) return yield* denied(needs, rule, `CLAIM_MISMATCH ${mismatch}`)
+  if (mismatch !== undefined) return yield* deny(needs, rule, `CLAIM_MISMATCH ${mismatch}`)
   if (scope === "write" && rule.accessLevel === "read") return yield* new ExchangeRefused({ reason: "scope" })
   yield* limiter.take(`machine-rule:${rule.id}`, perRule)
-  const granted = scope ?? rule.accessLevel
-  const minted = yield* change(needs, eventOf(rule), () => mint(needs, rule, granted, { text: jwt, subject, endsAt }))
-  if (typeof minted === "string") return yield* denied(needs, rule, minted)
+  const accessLevel = scope ?? rule.accessLevel
+  const token = yield* change(needs, eventOf(rule), () =>
+    mint(needs, rule, accessLevel, { text: jwt, subject, endsAt })
+  )
+  if (typeof token === "string") return yield* deny(needs, rule, token)
   yield* recordUse(needs, rule.id)
-  return minted
+  return token
 })
 
 export class Exchange extends Effect.Service<Exchange>()("machines/Exchange", {

@@ -1,7 +1,6 @@
 /**
- * JWTs of CI issuers, verified: keys by OpenID Connect Discovery 1.0 and JWKS (RFC 7517), signature and claims by
- * `jose`.
- * The server calls only issuers that a trust rule names.
+ * Verification of CI issuers' JWTs: keys by OpenID Connect Discovery 1.0 and JWKS (RFC 7517), signature and claims by
+ * `jose`. The server calls only issuers that a trust rule names.
  */
 import * as Cache from "effect/Cache"
 import * as Clock from "effect/Clock"
@@ -14,26 +13,26 @@ import * as Schema from "effect/Schema"
 import * as Jose from "jose"
 import { Outbound } from "#src/outbound/Outbound.ts"
 
-/** Why a JWT was refused: a word for the audit trail. */
+/** Reason of a refusal, for the trail. */
 class JwtRefused extends Data.TaggedError("JwtRefused")<{
   readonly reason: "JWT_INVALID" | "JWT_EXPIRED" | "ISSUER_UNAVAILABLE"
 }> {}
 
-/** Asymmetric signatures only: with `none` or an HMAC, everybody who can read the keys could sign. */
+/** Asymmetric signatures only: with `none` or an HMAC, every reader of the keys could sign. */
 const algorithms = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
 
 /** Seconds. */
 export const leeway = 30
-/** Seconds from `iat`: CI issuers sign for the length of a job at most. */
+/** Longest time from `iat`, in seconds: CI issuers sign for the length of a job. */
 const longestAge = 86_400
-/** A JWT of a CI issuer has 1 to 3 KiB. */
+/** Characters; a JWT of a CI issuer has 1 to 3 KiB. */
 const maxLength = 16_384
 const compact = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
 
 const fetchMillis = 4_000
 const maxDiscovery = 65_536
 const maxKeys = 262_144
-/** Milliseconds after which keys that could not be read are asked for again. */
+/** Milliseconds before another attempt to read keys. */
 const failureCooldown = 10_000
 const keysCooldown = 30_000
 const keysAge = 600_000
@@ -41,16 +40,16 @@ const keysAge = 600_000
 const Discovery = Schema.parseJson(Schema.Struct({ issuer: Schema.String, jwks_uri: Schema.String }))
 const decodeDiscovery = Schema.decodeUnknown(Discovery)
 
-interface Presented {
+interface UnverifiedJwt {
   readonly issuer: string
   readonly audience: string
 }
 
 /**
- * What a JWT says of itself, unverified. None: it is no JWT, or one for several audiences, which any of them could pass
- * on.
+ * The unverified issuer and audience of a JWT. None: not a JWT, or one with several audiences, any of which could
+ * forward it.
  */
-export const peek = (jwt: string): Option.Option<Presented> => {
+export const peek = (jwt: string): Option.Option<UnverifiedJwt> => {
   if (jwt.length > maxLength || !compact.test(jwt)) return Option.none()
   return Option.flatMap(Option.liftThrowable(() => Jose.decodeJwt(jwt))(), ({ aud, iss }) => {
     const audience = Array.isArray(aud) && aud.length === 1 ? aud[0] : aud
@@ -65,7 +64,7 @@ const refusalOf = (error: unknown): JwtRefused => {
   switch (code) {
     case "ERR_JWT_EXPIRED":
       return new JwtRefused({ reason: "JWT_EXPIRED" })
-    // What the fetch threw, or an answer that is no key set.
+    // A failed fetch, or a response without a key set.
     case undefined:
     case "ERR_JOSE_GENERIC":
     case "ERR_JWKS_TIMEOUT":
@@ -96,7 +95,7 @@ export class Issuers extends Effect.Service<Issuers>()("machines/Issuers", {
         cooldownDuration: keysCooldown,
         cacheMaxAge: keysAge,
         timeoutDuration: fetchMillis + 1_000,
-        // Its own cool-down begins with a success only.
+        // The library's own cool-down starts only after a success.
         [Jose.customFetch]: async () => {
           if (performance.now() - failedAt < failureCooldown) throw unavailable
           try {
@@ -113,9 +112,9 @@ export class Issuers extends Effect.Service<Issuers>()("machines/Issuers", {
     const discover = Effect.fn("Issuers.discover")(
       function* (issuer: string) {
         const { text } = yield* read(`${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`, maxDiscovery)
-        const { issuer: named, jwks_uri } = yield* decodeDiscovery(text)
-        // "MUST be identical": a document of another issuer is not this one's (OpenID Connect Discovery 4.3).
-        if (named !== issuer || !outbound.allows(jwks_uri)) return yield* unavailable
+        const { issuer: issuerName, jwks_uri } = yield* decodeDiscovery(text)
+        // "MUST be identical": refuses another issuer's document (OpenID Connect Discovery 4.3).
+        if (issuerName !== issuer || !outbound.allows(jwks_uri)) return yield* unavailable
         return keysAt(jwks_uri)
       },
       Effect.mapError(() => unavailable)
@@ -127,9 +126,9 @@ export class Issuers extends Effect.Service<Issuers>()("machines/Issuers", {
       timeToLive: Exit.match({ onFailure: () => failureCooldown, onSuccess: () => 3_600_000 })
     })
 
-    /** The claims of a JWT that its issuer signed for this audience and that is in force now. */
-    const verify = Effect.fn("Issuers.verify")(function* (expected: Presented, jwt: string) {
-      // Others may wait for the same look-up: it goes on when this request is interrupted.
+    /** Claims of a JWT in force that its issuer signed for this audience. */
+    const verify = Effect.fn("Issuers.verify")(function* (expected: UnverifiedJwt, jwt: string) {
+      // Uninterruptible, since other requests may wait for the same look-up.
       const keys = yield* Effect.uninterruptible(issuers.get(expected.issuer))
       const now = yield* Clock.currentTimeMillis
       const { payload } = yield* Effect.tryPromise({

@@ -1,6 +1,6 @@
 /**
- * Credentials of this server that somebody found in the open (docs/contract/leaked-credentials.md). A report holds live
- * credentials: no text of one goes anywhere but into its proof and the answer to who sent it.
+ * Reports of leaked credentials of this server (docs/contract/leaked-credentials.md). A report contains live
+ * credentials: their texts go only into their verification and the response to the sender.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -51,10 +51,10 @@ const services = Effect.all({
 type Needs = Effect.Effect.Success<typeof services>
 
 const perAddress: Policy = [{ limit: 60, millis: 60_000 }]
-const listedAtMost = 100
+const listLimit = 100
 
 /** A credential that a text proves. */
-interface Found {
+interface ProvedCredential {
   readonly type: Caller["kind"] | "invitation" | "password_reset"
   readonly id: string
   readonly name: string
@@ -66,14 +66,14 @@ interface Found {
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 const decode = Schema.decodeUnknownOption(Schema.parseJson(Reports))
 
-/** What was signed, as reports. Its text is in no message. */
+/** The signed reports. No message quotes them. */
 const reportsIn = (body: Uint8Array) =>
   Option.match(Option.flatMap(Option.liftThrowable(() => utf8.decode(body))(), decode), {
-    onNone: () => Effect.fail(new ValidationFailed({ message: "The body is no list of reports." })),
+    onNone: () => Effect.fail(new ValidationFailed({ message: "The body is not a list of reports." })),
     onSome: Effect.succeed
   })
 
-/** The credential that the text proves, in whatever state it is. */
+/** The credential that the text proves, live or ended. */
 const prove = Effect.fnUntraced(function* (needs: Needs, text: string) {
   const token = TokenText.parse(text)
   if (token === undefined) return undefined
@@ -82,7 +82,7 @@ const prove = Effect.fnUntraced(function* (needs: Needs, text: string) {
   const verified = yield* Effect.option(needs.authenticate.verify(token))
   return Option.match(verified, {
     onNone: () => undefined,
-    onSome: ({ caller, life }): Found => ({
+    onSome: ({ caller, life }): ProvedCredential => ({
       type: caller.kind,
       id: caller.credentialId,
       name: caller.name ?? "",
@@ -107,7 +107,7 @@ const RuleRow = Schema.Struct({
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 
-/** What each team wants. A rule that no server wrote as it is counts for nothing: the credential ends. */
+/** Each team's rule. A rule whose MAC fails counts as "revoke". */
 const rulesOf = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, teams: ReadonlyArray<TeamId>) {
   const rows = yield* Rows.findAll(
     RuleRow,
@@ -123,8 +123,12 @@ const rulesOf = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, teams: Rea
   }))
 })
 
-/** Ends it in one team, where it is one of a team; part of the caller's transaction. */
-const revoke = Effect.fnUntraced(function* ({ revocation, sql }: Needs, { id, type }: Found, teamId: TeamId) {
+/** Part of the caller's transaction: ends the credential, in one team if it belongs to teams. */
+const revoke = Effect.fnUntraced(function* (
+  { revocation, sql }: Needs,
+  { id, type }: ProvedCredential,
+  teamId: TeamId
+) {
   const by = { actor: "system", teamId } as const
   switch (type) {
     case "api_token":
@@ -134,8 +138,8 @@ const revoke = Effect.fnUntraced(function* ({ revocation, sql }: Needs, { id, ty
       return endedEvents(by, yield* revocation.loginInTeam(id, teamId))
     case "management":
     case "session": {
-      const ended = yield* Accounts.endSessions({ sql }, sql`id = ${id}`)
-      return ended.map((one): AuditEvent => ({
+      const events = yield* Accounts.endSessions({ sql }, sql`id = ${id}`)
+      return events.map((one): AuditEvent => ({
         ...by,
         action: "session.end",
         outcome: "allowed",
@@ -147,26 +151,26 @@ const revoke = Effect.fnUntraced(function* ({ revocation, sql }: Needs, { id, ty
   }
 })
 
-const inTheOpen = /amp_[a-z]{2}_[0-9A-Za-z_]*/g
-/** An address without what may be another secret: user, query, fragment, a credential in the path. */
+const credentialText = /amp_[a-z]{2}_[0-9A-Za-z_]*/g
+/** Address without parts that may be secret: user, query, fragment, a credential in the path. */
 const placeOf = (url: string | null | undefined): string | null => {
   if (url === null || url === undefined || !URL.canParse(url)) return null
   const { origin, pathname, protocol } = new URL(url)
   if (protocol !== "https:" && protocol !== "http:") return null
-  return `${origin}${pathname}`.replaceAll(inTheOpen, "…").slice(0, 1_000)
+  return `${origin}${pathname}`.replaceAll(credentialText, "…").slice(0, 1_000)
 }
 const wordOf = (source: string | null | undefined): string | null =>
   source !== null && source !== undefined && /^[a-z_]{1,50}$/i.test(source) ? source : null
 
-/** Once for a credential and a team, however often it is reported. */
-const settle = Effect.fnUntraced(function* (
+/** Handles a leaked credential, once per team however often it is reported. */
+const handle = Effect.fnUntraced(function* (
   needs: Needs,
-  found: Found,
+  credential: ProvedCredential,
   where: { readonly url: string | null; readonly source: string | null }
 ) {
   const { audit, crypto, sql } = needs
   const now = new Date(yield* Clock.currentTimeMillis)
-  const target = { type: found.type, id: found.id, name: found.name || (found.person ?? "") }
+  const target = { type: credential.type, id: credential.id, name: credential.name || (credential.person ?? "") }
   const event = (teamId: TeamId | null): AuditEvent => ({
     actor: "system",
     action: "credential.leaked",
@@ -176,39 +180,39 @@ const settle = Effect.fnUntraced(function* (
     ...(where.url === null ? {} : { reason: where.url })
   })
   yield* change(needs, event(null), function* () {
-    for (const { revokes, teamId } of yield* rulesOf(needs, found.teams)) {
-      const ended = revokes ? yield* revoke(needs, found, teamId) : []
+    for (const { revokes, teamId } of yield* rulesOf(needs, credential.teams)) {
+      const events = revokes ? yield* revoke(needs, credential, teamId) : []
       const isNew = yield* Rows.exists(sql`
         INSERT INTO leaked_credentials ${sql.insert({
           id: yield* crypto.uuid,
           team_id: teamId,
-          credential_type: found.type,
-          credential_id: found.id,
-          name: found.name,
-          person: found.person,
+          credential_type: credential.type,
+          credential_id: credential.id,
+          name: credential.name,
+          person: credential.person,
           url: where.url,
           source: where.source,
           revoked: revokes,
           reported_at: now
         })} ON CONFLICT (team_id, credential_id) DO NOTHING RETURNING 1 AS one`)
       if (isNew) yield* audit.append(event(teamId))
-      // One that the team kept until now, and ends by its rule of today.
-      else if (ended.length > 0) {
+      // The team kept this credential until now; its current rule ends it.
+      else if (events.length > 0) {
         yield* Rows.run(
-          sql`UPDATE leaked_credentials SET revoked = true WHERE team_id = ${teamId} AND credential_id = ${found.id}`
+          sql`UPDATE leaked_credentials SET revoked = true WHERE team_id = ${teamId} AND credential_id = ${credential.id}`
         )
       }
-      if (ended.length > 0) yield* audit.append(...ended)
+      if (events.length > 0) yield* audit.append(...events)
     }
-    // Of a person without a team nobody else decides.
-    if (found.teams.length === 0 && (found.type === "session" || found.type === "management")) {
-      yield* Accounts.endSessions({ sql }, sql`id = ${found.id}`)
+    // A person without a team has no rule, so the session ends.
+    if (credential.teams.length === 0 && (credential.type === "session" || credential.type === "management")) {
+      yield* Accounts.endSessions({ sql }, sql`id = ${credential.id}`)
       yield* audit.append(event(null))
     }
   })
 })
 
-const labelled = (token: string, type: string, isOurs: boolean): LeakLabel => ({
+const labelOf = (token: string, type: string, isOurs: boolean): LeakLabel => ({
   token_raw: token,
   token_type: type,
   label: isOurs ? "true_positive" : "false_positive"
@@ -221,17 +225,17 @@ export interface SignedReport {
 }
 
 /**
- * Whoever holds a configured key may say which texts they found; the answer says which are ours. UNAUTHENTICATED,
- * CREDENTIAL_INVALID: it is not signed by one. Nothing is read of a body before its signature holds.
+ * A sender with a configured key reports found texts; the response says which are ours. UNAUTHENTICATED or
+ * CREDENTIAL_INVALID without its signature. The body is parsed only after its signature holds.
  */
-const report = Effect.fn("LeakReports.report")(function* (needs: Needs, signed: SignedReport) {
+const report = Effect.fn("LeakReports.report")(function* (needs: Needs, signedReport: SignedReport) {
   const { keys, limiter } = needs
   if (!keys.isOn) return yield* new RouteNotFound()
   const { ip } = yield* RequestInfo
   yield* limiter.take(`leak-reports-${addressBucket(ip)}`, perAddress)
-  const { identifier, signature } = signed
+  const { identifier, signature } = signedReport
   if (identifier === undefined || signature === undefined) return yield* new Unauthenticated()
-  const body = yield* signed.body
+  const body = yield* signedReport.body
   const isSigned = yield* Effect.mapError(
     keys.holds({ identifier, signature, body }),
     () => new DependencyUnavailable()
@@ -239,21 +243,21 @@ const report = Effect.fn("LeakReports.report")(function* (needs: Needs, signed: 
   if (!isSigned) return yield* new CredentialInvalid()
   const reports = yield* reportsIn(body)
   const texts = [...new Set(reports.map(({ token }) => token))]
-  const proved = yield* Effect.forEach(texts, (text) => prove(needs, text), { concurrency: 16 })
-  const found = new Map(texts.map((text, i) => [text, proved[i]]))
-  const settled = new Set<string>()
+  const credentials = yield* Effect.forEach(texts, (text) => prove(needs, text), { concurrency: 16 })
+  const byText = new Map(texts.map((text, i) => [text, credentials[i]]))
+  const handledIds = new Set<string>()
   for (const { source, token, url } of reports) {
-    const one = found.get(token)
-    if (one?.isLive !== true || settled.has(one.id)) continue
-    settled.add(one.id)
-    yield* settle(needs, one, { url: placeOf(url), source: wordOf(source) })
+    const one = byText.get(token)
+    if (one?.isLive !== true || handledIds.has(one.id)) continue
+    handledIds.add(one.id)
+    yield* handle(needs, one, { url: placeOf(url), source: wordOf(source) })
   }
-  return reports.map(({ token, type }) => labelled(token, type, found.get(token) !== undefined))
+  return reports.map(({ token, type }) => labelOf(token, type, byText.get(token) !== undefined))
 })
 
 const LeakedRow = Schema.Struct({ ...Leaked.fields, reportedAt: Rows.Iso })
 
-/** Of a team, latest first. */
+/** Leaked credentials of a team, latest first. */
 const list = Effect.fn("LeakReports.list")(function* ({ access, sql }: Needs, teamId: TeamId) {
   yield* access.team("audit:read", teamId, { audit: "audit.read" })
   const { environmentIds, projectIds } = (yield* CurrentCaller).restrictions
@@ -264,7 +268,7 @@ const list = Effect.fn("LeakReports.list")(function* ({ access, sql }: Needs, te
     LeakedRow,
     sql`
       SELECT id, credential_type AS type, credential_id, name, person, url, source, revoked, reported_at
-      FROM leaked_credentials WHERE team_id = ${teamId} ORDER BY reported_at DESC, id DESC LIMIT ${listedAtMost}`
+      FROM leaked_credentials WHERE team_id = ${teamId} ORDER BY reported_at DESC, id DESC LIMIT ${listLimit}`
   )
   return { items }
 })

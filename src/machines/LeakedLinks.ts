@@ -1,4 +1,4 @@
-/** Credentials that no request carries as its own: refresh tokens of agents, invitations, links that set a password. */
+/** Leaked credentials that no request presents: agents' refresh tokens, invitations, and links that set a password. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -49,7 +49,7 @@ const rowOf = (sql: SqlClient.SqlClient, kind: keyof typeof types, lookupId: str
   }
 }
 
-/** What such a text proves, in whatever state it is. */
+/** The credential that such a text proves, live or ended. */
 export const prove = Effect.fnUntraced(function* (needs: Needs, token: TokenText.TokenText) {
   const { kind } = token
   if (!hasType(kind)) return undefined
@@ -57,8 +57,8 @@ export const prove = Effect.fnUntraced(function* (needs: Needs, token: TokenText
   const find = (id: string) => Rows.findOne(Row, rowOf(needs.sql, kind, id, now))
   const row = yield* TokenText.prove(needs, kind, TokenText.print(token), find)
   if (row === undefined) return undefined
-  const { hash: _hash, salt: _salt, ...found } = row
-  return { type: types[kind], ...found }
+  const { hash: _hash, salt: _salt, ...credential } = row
+  return { type: types[kind], ...credential }
 })
 
 /** Part of the caller's transaction. */
@@ -87,6 +87,6 @@ export const end = Effect.fnUntraced(function* (
     outcome: "allowed",
     target: { type, id, name: "" }
   }
-  // A link to set a password has no entry of its end: that it leaked is one.
+  // The end of a password link has no entry; the entry of the leak covers it.
   return isEnded && type === "invitation" ? [event] : []
 })

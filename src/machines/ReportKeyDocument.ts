@@ -13,7 +13,7 @@ const parseKey = Option.liftThrowable((pem: string) => createPublicKey(pem))
 const isP256 = (key: KeyObject) =>
   key.asymmetricKeyType === "ec" && key.asymmetricKeyDetails?.namedCurve === "prime256v1"
 
-/** None: no such document, or one without a key on P-256. */
+/** None without such a document, or without a key on P-256. */
 export const keysIn = (text: string): Option.Option<Keys> =>
   Option.flatMap(decode(text), ({ public_keys }) => {
     const keys = public_keys.flatMap(({ key, key_identifier }) =>

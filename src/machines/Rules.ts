@@ -1,7 +1,4 @@
-/**
- * Trust rules of a team (schema/MachineIdentityApi.ts): owners and admins create them, and nobody changes them
- * afterwards.
- */
+/** Trust rules of a team (schema/MachineIdentityApi.ts). Owners and admins create them; no rule changes afterwards. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
@@ -52,7 +49,7 @@ const defaultLifetime = 900
 
 const Time = Schema.NullOr(Schema.DateFromSelf)
 
-/** Which jobs a rule lets in, what they get, and whether it is in force. */
+/** A trust rule: the jobs that it accepts, their access, and its state. */
 export const RuleRow = Schema.Struct({
   id: RuleIdOut,
   teamId: TeamIdOut,
@@ -71,7 +68,7 @@ export const RuleRow = Schema.Struct({
   lastUsedAt: Schema.NullOr(Rows.Iso),
   revokedAt: Time,
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf),
-  /** Null: the creator is not in the team any more. */
+  /** Null: the creator left the team. */
   creatorActive: Schema.NullOr(Schema.Boolean),
   creatorDeactivatedAt: Time
 })
@@ -79,7 +76,7 @@ export type RuleRow = typeof RuleRow.Type
 const RevokedTokenRow = Schema.Struct({ id: TokenIdOut, name: Schema.String })
 const RuleNameRow = Schema.Struct({ name: Schema.String })
 
-/** Of `machine_rules r`. */
+/** Columns and joins of `machine_rules r`. */
 export const columns = (sql: SqlClient.SqlClient) =>
   sql.literal(`
     r.id, r.team_id, r.name, r.issuer, r.audience, r.claims, r.access_level, r.project_ids, r.environment_ids,
@@ -117,11 +114,11 @@ const tooWide = new Map([
   ],
   [
     "nobody-named",
-    "No claim says whose job it is: bind sub, or a claim that is an id, to its whole value, without an asterisk."
+    "No claim identifies the owner of the job. Bind sub, or a claim that is an id, to its whole value, without an asterisk."
   ]
 ])
 
-/** VALIDATION_FAILED for an issuer that the server may not call, or a rule that would let in strangers. */
+/** VALIDATION_FAILED for an issuer that the server may not call, or a rule that would accept strangers' jobs. */
 const validate = Effect.fnUntraced(function* (
   { outbound }: Needs,
   { claims, issuer }: Pick<CreateMachineRule, "claims" | "issuer">
@@ -144,12 +141,12 @@ const validate = Effect.fnUntraced(function* (
   }
 })
 
-/** Whether the caller may create rules in the team: what a page asks before it shows the form. */
+/** Fails unless the caller may create rules in the team; for the page of the form. */
 const mayCreate = Effect.fn("Rules.mayCreate")(function* ({ access }: Needs, teamId: TeamId) {
   yield* access.team("tokens:manage", teamId, { audit: "machine.rule_create" })
 })
 
-/** What `create` would refuse about the issuer and the claims, before the rule is in force. */
+/** Checks the issuer and claims as `create` does, without a rule. */
 const check = Effect.fn("Rules.check")(function* (
   needs: Needs,
   teamId: TeamId,
@@ -205,7 +202,7 @@ const list = Effect.fn("Rules.list")(function* (needs: Needs, teamId: TeamId) {
   return yield* recordsOf(needs, rows)
 })
 
-/** Deletes the rule, and revokes the tokens that machines got by it. */
+/** Deletes the rule, and revokes its machines' tokens. */
 const remove = Effect.fn("Rules.remove")(function* (needs: Needs, teamId: TeamId, ruleId: RuleId) {
   const { access, audit, sql, tokens } = needs
   const permit = yield* access.team("tokens:manage", teamId, { audit: "machine.rule_delete" })
@@ -220,8 +217,8 @@ const remove = Effect.fn("Rules.remove")(function* (needs: Needs, teamId: TeamId
     )
     if (rule === undefined) return yield* new GrantNotFound({ message: "No such trust rule." })
     const now = yield* DateTime.nowAsDate
-    // An exchange holds its rule until its token is there: none comes after this.
-    const revoked = yield* Rows.findAll(
+    // An exchange locks its rule until its token exists, so no token appears after this.
+    const tokenRows = yield* Rows.findAll(
       RevokedTokenRow,
       RowJournal.noteEnds(sql, "api_tokens")`
           UPDATE api_tokens SET revoked_at = ${now}, mac = ''
@@ -230,7 +227,9 @@ const remove = Effect.fn("Rules.remove")(function* (needs: Needs, teamId: TeamId
     )
     yield* audit.append(
       permit.event({ target: { type: "machine_rule", id: ruleId, name: rule.name } }),
-      ...revoked.map(({ id, name }) => permit.event({ audit: "token.revoke", target: { type: "api_token", id, name } }))
+      ...tokenRows.map(({ id, name }) =>
+        permit.event({ audit: "token.revoke", target: { type: "api_token", id, name } })
+      )
     )
   })
 })

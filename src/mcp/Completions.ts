@@ -29,7 +29,7 @@ export const make = Effect.gen(function* () {
   const environments = yield* Environments
   const secrets = yield* SecretReads
 
-  const project = (text = "") => (uuidPattern.test(text) ? idOf(text) : projects.named(text))
+  const project = (text = "") => (uuidPattern.test(text) ? idOf(text) : projects.idOfSlug(text))
 
   const names = Effect.fnUntraced(function* ({ given, name, value }: Asked) {
     const caller = yield* CurrentCaller

@@ -74,7 +74,7 @@ const named = Effect.fnUntraced(function* ({ environments, projects }: Needs, ca
   if (projectIds === null && environmentIds === null) return {}
   if (missingScopes(caller, ["projects:read"]).length > 0) return {}
   const ofProjects = projectIds === null ? [] : yield* projects.list()
-  const ofEnvironments = environmentIds === null ? [] : yield* environments.reached(maxRestrictions)
+  const ofEnvironments = environmentIds === null ? [] : yield* environments.reachable(maxRestrictions)
   const reached = ofProjects.slice(0, maxRestrictions)
   return {
     named: {

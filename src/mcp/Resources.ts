@@ -51,10 +51,10 @@ export const make = Effect.gen(function* () {
     const { mimeType, name, title, description, uri } = guide
     const first = { uri, name, title, description, mimeType }
     if (missingScopes(caller, ["projects:read", "secrets:read"]).length > 0) return [first]
-    const reached = yield* environments.reached(maxListed)
+    const reachable = yield* environments.reachable(maxListed)
     return [
       first,
-      ...reached.map(({ projectId, projectName, slug }) => ({
+      ...reachable.map(({ projectId, projectName, slug }) => ({
         uri: environmentUri(projectId, slug),
         name: `${projectName}/${slug}`,
         mimeType: environmentResource.mimeType

@@ -14,7 +14,7 @@ const names = Effect.gen(function* () {
   const projects = yield* Projects
   const environments = yield* Environments
   return {
-    project: (slug) => projects.named(slug),
+    project: (slug) => projects.idOfSlug(slug),
     environments: (projectId) =>
       Effect.gen(function* () {
         if (missingScopes(yield* CurrentCaller, ["projects:read"]).length > 0) return []

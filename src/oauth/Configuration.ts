@@ -1,4 +1,4 @@
-/** How `oidc-provider` is cut down to OAuth 2.1 for one resource, `{base}/mcp`. */
+/** Configuration of `oidc-provider`, restricted to OAuth 2.1 for one resource, `{base}/mcp`. */
 import * as Redacted from "effect/Redacted"
 import { createHmac, generateKeyPairSync, randomBytes } from "node:crypto"
 import type { Configuration, JWK } from "oidc-provider"
@@ -9,9 +9,10 @@ import type { Library } from "./Library.ts"
 import type { MetadataFetch } from "./MetadataFetch.ts"
 import { grantSeconds } from "./OAuthGrants.ts"
 
+/** Lifetimes, in seconds. */
 const accessSeconds = 900
 const codeSeconds = 60
-/** From the client's request to the person's decision. */
+/** Time from the client's request to the person's decision. */
 const interactionSeconds = 1_800
 
 export interface ConfigurationNeeds {
@@ -23,13 +24,13 @@ export interface ConfigurationNeeds {
   readonly cookieKey: Redacted.Redacted<Uint8Array>
 }
 
-/** No token is signed here, but the library needs a key. */
+/** The library requires a key, although no token is signed here. */
 const unusedKey = (): JWK => {
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" })
   return { kty: "EC", ...privateKey.export({ format: "jwk" }), alg: "ES256", use: "sig" }
 }
 
-/** Each authorization is a decision of a person, however often they decided before (RFC 8252 8.6; confused deputy). */
+/** Every authorization needs a new consent (RFC 8252 8.6, against the confused deputy). */
 const alwaysConsent = ({ interactionPolicy }: Library) => {
   const policy = interactionPolicy.base()
   policy
@@ -145,7 +146,7 @@ export const make = (needs: ConfigurationNeeds): Configuration => ({
     AuthorizationCode: codeSeconds,
     Grant: grantSeconds,
     Interaction: interactionSeconds,
-    // Starts anew with each rotation. The family still ends with the grant, which is read each time.
+    // Restarts with each rotation. The grant, which is read each time, still ends the family.
     RefreshToken: grantSeconds,
     Session: interactionSeconds
   }

@@ -1,4 +1,4 @@
-/** An authorization between the client's request and the person's decision. */
+/** Authorizations that wait for the person's consent. */
 import * as Effect from "effect/Effect"
 import type * as Redacted from "effect/Redacted"
 import type { IncomingMessage, ServerResponse } from "node:http"
@@ -14,15 +14,15 @@ import * as Dispatch from "./Dispatch.ts"
 import { isReplaced, OAuthGrants } from "./OAuthGrants.ts"
 import { AuthorizationServer } from "./Provider.ts"
 
-/** A client's request that waits for a person's decision. */
+/** A client's request that waits for a decision. */
 export interface ConsentRequest {
   readonly uid: string
   readonly clientId: string
   readonly clientName: string
   readonly redirectHost: string
-  /** The client runs on the person's own machine, or a program there claims to be it. */
+  /** The redirect leads to the person's own machine: to the client, or to a program that claims to be it. */
   readonly onThisMachine: boolean
-  /** The address of the document that describes the client; null when the client registered itself. */
+  /** Address of the client's metadata document; null for a registered client. */
   readonly documentedAt: string | null
   readonly scopes: ReadonlyArray<Scope>
 }
@@ -33,21 +33,21 @@ interface ConsentDecision extends Restrictions {
   readonly another: boolean
 }
 
-/** What the browser presents: for the library its interaction, for us which browser it is. */
-export interface PresentedBrowser {
+/** Cookies of the browser: those of the library's interaction, and the device cookie. */
+export interface BrowserCookies {
   readonly cookies: string | undefined
   readonly device: Redacted.Redacted | null
 }
 
 const uidPattern = /^[\w-]{20,64}$/
 
-/** Whether a cookie belongs to the interaction; the library gets no other. */
+/** Whether the cookie belongs to the interaction; the library receives no others. */
 export const isInteractionCookie = (name: string): boolean => /^ampoule_oauth(?:_resume)?(?:\.sig)?$/.test(name)
 
 const services = Effect.all({ server: AuthorizationServer, grants: OAuthGrants, audit: Audit })
 type Needs = Effect.Effect.Success<typeof services>
 
-/** What the library reads: the page's request, with the cookies of the interaction and no others. */
+/** A request for the library: the page's address, with the cookies of the interaction only. */
 const libraryPair = (
   issuer: string,
   uid: string,
@@ -61,33 +61,33 @@ const libraryPair = (
   return { request, response: Dispatch.responseTo(request).response }
 }
 
-/** The request that this browser began and that waits for a decision; any other is GRANT_NOT_FOUND. */
+/** The waiting request that this browser began; GRANT_NOT_FOUND for any other. */
 const details = Effect.fnUntraced(function* ({ server }: Needs, uid: string, cookies: string | undefined) {
   if (!uidPattern.test(uid)) return yield* new GrantNotFound()
   const { provider } = yield* server.instance
   const pair = libraryPair(server.issuer, uid, cookies)
-  const waiting = yield* Effect.tryPromise(() => provider.interactionDetails(pair.request, pair.response)).pipe(
+  const interaction = yield* Effect.tryPromise(() => provider.interactionDetails(pair.request, pair.response)).pipe(
     Effect.mapError(() => new GrantNotFound())
   )
-  const { client_id: clientId, redirect_uri: redirectUri, scope } = waiting.params
-  if (waiting.uid !== uid || typeof clientId !== "string" || typeof redirectUri !== "string") {
+  const { client_id: clientId, redirect_uri: redirectUri, scope } = interaction.params
+  if (interaction.uid !== uid || typeof clientId !== "string" || typeof redirectUri !== "string") {
     return yield* new GrantNotFound()
   }
-  const registered = yield* Effect.tryPromise(() => provider.Client.find(clientId)).pipe(
+  const clientRecord = yield* Effect.tryPromise(() => provider.Client.find(clientId)).pipe(
     Effect.mapError(() => new GrantNotFound())
   )
-  if (registered === undefined) return yield* new GrantNotFound()
+  if (clientRecord === undefined) return yield* new GrantNotFound()
   const requested = typeof scope === "string" ? scope.split(" ") : []
   const client: ConsentRequest = {
     uid,
     clientId,
-    clientName: registered.clientName ?? "Unnamed client",
+    clientName: clientRecord.clientName ?? "Unnamed client",
     redirectHost: Clients.hostOf(redirectUri),
     onThisMachine: Clients.isLoopback(redirectUri),
     documentedAt: Clients.isDocumented(clientId) ? clientId : null,
     scopes: allScopes.filter((one) => requested.includes(one))
   }
-  /** Stores the decision; answers the address where the browser goes next. */
+  /** Stores the decision; returns the next address for the browser. */
   const decide = (result: InteractionResults) =>
     Effect.promise(() =>
       provider.interactionResult(pair.request, pair.response, result, { mergeWithLastSubmission: false })
@@ -95,20 +95,20 @@ const details = Effect.fnUntraced(function* ({ server }: Needs, uid: string, coo
   return { client, redirectUri, decide }
 })
 
-const show = Effect.fn("Consent.show")(function* (needs: Needs, uid: string, browser: PresentedBrowser) {
+const show = Effect.fn("Consent.show")(function* (needs: Needs, uid: string, browser: BrowserCookies) {
   const { client, redirectUri } = yield* details(needs, uid, browser.cookies)
   const at = { clientId: client.clientId, deviceId: yield* needs.grants.deviceOf(browser.device) }
-  const held = (yield* needs.grants.list()).filter(({ clientId }) => clientId === client.clientId)
-  const earlier = held.find((one) => isReplaced(at, one))
-  const elsewhere = held.filter((one) => !isReplaced(at, one)).length
+  const clientGrants = (yield* needs.grants.list()).filter(({ clientId }) => clientId === client.clientId)
+  const earlier = clientGrants.find((one) => isReplaced(at, one))
+  const elsewhere = clientGrants.filter((one) => !isReplaced(at, one)).length
   return { client, earlier, elsewhere, redirectOrigin: new URL(redirectUri).origin }
 })
 
-/** Answers where the browser goes next. */
+/** Returns the next address for the browser. */
 const approve = Effect.fn("Consent.approve")(function* (
   needs: Needs,
   uid: string,
-  browser: PresentedBrowser,
+  browser: BrowserCookies,
   decision: ConsentDecision
 ) {
   const { client, decide } = yield* details(needs, uid, browser.cookies)
@@ -123,7 +123,7 @@ const approve = Effect.fn("Consent.approve")(function* (
   return yield* decide({ login: { accountId: userId, remember: false }, consent: { grantId } })
 })
 
-/** Answers where the browser goes next. */
+/** Returns the next address for the browser. */
 const deny = Effect.fn("Consent.deny")(function* (needs: Needs, uid: string, cookies: string | undefined) {
   const { client, decide } = yield* details(needs, uid, cookies)
   yield* needs.audit.record({

@@ -1,6 +1,6 @@
 /**
- * The library takes Node's request and response. For each request it gets a pair of its own, built from what we let
- * through; its response comes back as data and leaves through the server like every other one.
+ * The library needs Node's request and response objects. Each request gets its own pair, with the members that we
+ * allow. The library's response becomes data, and leaves through the server like every other one.
  */
 import { IncomingMessage, type IncomingHttpHeaders, type OutgoingHttpHeaders, ServerResponse } from "node:http"
 import { Socket } from "node:net"
@@ -19,7 +19,7 @@ export interface LibraryResponse {
   readonly body: Buffer
 }
 
-/** `origin`: scheme and authority of the service, as clients know it; nothing of the request says otherwise. */
+/** `origin`: scheme and authority of the service as clients know it, never from the request. */
 export const requestOf = (origin: string, { body, headers, method, url }: LibraryRequest): IncomingMessage => {
   const { host, protocol } = new URL(origin)
   const request = new IncomingMessage(new Socket())
@@ -37,22 +37,22 @@ export const requestOf = (origin: string, { body, headers, method, url }: Librar
   return request
 }
 
-/** A response that is never sent: `done` has what was written to it by its end. */
+/** A response that is never sent: `done` resolves to the written data at its end. */
 export const responseTo = (request: IncomingMessage) => {
   const chunks: Array<Buffer> = []
   const response = new ServerResponse(request)
-  const keep = (chunk: unknown, encoding: unknown) => {
+  const collect = (chunk: unknown, encoding: unknown) => {
     if (typeof chunk === "string") chunks.push(Buffer.from(chunk, typeof encoding === "string" ? "utf8" : undefined))
     else if (chunk instanceof Uint8Array) chunks.push(Buffer.from(chunk))
   }
   const done = new Promise<LibraryResponse>((resolve) => {
     Object.assign(response, {
       write(chunk: unknown, encoding: unknown) {
-        keep(chunk, encoding)
+        collect(chunk, encoding)
         return true
       },
       end(chunk: unknown, encoding: unknown) {
-        keep(chunk, encoding)
+        collect(chunk, encoding)
         resolve({ status: response.statusCode, headers: response.getHeaders(), body: Buffer.concat(chunks) })
         response.emit("finish")
         return response
@@ -63,17 +63,17 @@ export const responseTo = (request: IncomingMessage) => {
 }
 
 const setCookies = (headers: OutgoingHttpHeaders): ReadonlyArray<string> => {
-  const given = headers["set-cookie"]
-  return given === undefined ? [] : Array.isArray(given) ? given : [String(given)]
+  const value = headers["set-cookie"]
+  return value === undefined ? [] : Array.isArray(value) ? value : [String(value)]
 }
 
-/** The cookies of a response that `keep` names. */
+/** Cookies of a response whose name passes `keep`. */
 export const cookiesOf = (headers: OutgoingHttpHeaders, keep: (name: string) => boolean): ReadonlyArray<string> =>
   setCookies(headers).filter((cookie) => keep(cookie.slice(0, cookie.indexOf("="))))
 
-/** The `Cookie` header with the cookies that `keep` names. */
-export const cookieHeader = (given: string | undefined, keep: (name: string) => boolean): string =>
-  (given ?? "")
+/** `Cookie` header of the cookies whose name passes `keep`. */
+export const cookieHeader = (header: string | undefined, keep: (name: string) => boolean): string =>
+  (header ?? "")
     .split(/;\s*/)
     .filter((cookie) => keep(cookie.slice(0, cookie.indexOf("="))))
     .join("; ")

@@ -1,23 +1,23 @@
-/* eslint-disable no-console -- printing is what is held back here */
+/* eslint-disable no-console -- filters what the library prints */
 /**
- * The library, loaded when the authorization server is built and not before: the command line never pays for it. It
- * prints what it thinks of Node versions and of features; that is decided and said in our documents.
+ * `oidc-provider`, loaded when the authorization server is built, so that the command line never pays for it. Its
+ * notices about Node versions and features are suppressed: our documents cover them.
  */
 import * as Effect from "effect/Effect"
 
-const isItsNotice = (text: unknown): boolean =>
+const isLibraryNotice = (text: unknown): boolean =>
   typeof text === "string" && /oidc-provider (?:NOTICE|WARNING):/.test(text)
 
-/** Runs `work` with the library's own notices left out; everything else that is printed meanwhile is printed. */
+/** Runs `work` without the library's notices; all other output is printed. */
 export const quietly = async <A>(work: () => A | Promise<A>): Promise<A> => {
   const { info, warn } = console
-  const without =
+  const withoutNotices =
     (print: typeof console.info): typeof console.info =>
-    (...words) => {
-      if (!isItsNotice(words[0])) print.apply(console, words)
+    (...args) => {
+      if (!isLibraryNotice(args[0])) print.apply(console, args)
     }
-  console.info = without(info)
-  console.warn = without(warn)
+  console.info = withoutNotices(info)
+  console.warn = withoutNotices(warn)
   try {
     return await work()
   } finally {

@@ -1,11 +1,11 @@
-/** RFC 8414 and RFC 9728 documents. The issuer is the same text everywhere (docs/architecture.md, "MCP"). */
+/** RFC 8414 and RFC 9728 documents, with one text for the issuer everywhere (docs/architecture.md, "MCP"). */
 import type { AuthorizationServerMetadata, ProtectedResourceMetadata } from "#schema/DiscoveryApi.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
 
 const authMethods = ["none", "client_secret_basic", "client_secret_post"]
 /**
- * What a client asks for first: everything that shows no value, since clients of 2025-11-25 cannot ask for more later
- * (they refresh instead). (`offline_access` is not supported; refresh tokens are given without it.)
+ * Scopes for a client's first request: all that show no value, since clients of 2025-11-25 cannot request more later
+ * (they refresh instead). `offline_access` is not supported; refresh tokens need no scope.
  */
 export const startScopes: ReadonlyArray<Scope> = [
   "identity:read",

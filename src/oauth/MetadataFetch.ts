@@ -1,7 +1,6 @@
 /**
- * Fetching a client's metadata document (CIMD): the address comes from a stranger, so it must lead out into the public
- * internet and nowhere else. The name is resolved once, every address of it is looked at, and the connection goes to
- * exactly those.
+ * Fetches a client's metadata document (CIMD). A stranger chooses the address, so it must lead to the public internet.
+ * The name is resolved once, every address is checked, and the connection uses only those.
  */
 import * as Context from "effect/Context"
 import * as Https from "node:https"
@@ -10,14 +9,14 @@ import { hostOf } from "#src/net/Loopback.ts"
 import { isPublicAddress } from "#src/outbound/Address.ts"
 import { guardedLookup } from "#src/outbound/Outbound.ts"
 
-/** Bytes of a document. */
+/** Maximum size of a document, in bytes. */
 const maxBytes = 64 * 1024
 
-/** `https:` on its own port, by name, no redirects, bounded in size; time is bounded by the caller's signal. */
+/** `https:` on the default port, by name, without redirects, bounded in size. The caller's signal bounds the time. */
 const fetchPublic = (address: string, signal: AbortSignal | undefined): Promise<Response> =>
   new Promise((resolve, reject) => {
     const url = new URL(address)
-    // A literal address skips the look-up, and no client has a reason to be known by one.
+    // A literal address would skip the look-up, and no client needs one.
     if (url.protocol !== "https:" || url.port !== "" || isIP(hostOf(url)) !== 0) {
       return reject(new Error("not a public name"))
     }
@@ -46,7 +45,7 @@ const fetchPublic = (address: string, signal: AbortSignal | undefined): Promise<
             if (typeof value === "string") headers.set(name, value)
           }
           const status = response.statusCode ?? 500
-          // A status that Response refuses to have with a body, or a redirect: not a document, whatever it says.
+          // Any status but 200 is a failure; Response refuses a body for some.
           resolve(
             new Response(status === 200 ? Buffer.concat(chunks) : null, { status: status === 200 ? 200 : 502, headers })
           )
@@ -57,7 +56,7 @@ const fetchPublic = (address: string, signal: AbortSignal | undefined): Promise<
     request.end()
   })
 
-/** How documents are fetched; a test has its own. */
+/** The fetch of documents; tests replace it. */
 export class MetadataFetch extends Context.Reference<MetadataFetch>()("oauth/MetadataFetch", {
   defaultValue: () => fetchPublic
 }) {}

@@ -1,4 +1,4 @@
-/** What people granted to clients: given on the consent page, listed, and revoked. */
+/** Consents of people to OAuth clients: given on the consent page, listed, and revoked. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
@@ -29,21 +29,21 @@ import * as Rows from "#src/database/Rows.ts"
 import { isDocumented } from "./Clients.ts"
 import * as Store from "./Store.ts"
 
-/** A grant, and with it its family of refresh tokens, lives this long at most. */
+/** Longest life of a grant and its family of refresh tokens, in seconds. */
 export const grantSeconds = 30 * 86_400
 
-/** `projectIds` and `environmentIds`: null = all of the teams'. With both, what is in both. */
+/** `projectIds`, `environmentIds`: null for all of the teams'; with both, the environments in both. */
 interface NewOAuthGrant extends Restrictions {
   readonly clientId: string
   readonly clientName: string
   readonly redirectHost: string
-  /** What the client asks for, and what the person allows of it. */
+  /** Scopes that the client requests; `scopes` has those that the person allows. */
   readonly requestedScopes: ReadonlyArray<Scope>
   readonly scopes: ReadonlyArray<Scope>
   readonly teamIds: ReadonlyArray<TeamId>
-  /** In which browser the person decides; null for one that is not known. */
+  /** Known device of the decision; null for an unknown browser. */
   readonly deviceId: string | null
-  /** What the same browser granted stays in force: the client runs on another machine of the person too. */
+  /** Keeps earlier grants from this browser: the client runs on another machine of the person too. */
   readonly another: boolean
 }
 
@@ -76,21 +76,21 @@ const services = Effect.all({
 })
 type Needs = Effect.Effect.Success<typeof services>
 
-const signedIn = Effect.flatMap(CurrentCaller, ({ user }) =>
+const currentPerson = Effect.flatMap(CurrentCaller, ({ user }) =>
   user === null ? Effect.dieMessage("a connection belongs to a person") : Effect.succeed(user)
 )
 
-/** Only what the person may do now can be granted; it is checked again whenever it is used. */
+/** A person can grant only scopes of their roles; each use checks them again. */
 const checkScopes = Effect.fnUntraced(function* (
   { audit }: Pick<Needs, "audit">,
   caller: Caller,
   { requestedScopes, scopes, teamIds }: NewOAuthGrant
 ) {
-  const granted = requestedScopes.filter((scope) => scopes.includes(scope))
-  if (granted.length === 0) {
+  const chosen = requestedScopes.filter((scope) => scopes.includes(scope))
+  if (chosen.length === 0) {
     return yield* new ValidationFailed({
       field: "scopes",
-      message: "must have at least one of the scopes that the client asks for"
+      message: "must have at least one of the scopes that the client requests"
     })
   }
   if (teamIds.length === 0) {
@@ -98,19 +98,19 @@ const checkScopes = Effect.fnUntraced(function* (
   }
   const teams = teamIds.map((id) => Policy.teamOf(caller, id))
   if (teams.some((team) => team === undefined)) return yield* new TeamNotFound()
-  const old = teams.find((team) => team?.factorIsOld)
-  if (old !== undefined) {
+  const staleTeam = teams.find((team) => team?.factorIsOld)
+  if (staleTeam !== undefined) {
     yield* audit.record({
       actor: caller,
       action: "oauth.consent",
       outcome: "denied",
       reason: StepUpRequired.code,
-      teamId: old.id
+      teamId: staleTeam.id
     })
     return yield* new StepUpRequired()
   }
-  const allowed = granted.filter((scope) => teams.some((team) => Policy.roleAllows(team?.role ?? "viewer", scope)))
-  if (allowed.length < granted.length) {
+  const allowed = chosen.filter((scope) => teams.some((team) => Policy.roleAllows(team?.role ?? "viewer", scope)))
+  if (allowed.length < chosen.length) {
     yield* audit.record({
       actor: caller,
       action: "oauth.consent",
@@ -120,42 +120,40 @@ const checkScopes = Effect.fnUntraced(function* (
     })
     return yield* new Forbidden()
   }
-  return granted
+  return chosen
 })
 
-/**
- * The row of a grant, in the shape of the library's Grant model: what was granted, and what was requested and refused.
- */
+/** The payload of a grant in the shape of the library's Grant model, with granted and rejected scopes. */
 const payloadOf = (
   { clientId, requestedScopes }: NewOAuthGrant,
-  given: {
+  details: {
     readonly userId: UserId
     readonly resource: string
     readonly scopes: ReadonlyArray<Scope>
     readonly now: number
   }
 ) => {
-  const refused = requestedScopes.filter((scope) => !given.scopes.includes(scope))
-  const iat = Math.floor(given.now / 1_000)
+  const rejected = requestedScopes.filter((scope) => !details.scopes.includes(scope))
+  const iat = Math.floor(details.now / 1_000)
   return {
     iat,
     exp: iat + grantSeconds,
     kind: "Grant",
-    accountId: given.userId,
+    accountId: details.userId,
     clientId,
-    resources: { [given.resource]: given.scopes.join(" ") },
-    ...(refused.length === 0 ? {} : { rejected: { resources: { [given.resource]: refused.join(" ") } } })
+    resources: { [details.resource]: details.scopes.join(" ") },
+    ...(rejected.length === 0 ? {} : { rejected: { resources: { [details.resource]: rejected.join(" ") } } })
   }
 }
 
 const GrantIdRow = Schema.Struct({ id: Schema.String, deviceId: Schema.NullOr(Schema.String) })
 
-/** Grants of one person to one client that every machine names by the same id. */
-const perClient = 10
+/** Most grants of one person to one client with a metadata document. */
+const grantsPerClient = 10
 
 /**
- * A client that registered itself has an id of its own on each machine. One that is known by its document has the same
- * one everywhere: there a grant belongs to the browser in which it was given.
+ * Whether a new grant replaces an earlier one. A registered client has its own id on each machine. A client with a
+ * metadata document has one id everywhere, so its grant belongs to the browser of the consent.
  */
 export const isReplaced = (
   { clientId, deviceId }: Pick<NewOAuthGrant, "clientId" | "deviceId">,
@@ -163,8 +161,8 @@ export const isReplaced = (
 ): boolean => !isDocumented(clientId) || earlier.deviceId === deviceId
 
 /**
- * Ends what the person granted this client on this machine before: it has one grant there, and a refresh token of an
- * earlier one is dead. Under a lock, so that of two consents at once one replaces the other.
+ * Ends the person's earlier grants to this client on this machine, with their refresh tokens. Locked, so that of two
+ * simultaneous consents one replaces the other.
  */
 const replaceEarlier = Effect.fnUntraced(function* (needs: Needs, userId: UserId, grant: NewOAuthGrant) {
   const { sql } = needs
@@ -176,32 +174,32 @@ const replaceEarlier = Effect.fnUntraced(function* (needs: Needs, userId: UserId
       SELECT id, device_id FROM oauth_grants
       WHERE user_id = ${userId} AND client_id = ${clientId} AND revoked_at IS NULL ORDER BY id DESC`
   )
-  const keeps = another && isDocumented(clientId)
-  const stay = keeps ? earlier : earlier.filter((one) => !isReplaced(grant, one))
-  // The oldest make room, so that consenting again and again leaves no heap of living logins.
-  const kept = new Set(stay.slice(0, perClient - 1))
-  for (const one of earlier) if (!kept.has(one)) yield* Store.revoke(needs, one.id)
+  const keepsAll = another && isDocumented(clientId)
+  const remaining = keepsAll ? earlier : earlier.filter((one) => !isReplaced(grant, one))
+  // The oldest grants end, so that repeated consents leave a bounded number.
+  const keep = new Set(remaining.slice(0, grantsPerClient - 1))
+  for (const one of earlier) if (!keep.has(one)) yield* Store.revoke(needs, one.id)
 })
 
-/** Which of the signed-in person's browsers this is; null for one that is not known. */
-const deviceOf = Effect.fnUntraced(function* (needs: Needs, presented: Redacted.Redacted | null) {
-  const { email } = yield* signedIn
-  return (yield* findDevice(needs, presented, email))?.id ?? null
+/** Id of the person's known device; null for an unknown browser. */
+const deviceOf = Effect.fnUntraced(function* (needs: Needs, cookie: Redacted.Redacted | null) {
+  const { email } = yield* currentPerson
+  return (yield* findDevice(needs, cookie, email))?.id ?? null
 })
 
 const give = Effect.fn("OAuthGrants.give")(function* (needs: Needs, grant: NewOAuthGrant) {
   const { audit, crypto, resource, rowSeal, sql } = needs
   const caller = yield* CurrentCaller
-  const user = yield* signedIn
+  const user = yield* currentPerson
   const scopes = yield* checkScopes(needs, caller, grant)
-  const beyond = yield* beyondTeams(needs, caller, grant.teamIds, grant)
-  if (beyond === "projects") return yield* new ProjectNotFound({ field: "projects" })
-  if (beyond === "environments") return yield* new EnvironmentNotFound({ field: "environments" })
+  const unreachable = yield* beyondTeams(needs, caller, grant.teamIds, grant)
+  if (unreachable === "projects") return yield* new ProjectNotFound({ field: "projects" })
+  if (unreachable === "environments") return yield* new EnvironmentNotFound({ field: "environments" })
   const id = yield* crypto.uuid
   const now = yield* Clock.currentTimeMillis
   const payload = payloadOf(grant, { userId: user.id, resource, scopes, now })
   yield* Rows.transaction(sql, function* () {
-    // Locked to the end: a new password either comes before this and is seen, or after it and revokes the grant.
+    // Locked to the end: a new password either precedes this check, or waits and then revokes the grant.
     if (yield* hasEnded(needs, caller.credentialId)) return yield* new Forbidden()
     yield* replaceEarlier(needs, user.id, grant)
     const { clientId, clientName, deviceId, environmentIds, projectIds, redirectHost } = grant
@@ -232,9 +230,9 @@ const give = Effect.fn("OAuthGrants.give")(function* (needs: Needs, grant: NewOA
   return { grantId: id, userId: user.id }
 })
 
-/** Grants of the signed-in person that are in force, newest first. */
+/** Grants in force of the signed-in person, newest first. */
 const list = Effect.fn("OAuthGrants.list")(function* ({ sql }: Needs) {
-  const { id } = yield* signedIn
+  const { id } = yield* currentPerson
   const now = yield* DateTime.nowAsDate
   return yield* Rows.findAll(
     OAuthGrantRow,
@@ -258,9 +256,9 @@ const list = Effect.fn("OAuthGrants.list")(function* ({ sql }: Needs) {
   )
 })
 
-/** Revokes a grant of the signed-in person; everything that it gave is void from the next request on. */
+/** Revokes a grant of the signed-in person; its credentials fail from the next request. */
 const revoke = Effect.fn("OAuthGrants.revoke")(function* (needs: Needs, grantId: string) {
-  const { id } = yield* signedIn
+  const { id } = yield* currentPerson
   const isOwn = yield* Rows.exists(needs.sql`
     SELECT id FROM oauth_grants WHERE id = ${grantId}::uuid AND user_id = ${id} AND revoked_at IS NULL`)
   if (!isOwn) return yield* new GrantNotFound()

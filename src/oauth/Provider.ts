@@ -1,4 +1,4 @@
-/** The authorization server: `oidc-provider`, made with the first request that needs it. */
+/** The authorization server: `oidc-provider`, built by the first request that needs it. */
 import * as Effect from "effect/Effect"
 import type * as Redacted from "effect/Redacted"
 import { randomBytes } from "node:crypto"
@@ -14,7 +14,7 @@ import { MetadataFetch } from "./MetadataFetch.ts"
 import * as Storage from "./Storage.ts"
 import { refreshText } from "./TokenStores.ts"
 
-/** Gives tokens and codes our format. The library takes any text as an id. */
+/** Sets our format for tokens and codes. The library accepts any text as an id. */
 const useOurFormat = (provider: Provider, refreshKey: Redacted.Redacted<Uint8Array>) => {
   const random = (kind: "oa" | "oc") => TokenText.print(TokenText.make(kind, randomBytes(12), randomBytes(32)))
   Object.assign(provider.AccessToken.prototype, {
@@ -31,23 +31,23 @@ const useOurFormat = (provider: Provider, refreshKey: Redacted.Redacted<Uint8Arr
   })
 }
 
-/** Redirects match exactly but for loopback ports (OAuth 2.1 8.4.2), and secrets match by their hash. */
+/** Matches redirects exactly, except for loopback ports (OAuth 2.1 8.4.2), and secrets by their hash. */
 const useOurClientChecks = (provider: Provider) => {
   Object.assign(provider.Client.prototype, {
-    redirectUriAllowed(this: { readonly redirectUris: ReadonlyArray<string> }, given: string) {
-      return Clients.isRegistered(this.redirectUris, given)
+    redirectUriAllowed(this: { readonly redirectUris: ReadonlyArray<string> }, uri: string) {
+      return Clients.isRegistered(this.redirectUris, uri)
     },
-    compareClientSecret(this: { readonly clientSecret?: string }, given: string) {
-      return Clients.secretMatches(this.clientSecret, given)
+    compareClientSecret(this: { readonly clientSecret?: string }, secret: string) {
+      return Clients.secretMatches(this.clientSecret, secret)
     }
   })
 }
 
-/** Remembers what went wrong inside while a request was answered; the library answers it with a 500 of its own. */
-const rememberProblems = (provider: Provider) => {
+/** Stores the internal error of a request, which the library answers with its own 500. */
+const storeProblems = (provider: Provider) => {
   const problems = new WeakMap<object, unknown>()
   provider.on("server_error", (ctx, error) => problems.set(ctx.req, error))
-  // Koa prints errors that no one listens to. Its event is missing from the library's types.
+  // Koa prints errors without a listener. The library's types lack its event.
   const koa: EventEmitter = provider
   koa.on("error", (error: unknown, ctx?: { readonly req: object }) => {
     if (ctx !== undefined) problems.set(ctx.req, error)
@@ -61,11 +61,11 @@ const makeProvider = (
   refreshKey: Redacted.Redacted<Uint8Array>
 ) => {
   const provider = new needs.library.Provider(issuer, Configuration.make(needs))
-  // `Dispatch` says in the headers of a proxy what the request looked like from outside.
+  // `Dispatch` describes the public request in proxy headers.
   provider.proxy = true
   useOurFormat(provider, refreshKey)
   useOurClientChecks(provider)
-  return { provider, callback: provider.callback(), problemOf: rememberProblems(provider) }
+  return { provider, callback: provider.callback(), problemOf: storeProblems(provider) }
 }
 
 export class AuthorizationServer extends Effect.Service<AuthorizationServer>()("oauth/AuthorizationServer", {
@@ -78,8 +78,8 @@ export class AuthorizationServer extends Effect.Service<AuthorizationServer>()("
     const issuer = new URL(baseUrl).origin
     const resource = `${baseUrl}/mcp`
 
-    // Made with the first request, because its keys come from the database.
-    const [instance, forget] = yield* Effect.cachedInvalidateWithTTL(
+    // Built by the first request, because its keys come from the database.
+    const [instance, invalidate] = yield* Effect.cachedInvalidateWithTTL(
       Effect.gen(function* () {
         const cookieKey = yield* keys.get("oauth-cookies")
         const refreshKey = yield* keys.get("oauth-refresh")
@@ -91,8 +91,8 @@ export class AuthorizationServer extends Effect.Service<AuthorizationServer>()("
     return {
       issuer,
       resource,
-      /** A failure (the database is away) is not kept. */
-      instance: Effect.tapErrorCause(instance, () => forget)
+      /** A failure, say of the database, is not cached. */
+      instance: Effect.tapErrorCause(instance, () => invalidate)
     } as const
   })
 }) {}

@@ -1,6 +1,6 @@
 /**
- * Where the authorization server keeps what it gives out: in our tables, hashed. The library's ids are the credentials
- * themselves, so none of them is stored; its clock is the system's.
+ * Storage of the authorization server, in our tables, hashed. The library's ids are the credentials themselves, so none
+ * is stored. Its clock is the system's.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Cause from "effect/Cause"
@@ -51,8 +51,8 @@ const clients = ({ sql }: StoreNeeds): Store => ({
 
 const readPayload = Schema.decodeUnknown(Schema.parseJson(Payload))
 
-/** Stands for the id of a stored interaction, which contains its own address. */
-const ownId = "{id}"
+/** Placeholder for an interaction's id, which its payload contains. */
+const idPlaceholder = "{id}"
 
 const InteractionRow = Schema.Struct({
   ...PayloadRow.fields,
@@ -66,7 +66,7 @@ const interactions = ({ rowSeal, sql }: StoreNeeds): Store => ({
   upsert: Effect.fnUntraced(function* (id, payload, expiresIn = 0) {
     const now = yield* DateTime.nowAsDate
     const expiresAt = new Date(now.getTime() + expiresIn * 1_000)
-    const stored = yield* readPayload(JSON.stringify(withoutId(payload)).replaceAll(id, ownId))
+    const stored = yield* readPayload(JSON.stringify(withoutId(payload)).replaceAll(id, idPlaceholder))
     const row = yield* rowSeal.values("oauth_interactions", { idHash: sha256(id), payload: stored, expiresAt })
     yield* sql`
       INSERT INTO oauth_interactions ${row}
@@ -83,17 +83,17 @@ const interactions = ({ rowSeal, sql }: StoreNeeds): Store => ({
     )
     if (row === undefined || !(yield* rowSeal.ready).isAuthentic("oauth_interactions", row)) return undefined
     if (!/^[\w-]{1,128}$/.test(id)) return undefined
-    const payload = yield* readPayload(JSON.stringify(row.payload).replaceAll(ownId, id))
+    const payload = yield* readPayload(JSON.stringify(row.payload).replaceAll(idPlaceholder, id))
     return { ...payload, jti: id }
   }),
   destroy: (id) => sql`DELETE FROM oauth_interactions WHERE id_hash = ${sha256(id)}`
 })
 
 /**
- * A grant gives nothing once its person's membership has changed in each of its teams, nor in one that requires a second
- * factor where it was given without.
+ * A grant needs one team with an unchanged membership, where the person proved a second factor if that team requires
+ * one.
  */
-const reachesATeam = `EXISTS (
+const reachesTeam = `EXISTS (
   SELECT 1 FROM oauth_grant_teams o
   JOIN teams t ON t.id = o.team_id AND (g.factor_at IS NOT NULL OR NOT t.second_factor_required)
   JOIN memberships m ON m.team_id = o.team_id AND ${membershipUnchanged}
@@ -114,7 +114,7 @@ const GrantRow = Schema.Struct({
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 
-/** Rows are inserted by the consent (`OAuthGrants.give`); the library reads them and ends them. */
+/** The consent inserts rows (`OAuthGrants.give`); the library reads and ends them. */
 const grants = (needs: StoreNeeds): Store => {
   const { rowSeal, sql } = needs
   return {
@@ -127,7 +127,7 @@ const grants = (needs: StoreNeeds): Store => {
         sql`
           SELECT id, user_id, client_id, scopes, project_ids, environment_ids, payload, created_at, expires_at, factor_at, mac
           FROM oauth_grants g
-          WHERE g.id = ${id}::uuid AND g.revoked_at IS NULL AND g.expires_at > ${now} AND ${sql.literal(reachesATeam)}`
+          WHERE g.id = ${id}::uuid AND g.revoked_at IS NULL AND g.expires_at > ${now} AND ${sql.literal(reachesTeam)}`
       )
       const isOurs = row !== undefined && (yield* rowSeal.ready).isAuthentic("oauth_grants", row)
       return isOurs ? { ...row.payload, jti: id } : undefined
@@ -136,7 +136,7 @@ const grants = (needs: StoreNeeds): Store => {
   }
 }
 
-/** By the library's names of them. */
+/** Stores by the library's names. */
 const storesOf = (needs: StoreNeeds): ReadonlyMap<string, Store> =>
   new Map([
     ["Client", clients(needs)],
@@ -147,7 +147,7 @@ const storesOf = (needs: StoreNeeds): ReadonlyMap<string, Store> =>
     ["RefreshToken", TokenStores.refreshTokens(needs)]
   ])
 
-/** The library's adapter of a kind of record, by its name. */
+/** The library's adapter for a kind of record, by name. */
 export const makeAdapter = Effect.fnUntraced(function* ({ errors }: Library) {
   const needs: StoreNeeds = {
     sql: yield* SqlClient.SqlClient,
@@ -158,7 +158,7 @@ export const makeAdapter = Effect.fnUntraced(function* ({ errors }: Library) {
   }
   const stores = storesOf(needs)
   const runtime = yield* Effect.runtime<never>()
-  /** The library waits for promises. Its own errors pass through as they are; ours end the request. */
+  /** Promise of an effect for the library. Its own errors pass through unchanged; ours end the request. */
   const run = <A>(effect: Effect.Effect<A, unknown>): Promise<A> =>
     Runtime.runPromiseExit(runtime)(effect).then((exit) => {
       if (exit._tag === "Success") return exit.value
@@ -166,7 +166,7 @@ export const makeAdapter = Effect.fnUntraced(function* ({ errors }: Library) {
     })
 
   return (name: string): Adapter => {
-    // The dashboard's session says who a person is; the library's own session is not kept, nor any other record.
+    // The dashboard's session identifies the person. The library's session and other records are not stored.
     const store = stores.get(name) ?? empty
     return {
       upsert: (id, payload, expiresIn) => run(Effect.asVoid(store.upsert(id, payload, expiresIn))),

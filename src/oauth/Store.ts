@@ -1,6 +1,5 @@
 /**
- * What the library asks of one kind of record, how its payloads are read and written, and what both it and the consent page
- * do with a grant.
+ * The library's store of one kind of record, its payloads, and the operations on grants that the consent page shares.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
@@ -28,7 +27,7 @@ export interface Store {
   readonly revokeByGrantId: (grantId: string) => Effect.Effect<unknown, unknown>
 }
 
-/** Keeps nothing and finds nothing. */
+/** A store without records. */
 export const empty: Store = {
   upsert: () => Effect.void,
   find: () => Effect.succeed(undefined),
@@ -42,11 +41,11 @@ export interface StoreNeeds {
   readonly crypto: Crypto
   readonly audit: Audit
   readonly rowSeal: RowSeal
-  /** The library's own errors, which it answers itself. */
+  /** The library's own errors, for responses that it makes. */
   readonly errors: Library["errors"]
 }
 
-/** A record as the library wrote it; every member of its type is optional. */
+/** A record as the library writes it; every member of its type is optional. */
 export const Payload = Schema.declare(
   (value): value is AdapterPayload => typeof value === "object" && value !== null && !Array.isArray(value)
 )
@@ -60,15 +59,15 @@ export const textOf = (payload: AdapterPayload, member: string): string => {
 export const expiryOf = (payload: AdapterPayload, now: Date): Date =>
   typeof payload.exp === "number" ? new Date(payload.exp * 1_000) : now
 
-/** For the database. The id is the credential itself, so it is left out. */
+/** The payload for the database, without the id, which is the credential. */
 export const withoutId = (payload: AdapterPayload): AdapterPayload => {
-  const { jti: _jti, ...kept } = payload
-  return kept
+  const { jti: _jti, ...stored } = payload
+  return stored
 }
 
 /**
- * A membership carries a grant only while it is unchanged since the consent: see the statement for access tokens in
- * `src/credentials/Authenticate.ts`.
+ * SQL condition of a membership unchanged since the consent: see `accessTokenRows` in
+ * `src/credentials/CredentialRows.ts`.
  */
 export const membershipUnchanged = "m.user_id = g.user_id AND m.active AND m.updated_at <= g.created_at"
 
@@ -79,7 +78,7 @@ const GrantTeamRow = Schema.Struct({
   teamId: Schema.NullOr(TeamIdOut)
 })
 
-/** One audit entry for each team that the grant reaches. */
+/** One entry of the trail per team of the grant. */
 export const events = Effect.fnUntraced(function* (
   { sql }: Pick<StoreNeeds, "sql">,
   grantId: string,
@@ -101,7 +100,7 @@ export const events = Effect.fnUntraced(function* (
   }))
 })
 
-/** Everything that the grant gave is void from the next request on, on every process. */
+/** Revokes the grant and all its credentials, from the next request on every process. */
 export const revoke = Effect.fnUntraced(function* ({ audit, sql }: Pick<StoreNeeds, "sql" | "audit">, grantId: string) {
   const at = yield* DateTime.nowAsDate
   yield* Rows.transaction(sql, function* () {

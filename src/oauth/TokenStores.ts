@@ -1,4 +1,4 @@
-/** What a grant gives out: codes, access tokens and refresh tokens. Each is stored as a salted hash. */
+/** Codes, access tokens and refresh tokens of a grant, each stored as a salted hash. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -8,16 +8,16 @@ import * as TokenText from "#src/credentials/TokenText.ts"
 import * as Rows from "#src/database/Rows.ts"
 import { empty, events, expiryOf, Payload, type Store, type StoreNeeds, textOf, withoutId } from "./Store.ts"
 
-/** A client that lost the answer to a refresh may repeat it within this time (RFC 9700 4.14.2). */
+/** Time in which a client without the response may repeat a refresh (RFC 9700 4.14.2). Milliseconds. */
 const retryMillis = 30_000
 
 /**
- * Text of the refresh token at a position of its family. It is the same each time it is made, so that a lost answer can
- * be given again although nothing readable is stored.
+ * Text of the refresh token at a position of its family. It is derived, so a lost response can be repeated although
+ * nothing readable is stored.
  */
 export const refreshText = (key: Redacted.Redacted<Uint8Array>, grantId: string, rotation: number): string => {
-  const bytes = (what: string) =>
-    createHmac("sha256", Redacted.value(key)).update(`refresh ${what}\0${grantId}\0${rotation}`).digest()
+  const bytes = (part: string) =>
+    createHmac("sha256", Redacted.value(key)).update(`refresh ${part}\0${grantId}\0${rotation}`).digest()
   return TokenText.print(TokenText.make("or", bytes("id").subarray(0, 12), bytes("secret")))
 }
 
@@ -48,7 +48,7 @@ const lookupId = (kind: TokenText.TokenKind, text: string): string | undefined =
   return token?.kind === kind ? token.id : undefined
 }
 
-/** How the library learns that a code or token was used before. */
+/** Marks a used code or token for the library. */
 const consumption = (consumedAt: Date | null) =>
   consumedAt === null ? {} : { consumed: Math.floor(consumedAt.getTime() / 1_000) }
 
@@ -59,8 +59,8 @@ export const codes = (needs: StoreNeeds): Store => {
       const { hash, lookupId, salt } = yield* proofOf(needs, text)
       const now = yield* DateTime.nowAsDate
       const grantId = textOf(payload, "grantId")
-      const decides = { lookupId, hash, grantId, payload: withoutId(payload), expiresAt: expiryOf(payload, now) }
-      yield* sql`INSERT INTO oauth_codes ${yield* rowSeal.values("oauth_codes", decides, { salt })}`
+      const values = { lookupId, hash, grantId, payload: withoutId(payload), expiresAt: expiryOf(payload, now) }
+      yield* sql`INSERT INTO oauth_codes ${yield* rowSeal.values("oauth_codes", values, { salt })}`
     }),
     find: Effect.fnUntraced(function* (text) {
       const row = yield* TokenText.prove(needs, "oc", text, (id) =>
@@ -75,7 +75,7 @@ export const codes = (needs: StoreNeeds): Store => {
         ? undefined
         : { ...row.payload, ...consumption(row.consumedAt), jti: text }
     }),
-    /** Of parallel redemptions one succeeds. */
+    /** Only one of parallel redemptions succeeds. */
     consume: Effect.fnUntraced(function* (text) {
       const now = yield* DateTime.nowAsDate
       const isFirst = yield* Rows.exists(sql`
@@ -122,7 +122,7 @@ export const accessTokens = (needs: StoreNeeds): Store => {
   }
 }
 
-/** Used lately, and its successor was not used: the answer was lost, or two processes of one client raced. */
+/** Used recently, and its successor is unused: the response was lost, or two processes of one client raced. */
 const retryable = ({ sql }: StoreNeeds, now: Date) => sql`
   (r.consumed_at > ${new Date(now.getTime() - retryMillis)} AND NOT EXISTS (
     SELECT 1 FROM oauth_refresh_tokens n
@@ -135,7 +135,7 @@ export const refreshTokens = (needs: StoreNeeds): Store => {
       const { hash, lookupId, salt } = yield* proofOf(needs, text)
       const now = yield* DateTime.nowAsDate
       const rotation = typeof payload["rotations"] === "number" ? payload["rotations"] : 0
-      // The text follows from the family and the position: made again, it is the token that is already stored.
+      // A derived text that already exists is stored already.
       const grantId = textOf(payload, "grantId")
       const expiresAt = expiryOf(payload, now)
       const row = yield* rowSeal.values(

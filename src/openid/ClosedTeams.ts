@@ -1,6 +1,6 @@
 /**
- * Teams of the person that issuers alone open, and that this session is kept out of: to tell why, and what to do. A session
- * by an issuer of another team is told nothing, since that team's owners choose who it says somebody is.
+ * Teams of the person that accept only other issuers than this session's, for a page that explains why. A session from
+ * another team's issuer sees none: that team's owners choose whom it names.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -24,7 +24,7 @@ type Needs = Effect.Effect.Success<typeof services>
 export interface ClosedTeam {
   readonly id: TeamId
   readonly name: string
-  /** That let people in, as far as they are enabled. `linked`: the person has it already. */
+  /** Enabled issuers of the team. `linked`: the person's account has one already. */
   readonly issuers: ReadonlyArray<{ readonly key: string; readonly name: string; readonly linked: boolean }>
 }
 
@@ -46,7 +46,7 @@ const Row = Schema.Struct({
   ...TeamRows.membershipFields
 })
 
-const holds = (macs: RowMac, row: typeof Row.Type) =>
+const isValid = (macs: RowMac, row: typeof Row.Type) =>
   TeamRows.isTeamAuthentic(macs, row.id, row) && TeamRows.isMembershipAuthentic(macs, row.id, row.userId, row)
 
 const list = Effect.fn("ClosedTeams.list")(function* ({ issuers, rowSeal, sql }: Needs) {
@@ -65,15 +65,15 @@ const list = Effect.fn("ClosedTeams.list")(function* ({ issuers, rowSeal, sql }:
       ORDER BY t.name, t.id LIMIT 20`
   )
   const macs = yield* rowSeal.ready
-  const kept = rows.filter(
-    (row) => holds(macs, row) && !Policy.letsIn(caller, row) && AddressRanges.holds(row.sessionAddresses, ip)
+  const valid = rows.filter(
+    (row) => isValid(macs, row) && !Policy.letsIn(caller, row) && AddressRanges.holds(row.sessionAddresses, ip)
   )
-  if (kept.length === 0) return closed
+  if (valid.length === 0) return closed
   const linked = yield* linkedSources({ rowSeal, sql }, caller.user.id)
-  for (const { id, name, signInOnly } of kept) {
-    const found = yield* Effect.forEach(signInOnly, (key) => issuers.find(key))
-    const known = found.flatMap((issuer) => (issuer === undefined ? [] : [issuer]))
-    closed.push({ id, name, issuers: known.map((one) => ({ key: one.key, name: one.name, linked: linked(one) })) })
+  for (const { id, name, signInOnly } of valid) {
+    const all = yield* Effect.forEach(signInOnly, (key) => issuers.find(key))
+    const enabled = all.flatMap((issuer) => (issuer === undefined ? [] : [issuer]))
+    closed.push({ id, name, issuers: enabled.map((one) => ({ key: one.key, name: one.name, linked: linked(one) })) })
   }
   return closed
 })

@@ -1,7 +1,7 @@
 /**
- * A sign-in at an issuer that is under way. All that is known of it is in a cookie, sealed, so that whoever begins one
- * writes nothing here; `state`, `nonce` and the PKCE verifier come from its secret, so that an answer is good in the
- * browser that asked alone (login CSRF), and once.
+ * A sign-in under way at an issuer. Its state is in a sealed cookie, so a stranger who begins one writes no row.
+ * `state`, `nonce` and the PKCE verifier derive from its secret. A response therefore works once, and only in the
+ * browser that began (against login CSRF).
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -20,13 +20,13 @@ interface Needs {
   readonly keys: ServiceKeys
 }
 
-/** Milliseconds between the button and the issuer's answer. */
+/** Milliseconds from the button to the issuer's response. */
 export const flowLife = 600_000
 
 const Flow = Schema.Struct({
   secret: Schema.String,
   issuer: Schema.String,
-  /** `link`: to the account of `userId`. With a `userId` and without `link`: this person confirms that they are there. */
+  /** `link`: links the sign-in to the account of `userId`. A `userId` without `link`: confirms this person. */
   link: Schema.Boolean,
   userId: Schema.NullOr(UserIdOut),
   next: Schema.String,
@@ -46,7 +46,7 @@ const keyOf = ({ keys }: Pick<Needs, "keys">) =>
     Effect.map(dieWhenVaultIsDown(keys.get("sign-in-flows")), (bytes) => createSecretKey(Redacted.value(bytes)))
   )
 
-/** What the browser keeps. */
+/** Text of the browser's cookie. */
 export const seal = Effect.fnUntraced(function* (needs: Needs, flow: Flow) {
   const key = yield* keyOf(needs)
   const box = Envelope.sealBytes(
@@ -58,7 +58,7 @@ export const seal = Effect.fnUntraced(function* (needs: Needs, flow: Flow) {
   return Redacted.make(box.toString("base64url"))
 })
 
-/** Undefined: none, not ours, or too old. */
+/** Undefined without a cookie, or for a foreign or expired one. */
 export const open = Effect.fnUntraced(function* (needs: Needs, text: Redacted.Redacted | null, now: number) {
   if (text === null) return undefined
   const opened = Envelope.openBytes(yield* keyOf(needs), context, Buffer.from(Redacted.value(text), "base64url"))
@@ -66,9 +66,8 @@ export const open = Effect.fnUntraced(function* (needs: Needs, text: Redacted.Re
   return flow !== undefined && flow.endsAt > now ? flow : undefined
 })
 
-/** 43 characters of base64url: what PKCE asks of a verifier (RFC 7636 4.1). */
-const derived = ({ secret }: Flow, name: string): string =>
-  createHmac("sha256", secret).update(name).digest("base64url")
-export const stateOf = (flow: Flow): string => derived(flow, "state")
-export const nonceOf = (flow: Flow): string => derived(flow, "nonce")
-export const verifierOf = (flow: Flow): string => derived(flow, "pkce")
+/** 43 characters of base64url, as PKCE requires of a verifier (RFC 7636 4.1). */
+const derive = ({ secret }: Flow, name: string): string => createHmac("sha256", secret).update(name).digest("base64url")
+export const stateOf = (flow: Flow): string => derive(flow, "state")
+export const nonceOf = (flow: Flow): string => derive(flow, "nonce")
+export const verifierOf = (flow: Flow): string => derive(flow, "pkce")

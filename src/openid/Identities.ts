@@ -1,6 +1,6 @@
 /**
- * Who an issuer says somebody is, and whose account that opens: `iss` and `sub`, and nothing else. An address never links
- * an account: its person does, in a session of it.
+ * Identities at issuers, linked to accounts by `iss` and `sub` only. An e-mail address never links an account: its
+ * person does, in a session.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
@@ -49,10 +49,10 @@ type IdentityRow = typeof IdentityRow.Type
 const columns = (sql: SqlClient.SqlClient) =>
   sql.literal("id, source, issuer, subject, user_id, created_at, last_used_at, mac")
 
-/** A team's issuer signs in whom that issuer of that team was linked to: another team's is another one. */
+/** Source of an identity: each team's issuer has its own, the server's issuers share one. */
 const sourceOf = ({ key, teamId }: Issuer): string => (teamId === null ? "" : key)
 
-/** Undefined: nobody. A row that no server wrote as it is, is none. */
+/** The identity, or undefined when none exists or the MAC of its row fails. */
 export const find = Effect.fnUntraced(function* (
   { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
   issuer: Issuer,
@@ -68,7 +68,7 @@ export const find = Effect.fnUntraced(function* (
   return row !== undefined && macs.isAuthentic("sign_in_identities", row) ? row : undefined
 })
 
-/** Part of the caller's transaction; whether it is the person's now. */
+/** Part of the caller's transaction. Returns whether the identity is new. */
 export const insert = Effect.fnUntraced(function* (
   { crypto, rowSeal, sql }: RowNeeds,
   issuer: Issuer,
@@ -84,10 +84,10 @@ export const insert = Effect.fnUntraced(function* (
     INSERT INTO sign_in_identities ${row} ON CONFLICT (source, issuer, subject) DO NOTHING RETURNING id`)
 })
 
-export const used = ({ sql }: Pick<Needs, "sql">, id: string, now: Date) =>
+export const recordUse = ({ sql }: Pick<Needs, "sql">, id: string, now: Date) =>
   Rows.run(sql`UPDATE sign_in_identities SET last_used_at = ${now} WHERE id = ${id}`)
 
-/** Whether the caller may link another identity to their account now; STEP_UP_REQUIRED when they proved who they are long ago. */
+/** Checks that the caller may link another identity now; STEP_UP_REQUIRED without a recent proof. */
 export const checkMayLink = Effect.fnUntraced(function* (
   needs: Pick<Needs, "rowSeal" | "sql">,
   caller: Caller,
@@ -103,7 +103,7 @@ export const checkMayLink = Effect.fnUntraced(function* (
 
 const targetOf = (id: string, issuer: string) => ({ type: "sign_in_identity", id, name: issuer })
 
-/** To the account whose session this is; one that opens another account stays with it. */
+/** Links the identity to the caller's account; one of another account stays there. */
 export const link = Effect.fnUntraced(function* (
   needs: Pick<Needs, "sql" | "crypto" | "audit" | "rowSeal">,
   caller: Caller,
@@ -123,7 +123,7 @@ export const link = Effect.fnUntraced(function* (
       return yield* new NameTaken({ message: "This sign-in belongs to another account." })
     }
     if (!isNew) return
-    // A thief of the password would make themself a way in that outlasts it.
+    // Notified, since a thief of the password could add a lasting sign-in.
     yield* AccountNotices.record(needs, account.id, "sign_in_linked", issuer.name)
     const event = { actor: caller, action: "identity.link", outcome: "allowed" } as const
     yield* audit.append(...Accounts.inEachTeam(account.memberships, { ...event, target: targetOf(row.id, claims.iss) }))
@@ -141,7 +141,7 @@ const ownRows = Effect.fnUntraced(function* ({ rowSeal, sql }: Pick<Needs, "rowS
   return rows.filter((row) => macs.isAuthentic("sign_in_identities", row))
 })
 
-/** Whether an identity of this issuer opens the person's account. */
+/** Tests whether the person has an identity of an issuer. */
 export const linkedSources = (needs: Pick<Needs, "rowSeal" | "sql">, userId: UserId) =>
   Effect.map(
     ownRows(needs, userId),
@@ -161,7 +161,7 @@ const recordOf =
     lastUsedAt: row.lastUsedAt
   })
 
-/** The caller's own. */
+/** Identities of the caller. */
 const list = Effect.fn("Identities.list")(function* (needs: Needs) {
   const { user } = yield* CurrentCaller
   if (user === null) return yield* new Forbidden()
@@ -177,7 +177,7 @@ const list = Effect.fn("Identities.list")(function* (needs: Needs) {
   return rows.map(recordOf(nameOf))
 })
 
-/** Ends the sessions that it opened. What alone signs a person in stays. */
+/** Removes an identity and ends its sessions. The only sign-in of an account stays. */
 const remove = Effect.fn("Identities.remove")(function* (needs: Needs, id: string) {
   const { audit, sql } = needs
   const caller = yield* CurrentCaller

@@ -1,4 +1,4 @@
-/** The issuers that people sign in by: those of the installation, from its settings, and those of teams. */
+/** Issuers for sign-ins: those of the server, from its settings, and those of teams. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -17,7 +17,7 @@ import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
 import type { Issuer } from "./Protocol.ts"
 
-/** What is asked for where nobody says anything else. */
+/** Scopes of an issuer without a setting for them. */
 export const defaultScopes = "openid email profile"
 /** An abuse limit; a list shows all. */
 export const issuersPerTeam = 20
@@ -33,7 +33,7 @@ export type Needs = Effect.Effect.Success<typeof services>
 
 const decodeInstallation = Schema.decodeSync(InstallationIssuers)
 
-/** The setting was read when the server started: `layers/Config.ts` refuses one that is not as it should be. */
+/** `layers/Config.ts` has checked the setting at the start. */
 const ofInstallation = (setting: Option.Option<Redacted.Redacted>): ReadonlyArray<Issuer> =>
   Option.isNone(setting)
     ? []
@@ -69,11 +69,11 @@ const keyOf = ({ keys }: Needs) =>
   Effect.orDie(
     Effect.map(dieWhenVaultIsDown(keys.get("issuer-secrets")), (bytes) => createSecretKey(Redacted.value(bytes)))
   )
-/** A secret opens for its own row and team alone. */
+/** Binds a secret to its row and team. */
 const contextOf = ({ id, teamId }: Pick<IssuerRow, "id" | "teamId">) =>
   Envelope.boxContext("ampoule issuer secret v1", teamId, id)
 
-/** Null: a public client. Asked for before a transaction: it may wait for the vault. */
+/** Secret null: a public client. Call it before a transaction, since the vault may be slow. */
 export const sealSecret = Effect.fnUntraced(function* (
   needs: Needs,
   at: Pick<IssuerRow, "id" | "teamId">,
@@ -89,10 +89,10 @@ const openSecret = Effect.fnUntraced(function* (needs: Needs, row: IssuerRow) {
   return bytes.length === 0 ? null : Redacted.make(bytes.toString())
 })
 
-export const opened = (needs: Needs, row: IssuerRow) =>
+export const issuerOf = (needs: Needs, row: IssuerRow) =>
   Effect.map(openSecret(needs, row), (secret): Issuer => ({ ...row, key: row.id, secret, trustsEmail: false }))
 
-/** Rows that no server wrote as they are, are none. */
+/** Issuers of the team, without rows whose MAC fails. */
 export const ofTeam = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId) {
   const { rowSeal, sql } = needs
   const macs = yield* rowSeal.ready
@@ -105,32 +105,37 @@ export const ofTeam = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId)
   return rows.filter((row) => macs.isAuthentic("sign_in_issuers", row))
 })
 
-/** One that signs people in now: neither unknown nor disabled. */
+/** An enabled issuer; undefined for an unknown or disabled one. */
 const find = Effect.fn("IssuerRows.find")(function* (needs: Needs, key: string) {
-  const known = needs.installation.find((one) => one.key === key)
-  if (known !== undefined || !uuidPattern.test(key)) return known
+  const configured = needs.installation.find((one) => one.key === key)
+  if (configured !== undefined || !uuidPattern.test(key)) return configured
   const { rowSeal, sql } = needs
   const macs = yield* rowSeal.ready
   const row = yield* Rows.findOne(
     IssuerRow,
     sql`SELECT ${columns(sql)} FROM sign_in_issuers WHERE id = ${key} AND enabled`
   )
-  return row !== undefined && macs.isAuthentic("sign_in_issuers", row) ? yield* opened(needs, row) : undefined
+  return row !== undefined && macs.isAuthentic("sign_in_issuers", row) ? yield* issuerOf(needs, row) : undefined
 })
 
-const OnlyRow = Schema.Struct({ signInOnly: Schema.NullOr(Schema.Array(Schema.String)) })
+const RequiredRow = Schema.Struct({ signInOnly: Schema.NullOr(Schema.Array(Schema.String)) })
 
-/** Those on the page of a sign-in: of the installation, and of the team whose page it is. `only`: what that team takes alone. */
-const offered = Effect.fn("IssuerRows.offered")(function* (needs: Needs, teamId: TeamId | null) {
+/**
+ * Issuers of a sign-in page: the server's, and those of the page's team. `only`: the issuers that the team requires.
+ */
+const listForPage = Effect.fn("IssuerRows.listForPage")(function* (needs: Needs, teamId: TeamId | null) {
   const own = teamId === null ? [] : (yield* ofTeam(needs, teamId)).filter(({ enabled }) => enabled)
   const all = [...needs.installation, ...own.map((row) => ({ ...row, key: row.id }))]
   const row =
     teamId === null
       ? undefined
-      : yield* Rows.findOne(OnlyRow, needs.sql`SELECT sign_in_only FROM teams WHERE id = ${teamId} AND NOT suspended`)
+      : yield* Rows.findOne(
+          RequiredRow,
+          needs.sql`SELECT sign_in_only FROM teams WHERE id = ${teamId} AND NOT suspended`
+        )
   return { issuers: all.map(({ key, name }) => ({ key, name })), only: row?.signInOnly ?? null }
 })
 
 export class SignInIssuers extends Effect.Service<SignInIssuers>()("openid/SignInIssuers", {
-  effect: Effect.map(services, (needs) => ({ needs, ...methods(needs, { find, offered }) }))
+  effect: Effect.map(services, (needs) => ({ needs, ...methods(needs, { find, listForPage }) }))
 }) {}

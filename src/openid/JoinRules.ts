@@ -1,6 +1,6 @@
 /**
- * Which role somebody has in which team by what an issuer says of them. Rules are evaluated at each sign-in by their
- * issuer: a group that was lost is a role that is lost. They make no owner and touch none, so that a team keeps one.
+ * Roles in teams by the claims of an issuer. Each sign-in evaluates its issuer's rules: a lost group is a lost role.
+ * Rules never make or change an owner, so that a team keeps one.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -45,13 +45,13 @@ const ranks: ReadonlyArray<Role> = ["viewer", "member", "admin", "owner"]
 const lower = (a: Role, b: Role): Role => (ranks.indexOf(a) < ranks.indexOf(b) ? a : b)
 const higher = (a: Role, b: Role): Role => (ranks.indexOf(a) < ranks.indexOf(b) ? b : a)
 
-/** To the letter: the claim itself, or one of its list. Claims are looked up among the token's own. */
+/** Exact match of the claim, or of one item of its list. A Map, so that no inherited member matches. */
 export const matches = (rule: Pick<RuleRow, "claim" | "value">, claims: Readonly<Record<string, unknown>>): boolean => {
   const claim: unknown = new Map(Object.entries(claims)).get(rule.claim)
   return Array.isArray(claim) ? claim.includes(rule.value) : claim === rule.value
 }
 
-/** By team, the highest role that a matching rule gives. */
+/** The highest role of the matching rules, by team. */
 export const rolesBy = (
   rules: ReadonlyArray<Pick<RuleRow, "teamId" | "claim" | "value" | "role">>,
   claims: Readonly<Record<string, unknown>>
@@ -63,7 +63,7 @@ export const rolesBy = (
   return roles
 }
 
-/** Rows that no server wrote as they are, are none. An issuer of a team has rules of that team alone. */
+/** Rules of the issuer, without rows whose MAC fails. A team's issuer has rules of that team only. */
 export const of = Effect.fnUntraced(function* (
   { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
   issuer: { readonly key: string; readonly teamId: TeamId | null }
@@ -109,12 +109,12 @@ const join = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: TeamId, 
   const members = yield* Rows.count(needs.sql`SELECT count(*) AS n FROM memberships WHERE team_id = ${teamId}`)
   if (members >= Plans.membersPerTeam) return []
   const { issuer, now, person } = at
-  const joined = yield* TeamRows.join(needs, { teamId, userId: person.id, role, now, ruledBy: issuer })
-  return joined ? [eventOf(at, teamId, "member.join")] : []
+  const isMember = yield* TeamRows.join(needs, { teamId, userId: person.id, role, now, ruledBy: issuer })
+  return isMember ? [eventOf(at, teamId, "member.join")] : []
 })
 
-/** The person is in no group of the team's rules any more: nothing of theirs is left in it. */
-const takeOut = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: TeamId) {
+/** No rule matches the person any more: removes them and their credentials from the team. */
+const removeMember = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: TeamId) {
   const { revocation, rowSeal, sql } = needs
   const { email, id } = at.person
   yield* RowJournal.remove(sql, "memberships", sql`team_id = ${teamId} AND user_id = ${id}`)
@@ -134,7 +134,7 @@ const takeOut = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: TeamI
   return [eventOf(at, teamId, "member.remove"), ...revocationEvents("system", revoked)]
 })
 
-/** As with every change of a role: what the person made in the earlier one ends. */
+/** As every change of a role, ends the credentials that the person made in the earlier one. */
 const change = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: TeamId, role: Role) {
   const { revocation, rowSeal, sql } = needs
   const { id } = at.person
@@ -147,25 +147,25 @@ const change = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: TeamId
   return [eventOf(at, teamId, "member.update"), ...revocationEvents("system", revoked)]
 })
 
-/** A person of the team chose the role, or its end, where no rule of this issuer gave it: that stays. */
+/** Leaves memberships that a person set, or another issuer's rules. */
 const applyIn = (needs: Needs, at: At, teamId: TeamId, before: MembershipRow | undefined, ruled: Role | undefined) => {
   if (before === undefined) return ruled === undefined ? Effect.succeed([]) : join(needs, at, teamId, ruled)
   if (before.ruledBy !== at.issuer || before.role === "owner") return Effect.succeed([])
-  if (ruled === undefined) return takeOut(needs, at, teamId)
+  if (ruled === undefined) return removeMember(needs, at, teamId)
   const role = before.roleLimit === null ? ruled : lower(ruled, before.roleLimit)
   return role === before.role ? Effect.succeed([]) : change(needs, at, teamId, role)
 }
 
-/** Part of the caller's transaction. Teams are locked in one order, as members change. */
+/** Part of the caller's transaction. Locks teams in the order of all membership changes. */
 export const apply = Effect.fnUntraced(function* (needs: Needs, at: At, rules: ReadonlyArray<RuleRow>, claims: Claims) {
   const { audit, rowSeal, sql } = needs
   const roles = rolesBy(rules, claims)
   const macs = yield* rowSeal.ready
-  const ruledIn = yield* Rows.findAll(
+  const ruledRows = yield* Rows.findAll(
     Schema.Struct({ teamId: TeamIdOut }),
     sql`SELECT team_id FROM memberships WHERE user_id = ${at.person.id} AND ruled_by = ${at.issuer} LIMIT 1000`
   )
-  const teamIds = [...new Set([...roles.keys(), ...ruledIn.map(({ teamId }) => teamId)])].toSorted()
+  const teamIds = [...new Set([...roles.keys(), ...ruledRows.map(({ teamId }) => teamId)])].toSorted()
   for (const teamId of teamIds) {
     yield* Rows.run(sql`SELECT id FROM teams WHERE id = ${teamId} FOR NO KEY UPDATE`)
     const row = yield* Rows.findOne(
@@ -174,7 +174,7 @@ export const apply = Effect.fnUntraced(function* (needs: Needs, at: At, rules: R
         SELECT team_id, user_id, role, active, deactivated_at, updated_at, ruled_by, role_limit, break_glass, mac
         FROM memberships WHERE team_id = ${teamId} AND user_id = ${at.person.id}`
     )
-    // A membership that no server wrote is believed by nobody, and replaced by none.
+    // A membership whose MAC fails is neither trusted nor replaced.
     if (row !== undefined && !macs.isAuthentic("memberships", row)) continue
     const events = yield* applyIn(needs, at, teamId, row, roles.get(teamId))
     if (events.length > 0) yield* audit.append(...events)

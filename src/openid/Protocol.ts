@@ -1,7 +1,7 @@
 /**
- * OpenID Connect as a relying party, by `openid-client`: discovery, the code flow with PKCE, `iss` of the answer (RFC 9207),
- * ID tokens whose signature is checked although they come over TLS, and logout tokens. All that it fetches goes through
- * `Outbound`: team owners write down addresses of issuers.
+ * OpenID Connect as a relying party, by `openid-client`: discovery, the code flow with PKCE, `iss` of the response (RFC
+ * 9207), signed ID tokens (checked although they arrive over TLS), and logout tokens. All requests go through
+ * `Outbound`, since team owners enter the addresses.
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
@@ -16,14 +16,14 @@ import { sha256 } from "#src/crypto/Crypto.ts"
 import { Outbound } from "#src/outbound/Outbound.ts"
 import { type Flow, nonceOf, stateOf, verifierOf } from "./Flow.ts"
 
-/** Why a sign-in was refused: words for the trail. The person learns no more than whether trying again may help. */
+/** Reason of a refusal, for the trail. The person learns only whether another attempt may help. */
 export class SignInRefused extends Data.TaggedError("SignInRefused")<{ readonly reason: string }> {}
 
 export interface Issuer {
-  /** Of the installation: the name in its settings. Of a team: an id. */
+  /** Name in the server's settings, or id of a team's issuer. */
   readonly key: string
   readonly teamId: TeamId | null
-  /** On the button. */
+  /** Text of the button. */
   readonly name: string
   readonly issuer: string
   readonly clientId: string
@@ -32,18 +32,18 @@ export interface Issuer {
   readonly scopes: string
   /** Values of `amr` or `acr` that count as a second factor. */
   readonly factors: ReadonlyArray<string>
-  /** It vouches for every address that it names, also where it does not say `email_verified`. */
+  /** The issuer vouches for every address that it names, even without `email_verified`. */
   readonly trustsEmail: boolean
 }
 
-/** The issuer's answer, and what is asked of it. */
-interface Answered {
-  /** Of the request, with its question mark. */
+/** The issuer's response, and its requirements. */
+interface IssuerResponse {
+  /** Query of the request, with its question mark. */
   readonly query: string
-  /** The person was asked to prove there that they are present. */
+  /** The issuer was asked for a new proof of presence. */
   readonly fresh: boolean
-  /** Names of claims that somebody looks at. */
-  readonly wanted: ReadonlyArray<string>
+  /** Names of the claims that are read. */
+  readonly claimNames: ReadonlyArray<string>
 }
 
 export type Claims = Readonly<Record<string, unknown>> & { readonly iss: string; readonly sub: string }
@@ -52,19 +52,19 @@ const fetchMillis = 5_000
 const maxAnswer = 262_144
 const metadataAge = 3_600_000
 const failureCooldown = 10_000
-const maxKnown = 500
+const maxCached = 500
 /** Seconds. */
 const clockTolerance = 30
-/** Seconds that a sign-in may be old which was asked for anew. */
+/** Maximum age of a sign-in that was requested anew, in seconds. */
 const freshAge = 300
-/** Asymmetric signatures only: whoever reads an issuer's keys could make an HMAC of them. */
+/** Asymmetric signatures only: an HMAC keyed with an issuer's public keys could be forged by anyone. */
 const algorithms = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
 
 const word = (value: unknown): string | undefined =>
   typeof value === "string" && /^\w{1,60}$/.test(value) ? value : undefined
 const member = (value: unknown, name: string): unknown => (Predicate.hasProperty(value, name) ? value[name] : undefined)
 
-/** Codes alone: messages of the library quote what it was sent. */
+/** Codes only, since the library's messages quote what it received. */
 const refusalOf = (error: unknown): SignInRefused => {
   const code = word(member(error, "code")) ?? "ISSUER_UNAVAILABLE"
   const cause = member(error, "cause")
@@ -73,43 +73,43 @@ const refusalOf = (error: unknown): SignInRefused => {
   return new SignInRefused({ reason: detail === undefined ? code : `${code} ${detail}` })
 }
 
-/** An address is vouched for where it is said; `email_verified` of one is no word about another. */
-const isAbout = (name: string, claims: Claims, said: ReadonlyMap<string, unknown>) =>
-  name !== "email_verified" || (claims["email"] ?? said.get("email")) === said.get("email")
+/** `email_verified` counts only for the address beside it. */
+const isAbout = (name: string, claims: Claims, userInfo: ReadonlyMap<string, unknown>) =>
+  name !== "email_verified" || (claims["email"] ?? userInfo.get("email")) === userInfo.get("email")
 
 /**
- * What the ID token lacks of `wanted`, from UserInfo, which has to be about the same subject (OpenID Connect Core 1.0, 5.3).
- * Where it cannot be asked the sign-in is refused: a group that nobody could look up is not a group that was lost. Neither is
- * one that is kept elsewhere (5.6.2, "Aggregated and Distributed Claims"), as Entra ID does with many.
+ * Adds from UserInfo the claims that the ID token lacks. UserInfo must have the same subject (OpenID Connect Core 1.0,
+ * 5.3). If it cannot be read, the sign-in is refused: an unknown group is not a lost one. The same applies to claims
+ * held elsewhere (5.6.2, "Aggregated and Distributed Claims"), as by Entra ID for many groups.
  */
 const withUserInfo = async (
   config: Oidc.Configuration,
   claims: Claims,
   accessToken: string,
-  wanted: ReadonlyArray<string>
+  claimNames: ReadonlyArray<string>
 ): Promise<Claims> => {
-  const held = new Map<string, unknown>(Object.entries(claims))
-  const lacks = wanted.filter((name) => held.get(name) === undefined)
-  if (lacks.length === 0) return claims
+  const tokenClaims = new Map<string, unknown>(Object.entries(claims))
+  const missing = claimNames.filter((name) => tokenClaims.get(name) === undefined)
+  if (missing.length === 0) return claims
   const isOffered = config.serverMetadata().userinfo_endpoint !== undefined
   const answer = isOffered ? await Oidc.fetchUserInfo(config, accessToken, claims.sub) : {}
-  const said = new Map<string, unknown>(Object.entries(answer))
-  const found = lacks.filter((name) => said.get(name) !== undefined && isAbout(name, claims, said))
-  const elsewhere = [claims["_claim_names"], said.get("_claim_names")]
-  if (lacks.some((name) => !said.has(name) && elsewhere.some((names) => member(names, name) !== undefined))) {
+  const userInfo = new Map<string, unknown>(Object.entries(answer))
+  const added = missing.filter((name) => userInfo.get(name) !== undefined && isAbout(name, claims, userInfo))
+  const elsewhere = [claims["_claim_names"], userInfo.get("_claim_names")]
+  if (missing.some((name) => !userInfo.has(name) && elsewhere.some((names) => member(names, name) !== undefined))) {
     throw new SignInRefused({ reason: "CLAIMS_ELSEWHERE" })
   }
-  return { ...Object.fromEntries(found.map((name) => [name, said.get(name)])), ...claims }
+  return { ...Object.fromEntries(added.map((name) => [name, userInfo.get(name)])), ...claims }
 }
 
 const events = "http://schemas.openid.net/event/backchannel-logout"
 
-interface Known {
+interface CachedConfig {
   readonly until: number
   readonly config: Promise<Oidc.Configuration>
 }
 
-/** Metadata of issuers, held for an hour; what could not be read is asked for again soon. */
+/** Metadata of issuers, cached for an hour; after a failure it is read again soon. */
 const makeConfigurations = (outbound: Outbound, run: <A, E>(work: Effect.Effect<A, E>) => Promise<A>) => {
   const isOperators = ({ teamId }: Issuer) => teamId === null
   const allows = (of: Issuer, url: string) => (isOperators(of) ? outbound.allowsOperator : outbound.allows)(url)
@@ -152,7 +152,7 @@ const makeConfigurations = (outbound: Outbound, run: <A, E>(work: Effect.Effect<
         timeout: fetchMillis / 1_000 + 1,
         execute: [
           Oidc.enableNonRepudiationChecks,
-          // A server that only its own machine reaches may use an issuer there; `Outbound` decides.
+          // A loopback server may use an issuer on its machine; `Outbound` decides.
           ...(issuer.startsWith("http:") ? [Oidc.allowInsecureRequests] : [])
         ]
       }
@@ -164,16 +164,16 @@ const makeConfigurations = (outbound: Outbound, run: <A, E>(work: Effect.Effect<
     return config
   }
 
-  const known = new Map<string, Known>()
+  const cache = new Map<string, CachedConfig>()
   const configOf = (issuer: Issuer): Promise<Oidc.Configuration> => {
     const secret = issuer.secret === null ? "" : sha256(Redacted.value(issuer.secret)).toString("base64url")
     const name = JSON.stringify([issuer.key, issuer.issuer, issuer.clientId, secret])
-    const held = known.get(name)
-    if (held !== undefined && held.until > performance.now()) return held.config
+    const cached = cache.get(name)
+    if (cached !== undefined && cached.until > performance.now()) return cached.config
     const config = discover(issuer)
-    if (known.size >= maxKnown) known.clear()
-    known.set(name, { config, until: performance.now() + metadataAge })
-    config.catch(() => known.set(name, { config, until: performance.now() + failureCooldown }))
+    if (cache.size >= maxCached) cache.clear()
+    cache.set(name, { config, until: performance.now() + metadataAge })
+    config.catch(() => cache.set(name, { config, until: performance.now() + failureCooldown }))
     return config
   }
 
@@ -194,10 +194,10 @@ export class Protocol extends Effect.Service<Protocol>()("openid/Protocol", {
         catch: (error) => (error instanceof SignInRefused ? error : refusalOf(error))
       })
 
-    /** One address per issuer: an answer of another one does not arrive here (RFC 9700 4.4). */
+    /** One address per issuer, so that another issuer's response fails (RFC 9700 4.4). */
     const redirectUri = (issuer: Issuer) => `${baseUrl}/app/sign-in/with/${issuer.key}/callback`
 
-    /** Where the browser goes. `fresh`: the person proves there that they are present. */
+    /** Address for the browser. `fresh`: the issuer must ask for a new proof of presence. */
     const begin = Effect.fn("Protocol.begin")((issuer: Issuer, flow: Flow, fresh: boolean) =>
       attempt(async () => {
         const config = await configOf(issuer)
@@ -209,7 +209,7 @@ export class Protocol extends Effect.Service<Protocol>()("openid/Protocol", {
           nonce: nonceOf(flow),
           code_challenge: await Oidc.calculatePKCECodeChallenge(verifierOf(flow)),
           code_challenge_method: "S256",
-          // For an account that is open here, the issuer asks who it is once more: another person may be signed in there.
+          // For an open account the issuer asks again, since another person may be signed in there.
           ...(flow.userId === null ? {} : { prompt: "login" }),
           ...(fresh ? { max_age: String(freshAge) } : {})
         })
@@ -218,31 +218,32 @@ export class Protocol extends Effect.Service<Protocol>()("openid/Protocol", {
       })
     )
 
-    /** The claims of the ID token that the code of the issuer's answer was exchanged for; UserInfo's, of those that it lacks. */
-    const complete = Effect.fn("Protocol.complete")((issuer: Issuer, flow: Flow, { fresh, query, wanted }: Answered) =>
-      attempt(async (): Promise<Claims> => {
-        const config = await configOf(issuer)
-        const answer = await Oidc.authorizationCodeGrant(config, new URL(`${redirectUri(issuer)}${query}`), {
-          pkceCodeVerifier: verifierOf(flow),
-          expectedState: stateOf(flow),
-          expectedNonce: nonceOf(flow),
-          idTokenExpected: true,
-          ...(fresh ? { maxAge: freshAge } : {})
+    /** Exchanges the code, and returns the ID token's claims, completed from UserInfo. */
+    const complete = Effect.fn("Protocol.complete")(
+      (issuer: Issuer, flow: Flow, { fresh, query, claimNames }: IssuerResponse) =>
+        attempt(async (): Promise<Claims> => {
+          const config = await configOf(issuer)
+          const answer = await Oidc.authorizationCodeGrant(config, new URL(`${redirectUri(issuer)}${query}`), {
+            pkceCodeVerifier: verifierOf(flow),
+            expectedState: stateOf(flow),
+            expectedNonce: nonceOf(flow),
+            idTokenExpected: true,
+            ...(fresh ? { maxAge: freshAge } : {})
+          })
+          const claims = answer.claims()
+          if (claims === undefined) throw new SignInRefused({ reason: "ID_TOKEN_MISSING" })
+          // The library accepts several audiences with a correct `azp`; a token for another client too is refused.
+          if (Array.isArray(claims.aud) && claims.aud.length !== 1)
+            throw new SignInRefused({ reason: "ID_TOKEN_AUDIENCES" })
+          return withUserInfo(config, claims, answer.access_token, claimNames)
         })
-        const claims = answer.claims()
-        if (claims === undefined) throw new SignInRefused({ reason: "ID_TOKEN_MISSING" })
-        // The library takes several audiences where `azp` is right; no other client has business in ours.
-        if (Array.isArray(claims.aud) && claims.aud.length !== 1)
-          throw new SignInRefused({ reason: "ID_TOKEN_AUDIENCES" })
-        return withUserInfo(config, claims, answer.access_token, wanted)
-      })
     )
 
-    /** Whose session, or which one, the issuer ends (OpenID Connect Back-Channel Logout 1.0, 2.6). */
+    /** The person or session that the issuer ends (OpenID Connect Back-Channel Logout 1.0, 2.6). */
     const logout = Effect.fn("Protocol.logout")((issuer: Issuer, token: string) =>
       attempt(async () => {
         const config = await configOf(issuer)
-        const { issuer: named, jwks_uri } = config.serverMetadata()
+        const { issuer: issuerName, jwks_uri } = config.serverMetadata()
         if (jwks_uri === undefined) throw new SignInRefused({ reason: "ISSUER_KEYS" })
         const keys = Jose.createRemoteJWKSet(new URL(jwks_uri), {
           [Jose.customFetch]: (url, { headers }) =>
@@ -254,15 +255,15 @@ export class Protocol extends Effect.Service<Protocol>()("openid/Protocol", {
             })
         })
         const { payload } = await Jose.jwtVerify(token, keys, {
-          issuer: named,
+          issuer: issuerName,
           audience: issuer.clientId,
           algorithms,
           clockTolerance,
           maxTokenAge: 300,
           requiredClaims: ["iat", "jti", "events"]
         })
-        const asked = Predicate.hasProperty(payload["events"], events)
-        if (!asked || "nonce" in payload) throw new SignInRefused({ reason: "NO_LOGOUT_TOKEN" })
+        const isLogout = Predicate.hasProperty(payload["events"], events)
+        if (!isLogout || "nonce" in payload) throw new SignInRefused({ reason: "NO_LOGOUT_TOKEN" })
         const session = typeof payload["sid"] === "string" ? payload["sid"] : null
         const subject = payload.sub ?? null
         if (session === null && subject === null) throw new SignInRefused({ reason: "NO_LOGOUT_TOKEN" })
@@ -270,7 +271,7 @@ export class Protocol extends Effect.Service<Protocol>()("openid/Protocol", {
       })
     )
 
-    /** What a new issuer is asked for before it is kept: that it is there, and is what it says. */
+    /** Reads a new issuer's metadata before it is stored: it must exist, under its own name. */
     const check = (issuer: Issuer) => Effect.asVoid(attempt(() => configOf(issuer)))
 
     return { begin, complete, logout, check } as const

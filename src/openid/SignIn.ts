@@ -1,6 +1,6 @@
 /**
- * Signing in by an issuer: the button, the issuer's answer, and what follows from it. Everything that an answer could be
- * wrong about is a refusal in the trail with its reason, and one sentence for the person.
+ * Sign-in with an issuer: the button, the issuer's response, and the session. Every fault of a response is a refusal in
+ * the trail with its reason, and one sentence for the person.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -43,10 +43,10 @@ type Needs = Effect.Effect.Success<typeof services>
 
 const sentences: ReadonlyMap<string, string> = new Map([
   ["ISSUER_UNAVAILABLE", "The issuer does not answer as it should. Try again later."],
-  ["FLOW_UNKNOWN", "This sign-in took too long, or was begun in another browser. Start again."],
+  ["FLOW_UNKNOWN", "This sign-in took too long, or began in another browser. Start again."],
   ["FLOW_USED", "This sign-in was used already. Start again."],
-  ["ISSUER_UNKNOWN", "Nobody signs in this way here any more."],
-  ["NOT_LET_IN", "Nobody let you in yet. Ask an owner of your team for an invitation."],
+  ["ISSUER_UNKNOWN", "This server no longer has this way to sign in."],
+  ["NOT_LET_IN", "No account here is linked to this sign-in. Ask an owner of your team for an invitation."],
   [
     "EMAIL_UNVERIFIED",
     "The issuer does not vouch for your e-mail address. Ask an owner of your team for an invitation."
@@ -57,13 +57,13 @@ const sentences: ReadonlyMap<string, string> = new Map([
   ],
   [
     "CLAIMS_ELSEWHERE",
-    "The issuer does not say which groups you are in, since there are too many. Ask an owner of your team to let it name fewer."
+    "The issuer does not list your groups, since there are too many. Ask an owner of your team to make it list fewer."
   ],
-  ["SHUT_OUT", "You belong to no team here any more."],
-  ["ANOTHER_PERSON", "You signed in as another person. Nothing was confirmed."]
+  ["SHUT_OUT", "You are no longer a member of any team here."],
+  ["ANOTHER_PERSON", "You signed in as another person, so nothing was confirmed."]
 ])
 
-const failed = (reason: string) =>
+const failure = (reason: string) =>
   new SignInFailed({
     message: sentences.get(reason.split(" ")[0] ?? "") ?? "The sign-in did not succeed. Start again."
   })
@@ -71,15 +71,15 @@ const failed = (reason: string) =>
 interface Begin {
   readonly issuer: string
   readonly next: string
-  /** Confirms that this person is there, or links to their account. */
+  /** Person to confirm, or to link; null for a sign-in. */
   readonly caller: Caller | null
   readonly link: boolean
 }
 
-/** Where the browser goes, and what it keeps meanwhile. */
+/** Returns the address for the browser, and its cookie. */
 const begin = Effect.fn("SignIn.begin")(function* (needs: Needs, { caller, issuer: key, link, next }: Begin) {
   const issuer = yield* needs.issuers.find(key)
-  if (issuer === undefined) return yield* failed("ISSUER_UNKNOWN")
+  if (issuer === undefined) return yield* failure("ISSUER_UNKNOWN")
   if (link) {
     if (caller === null) return yield* new Forbidden()
     yield* Identities.checkMayLink(needs, caller, issuer)
@@ -99,12 +99,12 @@ const begin = Effect.fn("SignIn.begin")(function* (needs: Needs, { caller, issue
 })
 
 /**
- * Who confirms that they are there does so now, which the issuer has to say (`auth_time`). Linking does not ask for that word, which
- * some issuers never give: the account's own proof is the recent one.
+ * A confirmation needs a new proof, which the issuer states in `auth_time`. Linking does not, since some issuers never
+ * send it: the account's own proof is the recent one.
  */
 const isFresh = ({ link, userId }: Flow.Flow) => userId !== null && !link
 
-/** Of an issuer of a team, the refusal is in that team's trail. */
+/** A refusal of a team's issuer is in that team's trail. */
 const refuse = (needs: Needs, issuer: Issuer | undefined, reason: string, person: Accounts.AccountRow | null) =>
   Effect.zipRight(
     needs.audit.record({
@@ -117,12 +117,12 @@ const refuse = (needs: Needs, issuer: Issuer | undefined, reason: string, person
         ? {}
         : { target: { type: "sign_in_issuer", id: issuer.key, name: issuer.name } as const })
     }),
-    Effect.fail(failed(reason))
+    Effect.fail(failure(reason))
   )
 
 const isRefused = <E>(error: E): error is Extract<E, SignInRefused> => error instanceof SignInRefused
 
-/** Whether the flow is answered for the first time: a replayed answer is refused before the issuer sees its code. */
+/** Returns whether this is the flow's first response: a replay is refused before the issuer sees its code. */
 const useUp = ({ sql }: Needs, flow: Flow.Flow) =>
   Rows.exists(sql`
     INSERT INTO machine_assertions (digest, expires_at)
@@ -132,16 +132,16 @@ const useUp = ({ sql }: Needs, flow: Flow.Flow) =>
 const decodeEmail = Schema.decodeUnknownOption(Email)
 const decodeName = Schema.decodeUnknownOption(Name)
 
-/** An address counts where the issuer says that it looked, or its operator here says that it always does. */
-const vouchedEmail = (issuer: Issuer, claims: Claims): string | undefined =>
+/** The address, if the issuer states that it verified it, or the operator trusts the issuer's addresses. */
+const verifiedEmail = (issuer: Issuer, claims: Claims): string | undefined =>
   claims["email_verified"] === true || (issuer.trustsEmail && claims["email_verified"] === undefined)
     ? Option.getOrUndefined(decodeEmail(claims["email"]))
     : undefined
 
-/** Part of the caller's transaction: an account without a password, whose only way in is this identity. */
+/** Part of the caller's transaction: creates an account without a password, with this identity as its only sign-in. */
 const createAccount = Effect.fnUntraced(function* (needs: Needs, issuer: Issuer, claims: Claims, now: Date) {
   const { crypto, rowSeal, sql } = needs
-  const email = vouchedEmail(issuer, claims)
+  const email = verifiedEmail(issuer, claims)
   if (email === undefined) return yield* new SignInRefused({ reason: "EMAIL_UNVERIFIED" })
   const id = UserIdOut.make(yield* crypto.uuid)
   const row = yield* rowSeal.values(
@@ -150,7 +150,7 @@ const createAccount = Effect.fnUntraced(function* (needs: Needs, issuer: Issuer,
     { name: Option.getOrElse(decodeName(claims["name"]), () => email), created_at: now, updated_at: now }
   )
   const created = yield* Rows.exists(sql`INSERT INTO users ${row} ON CONFLICT (email) DO NOTHING RETURNING id`)
-  // An address never links an account, whoever vouches for it.
+  // An address never links an account.
   if (!created) return yield* new SignInRefused({ reason: "EMAIL_TAKEN" })
   if (!(yield* Identities.insert(needs, issuer, claims, id))) return yield* new SignInRefused({ reason: "FLOW_USED" })
   return { id, email }
@@ -158,8 +158,11 @@ const createAccount = Effect.fnUntraced(function* (needs: Needs, issuer: Issuer,
 
 const PersonRow = Schema.Struct({ id: UserIdOut, email: Schema.String })
 
-/** The account that the identity opens, with the roles that the issuer's rules give it now. Whom a rule names first, gets one. */
-const settle = (needs: Needs, issuer: Issuer, claims: Claims) =>
+/**
+ * The identity's account, with the roles of the issuer's rules applied. A rule that matches a new identity creates an
+ * account.
+ */
+const accountFor = (needs: Needs, issuer: Issuer, claims: Claims) =>
   Rows.transaction(needs.sql, function* () {
     const { sql } = needs
     const now = yield* DateTime.nowAsDate
@@ -173,25 +176,25 @@ const settle = (needs: Needs, issuer: Issuer, claims: Claims) =>
         ? yield* createAccount(needs, issuer, claims, now)
         : yield* Rows.single(PersonRow, sql`SELECT id, email FROM users WHERE id = ${identity.userId}`)
     yield* JoinRules.apply(needs, { person, issuer: issuer.key, now }, rules, claims)
-    if (identity !== undefined) yield* Identities.used(needs, identity.id, now)
+    if (identity !== undefined) yield* Identities.recordUse(needs, identity.id, now)
     return person.id
   })
 
-/** Whether the issuer's word for a second factor is taken, and it gave it. */
+/** Whether the issuer states a second factor that its settings accept. */
 const provedFactor = ({ factors }: Issuer, { acr, amr }: Claims): boolean =>
   factors.some((value) => value === acr || (Array.isArray(amr) && amr.includes(value)))
 
 const textOf = (claim: unknown): string | null => (typeof claim === "string" && claim.length <= 255 ? claim : null)
 
-type Entered = { readonly session: SignInResult["session"] } | { readonly step: Redacted.Redacted }
+type NextStep = { readonly session: SignInResult["session"] } | { readonly step: Redacted.Redacted }
 
-/** A session; for an account with a second factor that the issuer's word does not stand for, its step. */
+/** Opens a session, or a sign-in step for an account whose second factor the issuer did not state. */
 const enter = Effect.fnUntraced(function* (
   needs: Needs,
   issuer: Issuer,
   claims: Claims,
   userId: UserId,
-  presented: PresentedCookies
+  cookies: PresentedCookies
 ) {
   const account = yield* Accounts.find(needs, "id", userId)
   const { teamId } = issuer
@@ -205,62 +208,63 @@ const enter = Effect.fnUntraced(function* (
     subject: claims.sub,
     session: textOf(claims["sid"])
   }
-  const proved = provedFactor(issuer, claims)
-  if (account.secondFactor && !proved) {
-    const waiting: Entered = { step: yield* SignInSteps.begin(needs, account.id, by) }
-    return waiting
+  const hasFactor = provedFactor(issuer, claims)
+  if (account.secondFactor && !hasFactor) {
+    const step: NextStep = { step: yield* SignInSteps.begin(needs, account.id, by) }
+    return step
   }
-  const known = {
-    session: presented.session,
-    device: yield* Accounts.findDevice(needs, presented.device, account.email)
+  const browser = {
+    session: cookies.session,
+    device: yield* Accounts.findDevice(needs, cookies.device, account.email)
   }
-  const prove = proved ? DateTime.nowAsDate : Effect.succeed(null)
-  const opened = yield* openChecked(needs, account, known, { prove, by })
-  if (Option.isNone(opened)) return yield* refuse(needs, issuer, "FLOW_USED", account)
-  const entered: Entered = { session: opened.value.session }
+  const prove = hasFactor ? DateTime.nowAsDate : Effect.succeed(null)
+  const result = yield* openChecked(needs, account, browser, { prove, by })
+  if (Option.isNone(result)) return yield* refuse(needs, issuer, "FLOW_USED", account)
+  const entered: NextStep = { session: result.value.session }
   return entered
 })
 
-/** What an account is made of, and what the issuer's rules look at. */
-const wantedBy = (needs: Needs, issuer: Issuer) =>
+/** Names of the claims that an account or the issuer's rules need. */
+const claimNamesOf = (needs: Needs, issuer: Issuer) =>
   Effect.map(JoinRules.of(needs, issuer), (rules) => [
     ...new Set(["email", "email_verified", "name", ...rules.map(({ claim }) => claim)])
   ])
 
-interface Answer {
+interface IssuerResponse {
   readonly issuer: string
-  /** Of the request, with its question mark. */
+  /** Query of the request, with its question mark. */
   readonly query: string
   readonly flow: Redacted.Redacted | null
-  readonly presented: PresentedCookies
+  readonly cookies: PresentedCookies
   readonly caller: Caller | null
 }
 
-/** The issuer's answer, in the browser that asked. Null: a sign-in was linked, and the session stays. */
-const complete = Effect.fn("SignIn.complete")(function* (needs: Needs, answer: Answer) {
-  const { caller, presented, query } = answer
-  const flow = yield* Flow.open(needs, answer.flow, yield* Clock.currentTimeMillis)
-  if (flow === undefined || flow.issuer !== answer.issuer) return yield* refuse(needs, undefined, "FLOW_UNKNOWN", null)
+/** Handles the issuer's response in the browser that began. `entered` is null after a link: the session stays. */
+const complete = Effect.fn("SignIn.complete")(function* (needs: Needs, response: IssuerResponse) {
+  const { caller, cookies, query } = response
+  const flow = yield* Flow.open(needs, response.flow, yield* Clock.currentTimeMillis)
+  if (flow === undefined || flow.issuer !== response.issuer)
+    return yield* refuse(needs, undefined, "FLOW_UNKNOWN", null)
   const issuer = yield* needs.issuers.find(flow.issuer)
   if (issuer === undefined) return yield* refuse(needs, undefined, "ISSUER_UNKNOWN", null)
   if (!(yield* useUp(needs, flow))) return yield* refuse(needs, issuer, "FLOW_USED", null)
-  const isOfAnother = flow.userId !== null && caller?.user?.id !== flow.userId
-  if (isOfAnother) return yield* refuse(needs, issuer, "ANOTHER_PERSON", null)
+  const isOther = flow.userId !== null && caller?.user?.id !== flow.userId
+  if (isOther) return yield* refuse(needs, issuer, "ANOTHER_PERSON", null)
   const orRefuse = <A, E, R>(work: Effect.Effect<A, E, R>) =>
     Effect.catchIf(work, isRefused, ({ reason }) => refuse(needs, issuer, reason, null))
-  const wanted = flow.link ? [] : yield* wantedBy(needs, issuer)
-  const claims = yield* orRefuse(needs.protocol.complete(issuer, flow, { query, fresh: isFresh(flow), wanted }))
+  const claimNames = flow.link ? [] : yield* claimNamesOf(needs, issuer)
+  const claims = yield* orRefuse(needs.protocol.complete(issuer, flow, { query, fresh: isFresh(flow), claimNames }))
   if (flow.link) {
     if (caller === null) return yield* new Forbidden()
     yield* Identities.link(needs, caller, issuer, claims)
     return { next: flow.next, entered: null }
   }
-  const userId = yield* orRefuse(settle(needs, issuer, claims))
+  const userId = yield* orRefuse(accountFor(needs, issuer, claims))
   if (flow.userId !== null && flow.userId !== userId) return yield* refuse(needs, issuer, "ANOTHER_PERSON", null)
-  return { next: flow.next, entered: yield* enter(needs, issuer, claims, userId, presented) }
+  return { next: flow.next, entered: yield* enter(needs, issuer, claims, userId, cookies) }
 })
 
-/** Sessions that the issuer opened and ends (Back-Channel Logout): by its own name of the session, or all of the person. */
+/** Ends sessions of the issuer at its request (Back-Channel Logout): one by its session id, or all of the person. */
 const logout = Effect.fn("SignIn.logout")(function* (needs: Needs, key: string, token: string) {
   const { audit, issuers, protocol, sql } = needs
   const issuer = yield* issuers.find(key)
@@ -271,12 +275,12 @@ const logout = Effect.fn("SignIn.logout")(function* (needs: Needs, key: string, 
       INSERT INTO machine_assertions (digest, expires_at) VALUES (${sha256("logout token ", token)}, ${new Date(endsAt)})
       ON CONFLICT (digest) DO NOTHING RETURNING 1 AS one`)
     if (!isNew) return yield* new SignInRefused({ reason: "TOKEN_USED" })
-    const ended = yield* Accounts.endSessions(
+    const ids = yield* Accounts.endSessions(
       { sql },
       sql`issuer = ${key} AND (${subject}::text IS NULL OR issuer_subject = ${subject})
         AND (${session}::text IS NULL OR issuer_session = ${session})`
     )
-    if (ended.length === 0) return
+    if (ids.length === 0) return
     yield* audit.append({
       actor: "system",
       action: "session.end",

@@ -1,4 +1,4 @@
-/** How people sign in to a team: its owners choose the issuers, who joins by them, and whether a password is taken. */
+/** Sign-in rules of a team: its owners choose the issuers, the rules for joining, and whether a password works. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -48,7 +48,7 @@ type Owner = TeamPermit<"team-rules:manage">
 
 const noIssuer = () => new GrantNotFound({ message: "No such issuer." })
 
-/** The team's lock, and the person as it shows them: a role that was lost since the permit does not count. */
+/** Locks the team and checks the owner again, since a role may have been lost after the permit. */
 const lockedOwner = Effect.fnUntraced(function* ({ sql }: Needs, { caller, target }: Owner) {
   yield* Rows.run(sql`SELECT id FROM teams WHERE id = ${target.teamId} FOR NO KEY UPDATE`)
   const isOwner = yield* Rows.exists(sql`
@@ -64,8 +64,8 @@ const recordOf = (
 ): SignInIssuer => {
   const { clientId, factors, issuer, key, name, scopes } = one
   const at = `${baseUrl}/app/sign-in/with/${key}`
-  const known = { key, ofInstallation, name, issuer, clientId, scopes, factors, enabled }
-  return { ...known, redirectUri: `${at}/callback`, logoutUri: `${at}/logout` }
+  const common = { key, ofInstallation, name, issuer, clientId, scopes, factors, enabled }
+  return { ...common, redirectUri: `${at}/callback`, logoutUri: `${at}/logout` }
 }
 const recordOfRow = (needs: Needs, row: IssuerRows.IssuerRow) =>
   recordOf(needs, { ...row, key: row.id }, { enabled: row.enabled, ofInstallation: false })
@@ -79,7 +79,7 @@ const ruleOf = ({ claim, createdAt, id, issuer, role, value }: JoinRules.RuleRow
   createdAt
 })
 
-const OnlyRow = Schema.Struct({ signInOnly: Schema.NullOr(Schema.Array(Schema.String)) })
+const RequiredRow = Schema.Struct({ signInOnly: Schema.NullOr(Schema.Array(Schema.String)) })
 const OwnerRow = Schema.Struct({
   userId: UserIdOut,
   email: Schema.String,
@@ -91,7 +91,7 @@ const OwnerRow = Schema.Struct({
 
 const onlyOf = ({ sql }: Needs, teamId: TeamId) =>
   Effect.map(
-    Rows.single(OnlyRow, sql`SELECT sign_in_only FROM teams WHERE id = ${teamId}`),
+    Rows.single(RequiredRow, sql`SELECT sign_in_only FROM teams WHERE id = ${teamId}`),
     ({ signInOnly }) => signInOnly
   )
 const ownersOf = ({ sql }: Needs, teamId: TeamId) =>
@@ -133,7 +133,7 @@ const view = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId) {
   return record
 })
 
-/** What its owners chose. */
+/** The sign-in rules that the owners chose. */
 const get = Effect.fn("TeamSignIn.get")(function* (needs: Needs, teamId: TeamId) {
   yield* needs.access.team("team-rules:manage", teamId, { audit: "sign_in.list" })
   return yield* view(needs, teamId)
@@ -153,15 +153,15 @@ const createIssuer = Effect.fn("TeamSignIn.createIssuer")(function* (
   const id = yield* crypto.uuid
   const secret = input.clientSecret ?? null
   const { factors = [], scopes = IssuerRows.defaultScopes } = input
-  const asked = { key: id, teamId, name, issuer, clientId, secret, scopes, factors, trustsEmail: false }
+  const candidate = { key: id, teamId, name, issuer, clientId, secret, scopes, factors, trustsEmail: false }
   yield* Effect.catchTag(
-    protocol.check(asked),
+    protocol.check(candidate),
     "SignInRefused",
     () =>
       new ValidationFailed({
         field: "issuer",
         message:
-          "No issuer of OpenID Connect answers there. It must be a public https address, to the letter as it calls itself."
+          "No OpenID Connect issuer responds there. Enter its public https address exactly as the issuer names itself."
       })
   )
   const sealed = yield* IssuerRows.sealSecret(issuers.needs, { id, teamId }, secret)
@@ -176,7 +176,7 @@ const createIssuer = Effect.fn("TeamSignIn.createIssuer")(function* (
     )
     yield* Rows.run(sql`INSERT INTO sign_in_issuers ${row}`)
     yield* audit.append(eventAbout(permit, "sign_in_issuer", id, name))
-    return recordOf(needs, asked, { enabled: true, ofInstallation: false })
+    return recordOf(needs, candidate, { enabled: true, ofInstallation: false })
   })
 })
 
@@ -185,10 +185,12 @@ const lockedIssuer = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, 
   return row ?? (yield* noIssuer())
 })
 
-/** Nobody locks the team: what alone lets people in stays. */
-const checkNotOnly = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, id: string) {
+/** A required issuer can be neither disabled nor deleted, so that no change locks the team out. */
+const checkNotRequired = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, id: string) {
   if ((yield* onlyOf(needs, teamId))?.includes(id) === true) {
-    return yield* new Forbidden({ message: "The team takes this issuer alone. Take passwords, or another one, first." })
+    return yield* new Forbidden({
+      message: "The team accepts only this issuer. Allow passwords, or another issuer, first."
+    })
   }
 })
 
@@ -208,7 +210,7 @@ const updateIssuer = Effect.fn("TeamSignIn.updateIssuer")(function* (
   return yield* change(needs, permit.event(), function* () {
     yield* lockedOwner(needs, permit)
     const before = yield* lockedIssuer(needs, teamId, id)
-    if (enabled === false) yield* checkNotOnly(needs, teamId, id)
+    if (enabled === false) yield* checkNotRequired(needs, teamId, id)
     const changes = {
       ...(sealed === undefined ? {} : { sealed }),
       ...(enabled === undefined ? {} : { enabled }),
@@ -222,14 +224,14 @@ const updateIssuer = Effect.fn("TeamSignIn.updateIssuer")(function* (
   })
 })
 
-/** With what came by it; whoever is a member by its rules stays one, with the role of now. */
+/** Deletes the issuer with its rules, identities and sessions. Its members stay, with their current roles. */
 const deleteIssuer = Effect.fn("TeamSignIn.deleteIssuer")(function* (needs: Needs, teamId: TeamId, id: string) {
   const { access, audit, rowSeal, sql } = needs
   const permit = yield* access.team("team-rules:manage", teamId, { audit: "sign_in.issuer_delete" })
   yield* change(needs, permit.event(), function* () {
     yield* lockedOwner(needs, permit)
     const { name } = yield* lockedIssuer(needs, teamId, id)
-    yield* checkNotOnly(needs, teamId, id)
+    yield* checkNotRequired(needs, teamId, id)
     yield* RowJournal.remove(sql, "sign_in_issuers", sql`id = ${id} AND team_id = ${teamId}`)
     yield* RowJournal.remove(sql, "sign_in_rules", sql`issuer = ${id}`)
     yield* RowJournal.remove(sql, "sign_in_identities", sql`source = ${id}`)
@@ -281,7 +283,7 @@ const deleteRule = Effect.fn("TeamSignIn.deleteRule")(function* (needs: Needs, t
   })
 })
 
-/** VALIDATION_FAILED for a choice that lets nobody in, or not the one who makes it. */
+/** VALIDATION_FAILED for a choice that locks out everyone, or the caller. */
 const checkRequired = Effect.fnUntraced(function* (
   needs: Needs,
   permit: Owner,
@@ -289,18 +291,18 @@ const checkRequired = Effect.fnUntraced(function* (
   breakGlass: ReadonlyArray<UserId>
 ) {
   const { teamId } = permit.target
-  const known = (yield* issuersOf(needs, teamId)).filter(({ enabled }) => enabled).map(({ key }) => key)
-  const unknown = only.find((key) => !known.includes(key))
+  const enabledKeys = (yield* issuersOf(needs, teamId)).filter(({ enabled }) => enabled).map(({ key }) => key)
+  const unknown = only.find((key) => !enabledKeys.includes(key))
   if (unknown !== undefined) return yield* new ValidationFailed({ field: "only", message: "No such issuer." })
   const { issuer } = permit.caller
   if (issuer === null || !only.includes(issuer)) {
     return yield* new ValidationFailed({
       field: "only",
-      message: "Sign in by one of these issuers first: link it to your account on Linked sign-ins."
+      message: "Sign in with one of these issuers first. Link it to your account on the page Linked sign-ins."
     })
   }
-  const able = (yield* ownersOf(needs, teamId)).filter(({ active, hasPassword }) => active && hasPassword)
-  if (breakGlass.length === 0 || !breakGlass.every((id) => able.some(({ userId }) => userId === id))) {
+  const eligible = (yield* ownersOf(needs, teamId)).filter(({ active, hasPassword }) => active && hasPassword)
+  if (breakGlass.length === 0 || !breakGlass.every((id) => eligible.some(({ userId }) => userId === id))) {
     return yield* new ValidationFailed({
       field: "breakGlass",
       message: "Name at least one active owner who has a password."
@@ -309,8 +311,8 @@ const checkRequired = Effect.fnUntraced(function* (
 })
 
 /**
- * Passwords open nothing of the team any more, or do again. CLI logins and agents that were approved before lose the team:
- * they are approved anew by people whom an issuer signed in.
+ * Requires issuers instead of passwords, or allows passwords again. CLI logins and agents approved earlier lose the
+ * team, so that people whom an issuer signed in approve them again.
  */
 const require = Effect.fn("TeamSignIn.require")(function* (needs: Needs, teamId: TeamId, input: RequireSignIn) {
   const { access, audit, revocation, rowSeal, sql } = needs
@@ -321,12 +323,12 @@ const require = Effect.fn("TeamSignIn.require")(function* (needs: Needs, teamId:
     if (only !== null) yield* checkRequired(needs, permit, only, breakGlass)
     const before = yield* onlyOf(needs, teamId)
     yield* rowSeal.update("teams", sql`id = ${teamId}`, () => ({ signInOnly: only }))
-    const chosen = only === null ? [] : breakGlass
+    const exempt = only === null ? [] : breakGlass
     yield* rowSeal.update(
       "memberships",
-      sql`team_id = ${teamId} AND break_glass OR team_id = ${teamId} AND user_id = any(${chosen}::uuid[])`,
+      sql`team_id = ${teamId} AND break_glass OR team_id = ${teamId} AND user_id = any(${exempt}::uuid[])`,
       ({ userId }) => ({
-        breakGlass: chosen.some((id) => id === userId)
+        breakGlass: exempt.some((id) => id === userId)
       })
     )
     if (only !== null && before === null) {

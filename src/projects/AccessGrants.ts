@@ -1,6 +1,6 @@
 /**
- * Grants of projects and environments to people (docs/contract/access.md). A grant that ended is deleted: the trail
- * tells of it. `credentials/Authenticate.ts` reads them with each credential.
+ * Access grants of projects and environments to people (docs/contract/access.md). A grant is deleted at its end; the
+ * trail keeps its entries. `credentials/CredentialRows.ts` reads grants with each credential.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -53,10 +53,10 @@ const services = Effect.all({
 type Needs = Effect.Effect.Success<typeof services>
 type Manage = Permit<"access:manage", ProjectTarget | EnvironmentTarget>
 
-/** What a grant is given with, by an admin or by the decision about a request. */
-type Giving = Pick<Needs, "sql" | "crypto" | "audit" | "rowSeal">
+/** Services for giving a grant, by an admin or by the approval of a request. */
+type GrantNeeds = Pick<Needs, "sql" | "crypto" | "audit" | "rowSeal">
 type At = Permit<Policy.Action, ProjectTarget | EnvironmentTarget>
-interface Given {
+interface NewGrant {
   readonly user: { readonly id: UserId; readonly email: string }
   readonly level: GrantLevel
   readonly until: Date | null
@@ -100,10 +100,10 @@ const ofEnvironment = ({ access }: Needs, id: EnvironmentId, audit: AuditAction)
   access.environmentWithId("access:manage", id, { audit })
 
 /**
- * Those in force that reach the target: of an environment its own and its project's, of a project all in it. For a use
+ * Grants in force that reach the target: an environment's own and its project's, or all within a project. For a use
  * case that has its permit.
  */
-export const reaching = (sql: SqlClient.SqlClient, target: ProjectTarget | EnvironmentTarget, now: Date) => {
+export const reachingTarget = (sql: SqlClient.SqlClient, target: ProjectTarget | EnvironmentTarget, now: Date) => {
   const environmentId = target.type === "environment" ? target.environmentId : null
   return Rows.findAll(
     GrantRow,
@@ -116,7 +116,7 @@ export const reaching = (sql: SqlClient.SqlClient, target: ProjectTarget | Envir
 }
 
 const inForce = Effect.fnUntraced(function* ({ sql }: Needs, { target }: Manage) {
-  return { items: yield* reaching(sql, target, new Date(yield* Clock.currentTimeMillis)) }
+  return { items: yield* reachingTarget(sql, target, new Date(yield* Clock.currentTimeMillis)) }
 })
 
 const listOfProject = Effect.fn("AccessGrants.listOfProject")(function* (needs: Needs, id: ProjectId) {
@@ -126,7 +126,7 @@ const listOfEnvironment = Effect.fn("AccessGrants.listOfEnvironment")(function* 
   return yield* inForce(needs, yield* ofEnvironment(needs, id, "access.list"))
 })
 
-/** Grants in force of one person in a team; for a use case that has its permit. */
+/** Grants in force of one person in a team, for a use case that has its permit. */
 export const ofPerson = (sql: SqlClient.SqlClient, teamId: TeamId, userId: UserId, now: Date) =>
   Rows.findAll(
     GrantRow,
@@ -136,7 +136,7 @@ export const ofPerson = (sql: SqlClient.SqlClient, teamId: TeamId, userId: UserI
       ORDER BY g.id LIMIT ${grantsPerPerson}`
   )
 
-/** The person as a member of the team now, who stays one until the transaction ends. */
+/** The person as an active member, locked to the end of the transaction. */
 const memberOf = ({ sql }: Needs, { target }: Manage, input: CreateAccessGrant) =>
   Effect.filterOrFail(
     Rows.findOne(
@@ -149,7 +149,7 @@ const memberOf = ({ sql }: Needs, { target }: Manage, input: CreateAccessGrant) 
     () => new MemberNotFound()
   )
 
-const checkLimits = Effect.fnUntraced(function* ({ sql }: Giving, { target }: At, userId: UserId, now: Date) {
+const checkLimits = Effect.fnUntraced(function* ({ sql }: GrantNeeds, { target }: At, userId: UserId, now: Date) {
   yield* RowJournal.remove(sql, "access_grants", sql`user_id = ${userId} AND until <= ${now}`)
   const { ofPerson, ofProject } = yield* Rows.single(
     LimitsRow,
@@ -162,13 +162,13 @@ const checkLimits = Effect.fnUntraced(function* ({ sql }: Giving, { target }: At
 })
 
 /**
- * Part of a transaction that knows the person as a member whose role allows the level: the grant and its entry. Answers
- * its id.
+ * Part of a transaction that has checked the member and that the role allows the level. Inserts the grant and its
+ * entry; returns the grant's id.
  */
-export const give = Effect.fnUntraced(function* (needs: Giving, permit: At, given: Given) {
+export const give = Effect.fnUntraced(function* (needs: GrantNeeds, permit: At, grant: NewGrant) {
   const { audit, crypto, rowSeal, sql } = needs
   const { target } = permit
-  const { createdBy, level, reason, until, user } = given
+  const { createdBy, level, reason, until, user } = grant
   const now = new Date(yield* Clock.currentTimeMillis)
   yield* checkLimits(needs, permit, user.id, now)
   const id = AccessGrantIdOut.make(yield* crypto.uuid)
@@ -227,7 +227,7 @@ const grantEnvironment = Effect.fn("AccessGrants.grantEnvironment")(function* (
 
 const noGrant = () => new GrantNotFound({ message: "No such grant of access." })
 
-/** Told as not found by whoever does not see its project; one that ended by itself is not there any more. */
+/** Ends a grant. GRANT_NOT_FOUND without a visible project, and for a grant that has ended. */
 const end = Effect.fn("AccessGrants.end")(function* (needs: Needs, id: AccessGrantId) {
   const { audit, sql } = needs
   const find = Rows.findOne(GrantRow, sql`SELECT ${columns(sql)} WHERE g.id = ${id}`)
@@ -245,10 +245,10 @@ const end = Effect.fn("AccessGrants.end")(function* (needs: Needs, id: AccessGra
     ENVIRONMENT_NOT_FOUND: noGrant
   })
   yield* change(needs, permit.event(), function* () {
-    const ended = yield* Rows.exists(
+    const isDeleted = yield* Rows.exists(
       RowJournal.noteEnds(sql, "access_grants")`DELETE FROM access_grants WHERE id = ${id} RETURNING id`
     )
-    if (!ended) return yield* noGrant()
+    if (!isDeleted) return yield* noGrant()
     yield* audit.append(permit.event({ target: targetOf(id, grant.level, grant.email) }))
   })
 })

@@ -1,9 +1,9 @@
-/** Who and what reaches an environment, by which way, until when and used last (docs/contract/access.md). */
+/** People and credentials that reach an environment: the way, the end, and the last use (docs/contract/access.md). */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { EnvironmentAccess as Answer, WayIn } from "#schema/EnvironmentAccessApi.ts"
+import type { EnvironmentAccess as EnvironmentAccessRecord, WayIn } from "#schema/EnvironmentAccessApi.ts"
 import { type EnvironmentId, UserIdOut } from "#schema/Ids.ts"
 import { AccessLevel, type GrantLevel, Role, Scope } from "#schema/Scopes.ts"
 import { Access } from "#src/access/Access.ts"
@@ -20,8 +20,8 @@ const services = Effect.all({ access: Access, requests: AccessRequests, sql: Sql
 type Needs = Effect.Effect.Success<typeof services>
 type At = EnvironmentPermit<"audit:read">
 
-/** Tokens, rules, logins and agents of one answer. */
-const credentialsAtMost = 5_000
+/** Most credentials in one response. */
+const maxCredentials = 5_000
 
 const PersonRow = Schema.Struct({
   id: UserIdOut,
@@ -32,7 +32,7 @@ const PersonRow = Schema.Struct({
 })
 type PersonRow = typeof PersonRow.Type
 
-/** Everybody of the team, with when they were last handed a value there: by a session, a login or an agent. */
+/** Members of the team, with their last read of a value there: by a session, a login or an agent. */
 const people = ({ sql }: Needs, { target }: At) =>
   Rows.findAll(
     PersonRow,
@@ -55,11 +55,11 @@ const CredentialRow = Schema.Struct({
   id: Schema.String,
   name: Schema.NullOr(Schema.String),
   userId: UserIdOut,
-  /** Of a token or a rule. */
+  /** Set for a token or a rule. */
   accessLevel: Schema.NullOr(AccessLevel),
-  /** Whether it names the environment, and not all of a project or the team. */
+  /** True when the credential names the environment, not only its project or team. */
   namesIt: Schema.Boolean,
-  /** Of a login or an agent, and of a token for `/mcp` alone. */
+  /** Set for a login, an agent, and a token that only `/mcp` accepts. */
   scopes: Schema.NullOr(Schema.Array(Scope)),
   mcpOnly: Schema.Boolean,
   createdAt: Schema.DateFromSelf,
@@ -70,7 +70,10 @@ const CredentialRow = Schema.Struct({
 })
 type CredentialRow = typeof CredentialRow.Type
 
-/** Those whose reach holds the environment. A job's token is its rule's; a consent ends when its person's role changes. */
+/**
+ * Credentials whose reach includes the environment. A job's token counts as its rule; a consent ends when its person's
+ * role changes.
+ */
 const credentials = ({ sql }: Needs, { target }: At, now: number) => {
   const { environmentId, projectId, teamId } = target
   const here = sql`c.revoked_at IS NULL
@@ -101,11 +104,11 @@ const credentials = ({ sql }: Needs, { target }: At, now: number) => {
       ) AS c
       JOIN memberships m ON m.team_id = ${teamId} AND m.user_id = c.user_id
       WHERE (c.expires_at IS NULL OR c.expires_at > ${at}) AND (m.active OR c.way IN ('api_token', 'machine_rule'))
-      ORDER BY c.way, c.last_used_at DESC NULLS LAST, c.id LIMIT ${credentialsAtMost + 1}`
+      ORDER BY c.way, c.last_used_at DESC NULLS LAST, c.id LIMIT ${maxCredentials + 1}`
   )
 }
 
-const works = (row: CredentialRow, now: number): boolean => {
+const isLive = (row: CredentialRow, now: number): boolean => {
   switch (row.way) {
     case "machine_rule":
       return Liveness.ofRule({ ...row, revokedAt: null }, now) === "live"
@@ -129,19 +132,19 @@ const ofScope: ReadonlyArray<readonly [Scope, GrantLevel]> = [
 const byScopes = (scopes: ReadonlyArray<Scope>): GrantLevel =>
   ofScope.find(([scope]) => scopes.includes(scope))?.[1] ?? "names"
 
-/** "A write token changes a protected environment only when it names that environment." */
-const byItself = ({ accessLevel, namesIt, scopes }: CredentialRow, isProtected: boolean): GrantLevel => {
+/** By the contract: "A write token changes a protected environment only when it names that environment." */
+const ownLevel = ({ accessLevel, namesIt, scopes }: CredentialRow, isProtected: boolean): GrantLevel => {
   const most = scopes === null ? "write" : byScopes(scopes)
   if (accessLevel === null) return most
   const own = accessLevel === "write" && (!isProtected || namesIt) ? "write" : "values"
   return Policy.isAbove(most, own) ? own : most
 }
 
-/** What a person may do there, by role and grants. */
+/** A person's level there, by role and grants. */
 type Levels = ReadonlyMap<UserIdOut, GrantLevel | undefined>
 type UserIdOut = typeof UserIdOut.Type
 
-const cut = (level: GrantLevel, person: GrantLevel): GrantLevel => (Policy.isAbove(level, person) ? person : level)
+const atMost = (level: GrantLevel, person: GrantLevel): GrantLevel => (Policy.isAbove(level, person) ? person : level)
 
 const wayOf = (
   row: CredentialRow,
@@ -152,7 +155,7 @@ const wayOf = (
   const ofPerson = levels.get(person.id)
   const isBounded = row.accessLevel === null || row.mcpOnly || at.tokensFollowCreators
   if (isBounded && ofPerson === undefined) return []
-  const own = byItself(row, at.isProtected)
+  const own = ownLevel(row, at.isProtected)
   return [
     {
       way: row.way,
@@ -160,7 +163,7 @@ const wayOf = (
       name: row.name,
       person: { id: person.id, email: person.email },
       role: person.role,
-      level: isBounded && ofPerson !== undefined ? cut(own, ofPerson) : own,
+      level: isBounded && ofPerson !== undefined ? atMost(own, ofPerson) : own,
       grant: null,
       mcpOnly: row.mcpOnly,
       until: row.expiresAt?.toISOString() ?? null,
@@ -169,7 +172,7 @@ const wayOf = (
   ]
 }
 
-type Grant = Effect.Effect.Success<ReturnType<typeof AccessGrants.reaching>>[number]
+type Grant = Effect.Effect.Success<ReturnType<typeof AccessGrants.reachingTarget>>[number]
 
 const waysOfPerson = (
   { email, id, lastReadAt, role }: PersonRow,
@@ -192,14 +195,17 @@ const waysOfPerson = (
 
 const RuleRow = Schema.Struct({ tokensFollowCreators: Schema.Boolean })
 
-/** For owners and admins: every person, token, rule, login and agent that reaches it, and who asks to. */
+/**
+ * For owners and admins: every person, token, rule, login and agent that reaches the environment, and the pending
+ * requests.
+ */
 const show = Effect.fn("EnvironmentAccess.show")(function* (needs: Needs, id: EnvironmentId) {
   const { access, requests, sql } = needs
   const permit = yield* access.environmentWithId("audit:read", id, { audit: "access.list" })
   const { caller, target } = permit
   const now = yield* Clock.currentTimeMillis
   const members = yield* people(needs, permit)
-  const grants = yield* AccessGrants.reaching(sql, target, new Date(now))
+  const grants = yield* AccessGrants.reachingTarget(sql, target, new Date(now))
   const rows = yield* credentials(needs, permit, now)
   const { tokensFollowCreators } = yield* Rows.single(
     RuleRow,
@@ -220,7 +226,7 @@ const show = Effect.fn("EnvironmentAccess.show")(function* (needs: Needs, id: En
   )
   const byId = new Map(members.map((person) => [person.id, person]))
   const at = { isProtected: target.protected, tokensFollowCreators }
-  const answer: Answer = {
+  const record: EnvironmentAccessRecord = {
     teamId: target.teamId,
     projectId: target.projectId,
     environmentId: target.environmentId,
@@ -232,17 +238,17 @@ const show = Effect.fn("EnvironmentAccess.show")(function* (needs: Needs, id: En
         .filter(({ active }) => active)
         .flatMap((person) => waysOfPerson(person, byRole(person), grantsOf(person))),
       ...rows
-        .slice(0, credentialsAtMost)
-        .filter((row) => works(row, now))
+        .slice(0, maxCredentials)
+        .filter((row) => isLive(row, now))
         .flatMap((row) => {
           const person = byId.get(row.userId)
           return person === undefined ? [] : wayOf(row, person, levels, at)
         })
     ],
-    hasMore: rows.length > credentialsAtMost,
+    hasMore: rows.length > maxCredentials,
     requests: (yield* requests.listOfEnvironment(id)).items
   }
-  return answer
+  return record
 })
 
 export class EnvironmentAccess extends Effect.Service<EnvironmentAccess>()("projects/EnvironmentAccess", {

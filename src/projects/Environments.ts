@@ -1,4 +1,4 @@
-/** Environments of a project; protected ones are changed by owners and admins only (docs/contract/credentials.md). */
+/** Environments of a project; only owners and admins change protected ones (docs/contract/credentials.md). */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -49,7 +49,7 @@ const columns = {
   changes: Changes,
   createdAt: Rows.Iso
 }
-const selected = (sql: SqlClient.SqlClient) =>
+const columnNames = (sql: SqlClient.SqlClient) =>
   sql.literal("e.id, e.slug, e.name, e.protected, e.readers, e.approvers, e.approvals, e.changes, e.created_at")
 const EnvironmentRow = Schema.Struct(columns)
 const ProjectEnvironmentRow = Schema.Struct({
@@ -59,9 +59,9 @@ const ProjectEnvironmentRow = Schema.Struct({
   visibility: Visibility
 })
 
-const PlacedRow = Schema.Struct({ id: EnvironmentIdOut })
+const IdRow = Schema.Struct({ id: EnvironmentIdOut })
 const MemberRow = Schema.Struct({ userId: UserIdOut })
-const ReachedEnvironmentRow = Schema.Struct({
+const OverviewRow = Schema.Struct({
   id: EnvironmentIdOut,
   slug: Schema.String,
   teamId: TeamIdOut,
@@ -71,11 +71,11 @@ const ReachedEnvironmentRow = Schema.Struct({
   visibility: Visibility
 })
 
-/** A protected environment starts closed, unless its creator says otherwise (docs/contract/access.md). */
+/** A protected environment starts closed, unless its creator chooses other readers (docs/contract/access.md). */
 export const readersOf = (input: Pick<CreateEnvironment, "protected" | "readers">): Readers =>
   input.readers ?? (input.protected === true ? "granted" : "team")
 
-/** What is inserted into `environments`. */
+/** Values for a new row of `environments`. */
 export const newEnvironment = (
   { rowSeal }: Pick<Needs, "rowSeal">,
   at: { readonly id: string; readonly teamId: TeamId; readonly projectId: ProjectId; readonly now: Date },
@@ -91,21 +91,21 @@ export const newEnvironment = (
   )
 }
 
-/** More than a page shows; a list of all is one project's alone. */
+/** Rows of an overview; more than a page shows. */
 const overviewLimit = 5_000
 
-/** Who approves is for people of the team: a token needs no list of them. */
-const toldTo = ({ user }: Caller, { approvers, ...environment }: typeof EnvironmentRow.Type): ProjectEnvironment =>
+/** The record for the caller; only people see the approvers. */
+const recordFor = ({ user }: Caller, { approvers, ...environment }: typeof EnvironmentRow.Type): ProjectEnvironment =>
   user === null ? environment : { ...environment, approvers }
 
-/** The environments that the caller reaches, in the order of the project: as people placed them, then as they were made. */
+/** Environments that the caller reaches, in the order of the project: by position, then by creation. */
 const list = Effect.fn("Environments.list")(function* ({ access, sql }: Needs, projectId: ProjectId) {
   const permit = yield* access.project("projects:read", projectId, { audit: "environment.list" })
   const { teamId, visibility } = permit.target
   const rows = yield* Rows.findAll(
     EnvironmentRow,
     sql`
-      SELECT ${selected(sql)} FROM environments e
+      SELECT ${columnNames(sql)} FROM environments e
       WHERE e.project_id = ${projectId} AND e.deleted_at IS NULL ORDER BY e.position, e.id`
   )
   const response: ProjectEnvironmentList = {
@@ -114,14 +114,14 @@ const list = Effect.fn("Environments.list")(function* ({ access, sql }: Needs, p
       .filter(({ id }) =>
         Policy.environmentVisible(permit.caller, { teamId, projectId, environmentId: id, visibility })
       )
-      .map((row) => toldTo(permit.caller, row))
+      .map((row) => recordFor(permit.caller, row))
   }
   return response
 })
 
 /**
- * The environments that the caller reaches, by project: of one team, or of all of the caller's. For an overview. `within`:
- * of these projects alone.
+ * Environments that the caller reaches, by project, in one team or all of the caller's; for an overview. `within`: only
+ * these projects.
  */
 const byProject = Effect.fn("Environments.byProject")(function* (
   { access, sql }: Needs,
@@ -133,7 +133,7 @@ const byProject = Effect.fn("Environments.byProject")(function* (
   const rows = yield* Rows.findAll(
     ProjectEnvironmentRow,
     sql`
-      SELECT ${selected(sql)}, e.team_id, e.project_id, p.visibility
+      SELECT ${columnNames(sql)}, e.team_id, e.project_id, p.visibility
       FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
       WHERE e.team_id = any(${teamIds}::uuid[]) AND e.deleted_at IS NULL
         ${within === undefined ? sql`` : sql`AND e.project_id = any(${within}::uuid[])`}
@@ -149,11 +149,11 @@ const byProject = Effect.fn("Environments.byProject")(function* (
   return environments
 })
 
-/** At most `limit` of the environments that the caller reaches, of all of the caller's teams, project by project. */
-const reached = Effect.fn("Environments.reached")(function* ({ access, sql }: Needs, limit: number) {
+/** At most `limit` environments that the caller reaches, in all of the caller's teams, by project. */
+const reachable = Effect.fn("Environments.reachable")(function* ({ access, sql }: Needs, limit: number) {
   const { caller, teams } = yield* access.eachTeam("projects:read", { audit: "environment.list" })
   const rows = yield* Rows.findAll(
-    ReachedEnvironmentRow,
+    OverviewRow,
     sql`
       SELECT e.id, e.slug, e.team_id, e.project_id, p.name AS project_name, p.slug AS project_slug, p.visibility
       FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
@@ -187,7 +187,7 @@ const create = Effect.fn("Environments.create")(function* (
       sql`
           INSERT INTO environments AS e ${values}
           ON CONFLICT (project_id, slug) WHERE deleted_at IS NULL DO NOTHING
-          RETURNING ${selected(sql)}`
+          RETURNING ${columnNames(sql)}`
     )
     if (row === undefined) return yield* new NameTaken({ field: "slug" })
     yield* audit.append({ ...permit.event(), environmentId: id, environment: input.slug })
@@ -195,7 +195,7 @@ const create = Effect.fn("Environments.create")(function* (
   })
 })
 
-/** Approvers are active members, who stay so until the transaction ends. */
+/** Checks that approvers are active members, and locks their memberships to the end of the transaction. */
 const checkMembers = Effect.fnUntraced(function* ({ sql }: Needs, teamId: TeamId, userIds: ReadonlyArray<UserId>) {
   const members = yield* Rows.findAll(
     MemberRow,
@@ -209,9 +209,9 @@ const checkMembers = Effect.fnUntraced(function* ({ sql }: Needs, teamId: TeamId
 })
 
 /**
- * Gives the environment this place among those of its project, from 1 on; the others keep their order. Part of the
- * caller's transaction: two moves in one project come one after the other, and rows are locked in the order of all
- * writers. A place decides nothing, so no MAC is over it.
+ * Sets the environment's place among those of its project, from 1; the others keep their order. Part of the caller's
+ * transaction: locks the project, then rows in the order of all writers. No check depends on a place, so its MAC omits
+ * it.
  */
 const place = Effect.fnUntraced(function* (
   { sql }: Needs,
@@ -222,7 +222,7 @@ const place = Effect.fnUntraced(function* (
   yield* Rows.run(sql`
     SELECT id FROM environments WHERE project_id = ${projectId} AND deleted_at IS NULL ORDER BY id FOR UPDATE`)
   const rows = yield* Rows.findAll(
-    PlacedRow,
+    IdRow,
     sql`SELECT e.id FROM environments e WHERE e.project_id = ${projectId} AND e.deleted_at IS NULL ORDER BY e.position, e.id`
   )
   const others = rows.map(({ id }) => id).filter((id) => id !== environmentId)
@@ -254,7 +254,7 @@ const update = Effect.fn("Environments.update")(function* (
       yield* place(needs, { environmentId, projectId: permit.target.projectId }, position)
     }
     if (approvers !== undefined) yield* checkMembers(needs, permit.target.teamId, approvers)
-    const decides = {
+    const sealedChanges = {
       ...(isProtected === null ? {} : { protected: isProtected }),
       ...(readers === null ? {} : { readers }),
       ...(changes === null ? {} : { changes }),
@@ -262,35 +262,35 @@ const update = Effect.fn("Environments.update")(function* (
       ...(approvers === undefined ? {} : { approvers })
     }
     const where = sql`id = ${environmentId} AND deleted_at IS NULL`
-    const changed = yield* rowSeal.update("environments", where, () => decides, {
+    const changed = yield* rowSeal.update("environments", where, () => sealedChanges, {
       ...(name === null ? {} : { name }),
       updated_at: yield* DateTime.nowAsDate
     })
     if (changed === 0) return yield* new EnvironmentNotFound()
-    const row = yield* Rows.single(EnvironmentRow, sql`SELECT ${selected(sql)} FROM environments e WHERE ${where}`)
+    const row = yield* Rows.single(EnvironmentRow, sql`SELECT ${columnNames(sql)} FROM environments e WHERE ${where}`)
     yield* audit.append(permit.event())
     return row
   })
 })
 
-/** With its secrets, which nobody reaches any more; a later environment of the same slug is another one. */
+/** Deletes the environment with its secrets. A later environment with the same slug is a different one. */
 const remove = Effect.fn("Environments.remove")(function* (needs: Needs, environmentId: EnvironmentId) {
   const { access, audit, sql } = needs
   const intent = { audit: "environment.delete" } as const
   const permit = yield* access.environmentWithId("environments:manage", environmentId, intent)
   yield* change(needs, permit.event(), function* () {
     const now = yield* DateTime.nowAsDate
-    const removed = yield* Rows.exists(
+    const isDeleted = yield* Rows.exists(
       RowJournal.noteEnds(sql, "environments")`
         UPDATE environments SET deleted_at = ${now}, updated_at = ${now}, mac = ''
         WHERE id = ${environmentId} AND deleted_at IS NULL RETURNING id`
     )
-    if (!removed) return yield* new EnvironmentNotFound()
+    if (!isDeleted) return yield* new EnvironmentNotFound()
     yield* RowJournal.remove(sql, "access_grants", sql`environment_id = ${environmentId}`)
     yield* audit.append(permit.event())
   })
 })
 
 export class Environments extends Effect.Service<Environments>()("projects/Environments", {
-  effect: Effect.map(services, (needs) => methods(needs, { list, byProject, reached, create, update, remove }))
+  effect: Effect.map(services, (needs) => methods(needs, { list, byProject, reachable, create, update, remove }))
 }) {}

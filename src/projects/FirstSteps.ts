@@ -1,4 +1,4 @@
-/** How far a person got with a project: what they did there themselves, as the trail has it. Names and values are not asked for. */
+/** A person's first steps in a project, from their own entries in the trail; without names or values. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -13,14 +13,17 @@ import * as Rows from "#src/database/Rows.ts"
 const services = Effect.all({ access: Access, sql: SqlClient.SqlClient })
 type Needs = Effect.Effect.Success<typeof services>
 
-/** The newest entries of the team that are looked at: these are steps of somebody who is at it. */
-const entriesAtMost = 5_000
+/** Newest entries of the team that are searched, since first steps are recent. */
+const maxEntries = 5_000
 
 const writes: ReadonlyArray<AuditAction> = ["secret.create", "secret.update"]
 const reads: ReadonlyArray<AuditAction> = ["secret.inject", "secret.read", "secret.list_values"]
 
 const StepsRow = Schema.Struct({ saved: Schema.Boolean, loggedIn: Schema.Boolean, ran: Schema.Boolean })
-/** `saved`: a secret; `loggedIn`: a command line for this team; `ran`: a program was handed values, by a login or a token of theirs. */
+/**
+ * `saved`: a secret was saved. `loggedIn`: a CLI login exists for this team. `ran`: a login or token of the person read
+ * values.
+ */
 export type Steps = typeof StepsRow.Type
 
 const SinceRow = Schema.Struct({ createdAt: Schema.DateFromSelf })
@@ -46,7 +49,7 @@ const show = Effect.fn("FirstSteps.show")(function* ({ access, sql }: Needs, pro
       latest AS (
         SELECT action, actor_id, project_id, body FROM audit_entries
         WHERE team_id = ${target.teamId} AND id >= ${TrailIndex.lowestId(createdAt.getTime())}::uuid
-        ORDER BY id DESC LIMIT ${entriesAtMost}
+        ORDER BY id DESC LIMIT ${maxEntries}
       ),
       own AS (
         SELECT action, actor_id FROM latest

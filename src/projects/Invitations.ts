@@ -1,5 +1,5 @@
 /**
- * One-time links into a team (docs/contract/session-routes.md): there is no mail server, so the person who invites
+ * One-time links into a team (docs/contract/session-routes.md). A server may have no mail, so the inviting person
  * passes the link on.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
@@ -70,7 +70,7 @@ const InvitationRow = Schema.Struct({
 })
 type InvitationRow = typeof InvitationRow.Type
 
-/** An invitation that was neither accepted nor taken back, and has not expired. The link itself is stored nowhere. */
+/** An invitation that is neither accepted, withdrawn nor expired. Its link is never stored. */
 const OpenInvitation = Schema.Struct({
   id: Schema.String,
   email: Schema.String,
@@ -92,7 +92,7 @@ const MyTeamRow = Schema.Struct({ id: TeamIdOut, name: Schema.String, role: Role
 const lockTeam = ({ sql }: Needs, teamId: TeamId) =>
   Rows.run(sql`SELECT id FROM teams WHERE id = ${teamId} FOR NO KEY UPDATE`)
 
-/** The team's lock, and the role that the acting person has under it: one lost since the permit does not count. */
+/** Locks the team, and returns the acting person's current role: one lost since the permit does not count. */
 const lockedRoleOf = Effect.fnUntraced(function* (needs: Needs, { caller, target }: TeamPermit<"members:manage">) {
   yield* lockTeam(needs, target.teamId)
   const self = yield* Rows.findOne(
@@ -104,14 +104,14 @@ const lockedRoleOf = Effect.fnUntraced(function* (needs: Needs, { caller, target
   return self?.role
 })
 
-/** "Only owners manage owners" (docs/contract/session-routes.md): also before they have joined. */
+/** "Only owners manage owners" (docs/contract/session-routes.md), also before they join. */
 const mayInvite = (acting: Role | undefined, role: Role) =>
   acting === "owner" || (acting === "admin" && role !== "owner")
 
 const eventAbout = (permit: TeamPermit<"members:manage">, id: string, email: string) =>
   permit.event({ target: { type: "invitation", id, name: email } })
 
-/** Refuses an invitation that the acting person may not make, or that the team has no place for. */
+/** Refuses an invitation that the acting person may not make, or that exceeds the team's places. */
 const checkInvite = Effect.fnUntraced(function* (
   needs: Needs,
   permit: TeamPermit<"members:manage">,
@@ -122,15 +122,15 @@ const checkInvite = Effect.fnUntraced(function* (
   const { teamId } = permit.target
   const acting = yield* lockedRoleOf(needs, permit)
   if (!mayInvite(acting, role)) return yield* new Forbidden()
-  const replaced = yield* Rows.findAll(
+  const openInvitations = yield* Rows.findAll(
     RoleRow,
     sql`
       SELECT role FROM invitations
       WHERE team_id = ${teamId} AND email = ${email} AND accepted_at IS NULL AND revoked_at IS NULL
         AND expires_at > ${now}`
   )
-  // To replace an invitation is to take it back.
-  if (replaced.some((one) => !mayInvite(acting, one.role))) return yield* new Forbidden()
+  // Replacing an invitation also withdraws it.
+  if (openInvitations.some((one) => !mayInvite(acting, one.role))) return yield* new Forbidden()
   const places = yield* Rows.single(
     PlacesRow,
     sql`
@@ -145,7 +145,7 @@ const checkInvite = Effect.fnUntraced(function* (
   if (places.members + places.open >= Plans.membersPerTeam) return yield* new PlanLimitReached()
 })
 
-/** NAME_TAKEN for a member, active or not; a new invitation of the same person replaces the one before. */
+/** NAME_TAKEN for a member, active or not. Replaces an earlier invitation of the same person. */
 const invite = Effect.fn("Invitations.invite")(function* (needs: Needs, teamId: TeamId, input: typeof Invite.Type) {
   const { audit, baseUrl, crypto, rowSeal, sql } = needs
   const permit = yield* needs.access.team("members:manage", teamId, { audit: "member.invite" })
@@ -196,8 +196,8 @@ const list = Effect.fn("Invitations.list")(function* ({ access, sql }: Needs, te
 })
 
 /**
- * Takes an open invitation back: its link is then as unknown as one that never was. GRANT_NOT_FOUND for one that is
- * not open any more; FORBIDDEN for one that the person could not have made.
+ * Withdraws an open invitation, whose link is then unknown. GRANT_NOT_FOUND for one that is not open; FORBIDDEN for one
+ * that the person could not have made.
  */
 const withdraw = Effect.fn("Invitations.withdraw")(function* (needs: Needs, teamId: TeamId, id: string) {
   const { access, audit, sql } = needs
@@ -212,7 +212,7 @@ const withdraw = Effect.fn("Invitations.withdraw")(function* (needs: Needs, team
             AND expires_at > ${yield* DateTime.nowAsDate}`
     )
     if (invitation === undefined) {
-      return yield* new GrantNotFound({ message: "This invitation is not open any more." })
+      return yield* new GrantNotFound({ message: "This invitation is no longer open." })
     }
     if (!mayInvite(acting, invitation.role)) return yield* new Forbidden()
     yield* RowJournal.remove(sql, "invitations", sql`id = ${id}`)
@@ -220,7 +220,7 @@ const withdraw = Effect.fn("Invitations.withdraw")(function* (needs: Needs, team
   })
 })
 
-/** An invitation that still works. A used, replaced or withdrawn one: CREDENTIAL_REVOKED. */
+/** An open invitation of a code. CREDENTIAL_REVOKED for a used, replaced or withdrawn one. */
 const find = Effect.fnUntraced(function* (needs: Needs, code: Redacted.Redacted) {
   const { sql } = needs
   const invitation = yield* TokenText.prove(needs, "iv", code, (id) =>
@@ -238,7 +238,7 @@ const find = Effect.fnUntraced(function* (needs: Needs, code: Redacted.Redacted)
   return invitation
 })
 
-/** What the page of a link shows before it is accepted. It does not say whether the address has an account. */
+/** Data for the page of a link. It hides whether the address has an account. */
 const preview = Effect.fn("Invitations.preview")(function* (needs: Needs, code: Redacted.Redacted) {
   const { email, role, teamId } = yield* find(needs, code)
   const team = yield* Rows.single(TeamNameRow, needs.sql`SELECT name FROM teams WHERE id = ${teamId}`)
@@ -248,22 +248,22 @@ const preview = Effect.fn("Invitations.preview")(function* (needs: Needs, code: 
 const userWithEmail = ({ sql }: Needs, email: string) =>
   Rows.findOne(UserRow, sql`SELECT id, email, name FROM users WHERE email = ${email}`)
 
-/** The sentence of a member that the shape requires: only a signed-in person can leave these two out. */
+/** Refusal of a missing member: only a signed-in person may omit it. */
 const missing = (field: string) => new ValidationFailed({ field, message: "This member is required." })
 
 /**
- * The person who accepts. Every refusal before the last step is the same, and takes the same time, whether the address
- * has an account or not. A complete attempt does tell: 401 for an address that has one; 200, which uses up the link and
- * makes the account, for one that has none (docs/security.md).
+ * The accepting person. Every refusal before the last step is the same, and takes the same time, whether or not the
+ * address has an account. A complete attempt does reveal it. An address with an account gets 401. One without gets 200,
+ * which uses up the link and makes the account (docs/security.md).
  */
 const personFor = Effect.fnUntraced(function* (
   needs: Needs,
   { email }: InvitationRow,
   input: AcceptInvitation,
-  signedIn: Caller["user"]
+  currentUser: Caller["user"]
 ) {
-  if (signedIn !== null) {
-    if (signedIn.email === email) return { user: signedIn, passwordHash: null }
+  if (currentUser !== null) {
+    if (currentUser.email === email) return { user: currentUser, passwordHash: null }
     return yield* new Forbidden({
       message: "The invitation is for another person. Sign out, then open the link again."
     })
@@ -291,57 +291,57 @@ const createUser = Effect.fnUntraced(function* (
     { name, created_at: now, updated_at: now }
   )
   const created = yield* Rows.exists(sql`INSERT INTO users ${row} ON CONFLICT (email) DO NOTHING RETURNING id`)
-  // Another invitation created the person a moment ago.
+  // Another invitation created the account a moment ago.
   if (!created) return yield* signInFirst()
 })
 
-/** Makes the person a member, once for each link. Returns whether they were none before, and their teams. */
+/** Makes the person a member, once per link. Returns whether they are new to the team, and their teams. */
 const join = Effect.fnUntraced(function* (needs: Needs, invitation: InvitationRow, { id: userId }: UserRow, now: Date) {
   const { sql } = needs
   const { id, role, teamId } = invitation
-  const joined = yield* TeamRows.join(needs, { teamId, userId, role, now })
+  const isNew = yield* TeamRows.join(needs, { teamId, userId, role, now })
   const teams = yield* Rows.findAll(
     MyTeamRow,
     sql`
       SELECT t.id, t.name, m.role, t.plan FROM memberships m JOIN teams t ON t.id = m.team_id
       WHERE m.user_id = ${userId} AND m.active ORDER BY t.id`
   )
-  // A member keeps the role that they have; an old link does not bring a deactivated member back.
+  // A member keeps their current role; an old link does not reactivate a deactivated member.
   if (!teams.some((team) => team.id === teamId)) return yield* new Forbidden()
   const target = { type: "invitation", id, name: invitation.email } as const
-  return { joined, teams, target }
+  return { isNew, teams, target }
 })
 
 /**
- * A new person is created and signed in; a person who has an account must be signed in to it (UNAUTHENTICATED), and
- * nobody else may be signed in (FORBIDDEN). The link works once, however many try at the same time.
+ * Creates and signs in a new person. A person with an account must be signed in to it (UNAUTHENTICATED), and no other
+ * person may be (FORBIDDEN). The link works once, even for simultaneous attempts.
  */
 const accept = Effect.fn("Invitations.accept")(function* (
   needs: Needs,
   input: AcceptInvitation,
-  signedIn: Caller | null
+  caller: Caller | null
 ) {
   const { audit, sessions, sql } = needs
   const invitation = yield* find(needs, input.code)
   const { teamId } = invitation
-  const { passwordHash, user } = yield* personFor(needs, invitation, input, signedIn?.user ?? null)
+  const { passwordHash, user } = yield* personFor(needs, invitation, input, caller?.user ?? null)
   const actor = { userId: user.id, email: user.email }
   const event = { actor, action: "member.join", outcome: "allowed", teamId } as const
   return yield* change(needs, event, function* () {
     const now = yield* DateTime.nowAsDate
     yield* lockTeam(needs, teamId)
-    const won = yield* Rows.exists(
+    const isFirst = yield* Rows.exists(
       RowJournal.noteEnds(sql, "invitations")`
         UPDATE invitations SET accepted_at = ${now}, mac = ''
         WHERE id = ${invitation.id} AND accepted_at IS NULL AND revoked_at IS NULL RETURNING id`
     )
-    if (!won) return yield* new CredentialRevoked()
+    if (!isFirst) return yield* new CredentialRevoked()
     if (passwordHash !== null) yield* createUser(needs, user, passwordHash, now)
-    const { joined, target, teams } = yield* join(needs, invitation, user, now)
+    const { isNew, target, teams } = yield* join(needs, invitation, user, now)
     const session: Option.Option<OpenedSession> =
       passwordHash === null ? Option.none() : Option.some(yield* sessions.open(user.id, teamId))
     yield* audit.append(
-      ...(joined ? [{ ...event, target }] : []),
+      ...(isNew ? [{ ...event, target }] : []),
       ...(Option.isNone(session) ? [] : [{ ...event, action: "session.create" } as const])
     )
     const person: Person = { id: user.id, email: user.email, name: user.name }

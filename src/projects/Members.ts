@@ -1,5 +1,5 @@
 /**
- * Who belongs to a team, and what ends when they do not (docs/contract/credentials.md, "creator …",
+ * Members of a team, and the end of their credentials when they leave (docs/contract/credentials.md, "creator …",
  * docs/contract/session-routes.md).
  */
 import * as SqlClient from "@effect/sql/SqlClient"
@@ -52,7 +52,7 @@ type MemberRow = typeof MemberRow.Type
 const recordOf = ({ active, email, name, role, userId }: MemberRow): Member => ({ userId, email, name, role, active })
 const managers: ReadonlySet<Role> = new Set<Role>(["owner", "admin"])
 
-/** A membership that no server wrote is none. */
+/** Members of the team, without rows whose MAC fails. */
 const membersOf = ({ rowSeal, sql }: Needs, teamId: TeamId) =>
   Effect.zipWith(
     rowSeal.ready,
@@ -67,14 +67,14 @@ const membersOf = ({ rowSeal, sql }: Needs, teamId: TeamId) =>
     (macs, rows) => rows.filter((row) => isMembershipAuthentic(macs, teamId, row.userId, row))
   )
 
-/** The team's members under its lock: changes of members wait for one another, so an owner is always left. */
+/** Members under the team's lock: changes run one after another, so that an owner always remains. */
 const lockedMembersOf = (needs: Needs, teamId: TeamId) =>
   Effect.zipRight(
     Rows.run(needs.sql`SELECT id FROM teams WHERE id = ${teamId} FOR NO KEY UPDATE`),
     membersOf(needs, teamId)
   )
 
-/** The acting person as the lock shows them: a role that was lost since the permit was issued does not count. */
+/** The acting person's current membership: a role lost since the permit does not count. */
 const actingMember = (permit: TeamPermit<"members:manage">, members: ReadonlyArray<MemberRow>) => {
   const self = members.find((m) => m.userId === permit.caller.user?.id)
   return self !== undefined && self.active && managers.has(self.role) ? Effect.succeed(self) : new Forbidden()
@@ -104,10 +104,13 @@ const list = Effect.fn("Members.list")(function* (needs: Needs, teamId: TeamId) 
   return members.map((row): Member => ({ ...recordOf(row), ...(manages ? { secondFactor: row.secondFactor } : {}) }))
 })
 
-const ruledAfter = (ruledBy: string, role: Role) =>
+const ruleFor = (ruledBy: string, role: Role) =>
   role === "owner" ? { ruledBy: null, roleLimit: null } : { ruledBy, roleLimit: role }
 
-/** Writes the new role and state, and ends what depended on the old ones. Returns the audit entries of what ended. */
+/**
+ * Stores the new role and state, and revokes credentials that depended on the old ones. Returns the entries of those
+ * revocations.
+ */
 const applyChange = Effect.fnUntraced(function* (
   { revocation, rowSeal, sql }: Needs,
   permit: TeamPermit<"members:manage">,
@@ -120,25 +123,25 @@ const applyChange = Effect.fnUntraced(function* (
   const deactivatedAt = after.active ? null : (before.deactivatedAt ?? now)
   const { active, role } = after
   const { ruledBy } = before
-  // Rules of sign-in give no more than a person chose, and nothing to an owner.
-  const ruled = ruledBy === null || role === before.role ? {} : ruledAfter(ruledBy, role)
+  // Sign-in rules give no more than a person chose, and nothing to an owner.
+  const rule = ruledBy === null || role === before.role ? {} : ruleFor(ruledBy, role)
   const breakGlass = before.breakGlass && role === "owner" && active
-  const changes = { role, active, deactivatedAt, updatedAt: now, breakGlass, ...ruled }
+  const changes = { role, active, deactivatedAt, updatedAt: now, breakGlass, ...rule }
   yield* rowSeal.update("memberships", sql`team_id = ${teamId} AND user_id = ${userId}`, () => changes)
-  const shutOut = !after.active && before.active
+  const isDeactivated = !after.active && before.active
   yield* revocation.linksBy(userId, teamId)
-  if (shutOut) yield* revocation.sessionsWithoutTeam(userId)
+  if (isDeactivated) yield* revocation.sessionsWithoutTeam(userId)
   const revoked =
     after.role !== before.role
       ? yield* revocation.tokensOf(userId, teamId)
       : after.active && !before.active
         ? yield* revocation.tokensPastGrace(userId, teamId, before.deactivatedAt)
         : []
-  if (shutOut) yield* revocation.grantsInTeam(userId, teamId)
+  if (isDeactivated) yield* revocation.grantsInTeam(userId, teamId)
   return revocationEvents(permit.caller, revoked)
 })
 
-/** A role or state that is as it was before is no change: nothing is revoked, and nothing is recorded. */
+/** An unchanged role and state revokes nothing and adds no entry. */
 const update = Effect.fn("Members.update")(function* (
   needs: Needs,
   teamId: TeamId,
@@ -160,8 +163,8 @@ const update = Effect.fn("Members.update")(function* (
   })
 })
 
-/** Takes the person out of the team, in the caller's transaction. Returns the audit entries of what ended with it. */
-const takeOut = Effect.fnUntraced(function* (
+/** Part of the caller's transaction: removes the person from the team. Returns the entries of the revocations. */
+const removeMember = Effect.fnUntraced(function* (
   { revocation, rowSeal, sql }: Needs,
   permit: TeamPermit<"members:manage" | "members:read">,
   member: MemberRow,
@@ -194,12 +197,12 @@ const remove = Effect.fn("Members.remove")(function* (needs: Needs, teamId: Team
     const self = yield* actingMember(permit, members)
     if (member.role === "owner" && self.role !== "owner") return yield* onlyOwnersManageOwners()
     yield* keepsAnOwner(members, userId)
-    const revocations = yield* takeOut(needs, permit, member, { signOut: true })
+    const revocations = yield* removeMember(needs, permit, member, { signOut: true })
     yield* needs.audit.append(eventAbout(permit, userId, member.email), ...revocations)
   })
 })
 
-/** The person stays signed in, also without a team: they can create one or accept an invitation. */
+/** The person stays signed in, even without a team: they can create one or accept an invitation. */
 const leave = Effect.fn("Members.leave")(function* (needs: Needs, teamId: TeamId) {
   const permit = yield* needs.access.team("members:read", teamId, { audit: "team.leave" })
   yield* change(needs, permit.event(), function* () {
@@ -207,14 +210,14 @@ const leave = Effect.fn("Members.leave")(function* (needs: Needs, teamId: TeamId
     const self = members.find((m) => m.userId === permit.caller.user?.id)
     if (self === undefined) return yield* new Forbidden()
     yield* keepsAnOwner(members, self.userId)
-    const revocations = yield* takeOut(needs, permit, self, { signOut: false })
+    const revocations = yield* removeMember(needs, permit, self, { signOut: false })
     yield* needs.audit.append(permit.event(), ...revocations)
   })
 })
 
 /**
- * A link that sets the person's password. It opens the whole account, so the person who makes it must manage the other
- * one in every team that they belong to; earlier links stop working.
+ * A link that sets the person's password, which opens the whole account. The caller must therefore manage the person in
+ * all of their teams. Earlier links stop working.
  */
 const passwordResetLink = Effect.fn("Members.passwordResetLink")(function* (
   needs: Needs,
@@ -246,7 +249,7 @@ const EndedGrantRow = Schema.Struct({
   environment: Schema.NullOr(Schema.String)
 })
 
-/** Grants that the person has in the team; their entries say where. */
+/** Deletes the person's grants and pending requests in the team. Returns the entries, with their places. */
 const endGrants = Effect.fnUntraced(function* (
   { sql }: Needs,
   permit: TeamPermit<"members:manage">,
@@ -273,9 +276,9 @@ const endGrants = Effect.fnUntraced(function* (
 })
 
 /**
- * Ends, at once and in one action, all that the person has in the team beside the role: grants and pending requests for them, tokens
- * and trust rules that they made, CLI logins, connected agents, links that they gave out; sessions where the one who ends it manages the person in all teams
- * of theirs. `deactivate` takes the role too.
+ * Ends everything of the person in the team except the role, in one action: grants and pending requests, tokens, trust
+ * rules, CLI logins, connected agents, and links that they made. Sessions end too, if the caller manages the person in
+ * all of their teams. `deactivate` ends the role too.
  */
 const endAccess = Effect.fn("Members.endAccess")(function* (
   needs: Needs,
@@ -291,18 +294,18 @@ const endAccess = Effect.fn("Members.endAccess")(function* (
     const self = yield* actingMember(permit, members)
     if (member.role === "owner" && self.role !== "owner") return yield* onlyOwnersManageOwners()
     if (deactivate) yield* keepsAnOwner(members, userId)
-    const shutOut = deactivate && member.active
+    const isDeactivated = deactivate && member.active
     const grants = yield* endGrants(needs, permit, member)
     yield* revocation.linksBy(userId, teamId)
-    const signedOut = yield* revocation.manages(self.userId, userId)
-    if (signedOut) yield* revocation.sessionsOf(userId)
+    const isSignedOut = yield* revocation.manages(self.userId, userId)
+    if (isSignedOut) yield* revocation.sessionsOf(userId)
     const revoked = yield* revocation.tokensOf(userId, teamId)
     const logins = yield* revocation.grantsInTeam(userId, teamId)
     const agents = yield* revocation.connectionsInTeam(userId, teamId)
-    const role = shutOut ? yield* applyChange(needs, permit, member, { role: member.role, active: false }) : []
+    const role = isDeactivated ? yield* applyChange(needs, permit, member, { role: member.role, active: false }) : []
     yield* audit.append(
       eventAbout(permit, userId, member.email),
-      ...(shutOut ? [{ ...eventAbout(permit, userId, member.email), action: "member.update" as const }] : []),
+      ...(isDeactivated ? [{ ...eventAbout(permit, userId, member.email), action: "member.update" as const }] : []),
       ...role,
       ...grants,
       ...revocationEvents(permit.caller, revoked),
@@ -315,16 +318,16 @@ const endAccess = Effect.fn("Members.endAccess")(function* (
       rules: revoked.length - tokens,
       logins: logins.length,
       agents: agents.length,
-      signedOut,
+      signedOut: isSignedOut,
       active: member.active && !deactivate
     }
     return ended
   })
 })
 
-const endedAlready = () => new GrantNotFound({ message: "This way in has ended already." })
+const alreadyEnded = () => new GrantNotFound({ message: "This credential has ended already." })
 
-/** One way in of the person's, or that they made, of those that `GET …/access` lists: from the next request. */
+/** Ends one credential from `GET …/access`, from the next request. */
 const endCredential = Effect.fn("Members.endCredential")(function* (
   needs: Needs,
   teamId: TeamId,
@@ -339,7 +342,7 @@ const endCredential = Effect.fn("Members.endCredential")(function* (
     const self = yield* actingMember(permit, members)
     if (member.role === "owner" && self.role !== "owner") return yield* onlyOwnersManageOwners()
     const ended = yield* endOneOf(needs, { actor: permit.caller, by: self.userId, teamId, userId }, id)
-    if (ended.length === 0) return yield* endedAlready()
+    if (ended.length === 0) return yield* alreadyEnded()
     yield* audit.append(...ended)
   })
 })

@@ -1,4 +1,4 @@
-/** All that one person reaches in a team, by which way, until when and used last (docs/contract/access.md). */
+/** Access of one person in a team: the way, the end, and the last use (docs/contract/access.md). */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { MemberNotFound } from "#schema/Errors.ts"
 import { EnvironmentIdOut, ProjectIdOut, type TeamId, type UserId, UserIdOut } from "#schema/Ids.ts"
-import type { PersonAccess as Answer, ReachedEnvironment } from "#schema/PersonAccessApi.ts"
+import type { PersonAccess as PersonAccessRecord, ReachedEnvironment } from "#schema/PersonAccessApi.ts"
 import { type GrantLevel, Readers, Role, Visibility } from "#schema/Scopes.ts"
 import { Access } from "#src/access/Access.ts"
 import * as Policy from "#src/access/Policy.ts"
@@ -19,9 +19,9 @@ import { Members } from "./Members.ts"
 const services = Effect.all({ access: Access, members: Members, revocation: Revocation, sql: SqlClient.SqlClient })
 type Needs = Effect.Effect.Success<typeof services>
 
-/** Bounds of one answer. */
-const environmentsAtMost = 1_000
-const credentialsAtMost = 1_000
+/** Limits of one response. */
+const maxEnvironments = 1_000
+const maxCredentials = 1_000
 
 const EnvironmentRow = Schema.Struct({
   projectId: ProjectIdOut,
@@ -35,7 +35,7 @@ const EnvironmentRow = Schema.Struct({
 })
 type EnvironmentRow = typeof EnvironmentRow.Type
 
-/** Environments of the team, with when the person was last handed a value there: by a session, a login or an agent. */
+/** Environments of the team, with the person's last read of a value there: by a session, a login or an agent. */
 const environmentsOf = ({ sql }: Needs, teamId: TeamId, userId: UserId) =>
   Rows.findAll(
     EnvironmentRow,
@@ -51,7 +51,7 @@ const environmentsOf = ({ sql }: Needs, teamId: TeamId, userId: UserId) =>
         e.protected, e.readers, read.at AS last_read_at
       FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
       LEFT JOIN read ON read.environment_id = e.id
-      WHERE e.team_id = ${teamId} AND e.deleted_at IS NULL ORDER BY p.name, p.id, e.position, e.id LIMIT ${environmentsAtMost}`
+      WHERE e.team_id = ${teamId} AND e.deleted_at IS NULL ORDER BY p.name, p.id, e.position, e.id LIMIT ${maxEnvironments}`
   )
 
 const CredentialRow = Schema.Struct({
@@ -63,7 +63,7 @@ const CredentialRow = Schema.Struct({
 })
 const OwnedRow = Schema.Struct({ ...CredentialRow.fields, userId: UserIdOut, email: Schema.String })
 
-/** What lets people in, or what they made lets in: that which works now. Null: of everybody in the team. */
+/** Working credentials of a person, and tokens and rules that they made. Null: of all members. */
 const credentialsOf = ({ sql }: Needs, teamId: TeamId, userId: UserId | null, now: Date) =>
   Rows.findAll(
     OwnedRow,
@@ -91,12 +91,12 @@ const credentialsOf = ({ sql }: Needs, teamId: TeamId, userId: UserId | null, no
       JOIN memberships m ON m.team_id = ${teamId} AND m.user_id = c.user_id
       JOIN users u ON u.id = c.user_id
       WHERE (c.expires_at IS NULL OR c.expires_at > ${now}) AND (${userId}::uuid IS NULL OR c.user_id = ${userId})
-      ORDER BY c.type, c.last_used_at DESC NULLS LAST, c.id LIMIT ${credentialsAtMost}`
+      ORDER BY c.type, c.last_used_at DESC NULLS LAST, c.id LIMIT ${maxCredentials}`
   )
 
 type Grants = Effect.Effect.Success<ReturnType<typeof AccessGrants.ofPerson>>
 
-/** The most that role and grants give at one environment. */
+/** The highest level by role and grants at one environment. */
 const reachOf = (
   { environment, environmentId, lastReadAt, project, projectId, ...at }: EnvironmentRow,
   byRole: GrantLevel | undefined,
@@ -128,7 +128,7 @@ const show = Effect.fn("PersonAccess.show")(function* (needs: Needs, teamId: Tea
   const team = Policy.teamOf(permit.caller, teamId)
   const rows = member.active && team !== undefined ? yield* environmentsOf(needs, teamId, userId) : []
   const self = (yield* CurrentCaller).user?.id
-  const answer: Answer = {
+  const record: PersonAccessRecord = {
     member,
     environments: rows.flatMap((row) =>
       reachOf(
@@ -143,10 +143,10 @@ const show = Effect.fn("PersonAccess.show")(function* (needs: Needs, teamId: Tea
     ),
     endsSessions: self !== undefined && (yield* needs.revocation.manages(self, userId))
   }
-  return answer
+  return record
 })
 
-/** What lets anybody or anything into the team now, each with its person. For owners and admins; at most 1,000. */
+/** All working credentials of the team, each with its person. For owners and admins; at most 1,000. */
 const everything = Effect.fn("PersonAccess.everything")(function* (needs: Needs, teamId: TeamId) {
   yield* needs.access.team("members:manage", teamId, { audit: "access.list" })
   return yield* credentialsOf(needs, teamId, null, new Date(yield* Clock.currentTimeMillis))

@@ -42,7 +42,7 @@ const columns = {
 }
 const ProjectRow = Schema.Struct(columns)
 const ReachableProjectRow = Schema.Struct({ ...columns, environmentIds: Schema.Array(EnvironmentIdOut) })
-const NamedProjectRow = Schema.Struct({
+const SlugRow = Schema.Struct({
   id: ProjectIdOut,
   teamId: TeamIdOut,
   visibility: Visibility,
@@ -57,7 +57,7 @@ const ContentsRow = Schema.Struct({
 })
 const EnvironmentSlugRow = Schema.Struct({ id: EnvironmentIdOut, slug: Schema.String })
 
-/** What a project starts with (docs/contract/session-routes.md) when its environments are not named. */
+/** Environments of a new project that names none (docs/contract/session-routes.md). */
 const defaultEnvironments = [
   { slug: "development", name: "Development", protected: false },
   { slug: "staging", name: "Staging", protected: false },
@@ -66,7 +66,7 @@ const defaultEnvironments = [
 
 const maxSlug = 50
 
-/** A slug that says what the name says; undefined when the name has no letter or digit that a slug can hold. */
+/** A slug from the name; undefined when no letter or digit of the name fits a slug. */
 export const slugOf = (name: string): string | undefined => {
   const slug = name
     .normalize("NFKD")
@@ -80,17 +80,17 @@ export const slugOf = (name: string): string | undefined => {
 }
 
 /**
- * Of the teams where the caller holds the scope, the projects that its restrictions leave (docs/contract/endpoints.md).
+ * Visible projects of the teams where the caller has the scope, within its restrictions (docs/contract/endpoints.md).
  */
 const list = Effect.fn("Projects.list")(function* ({ access, sql }: Needs) {
   const { caller, teams } = yield* access.eachTeam("projects:read", { audit: "project.list" })
-  // Environments matter only to a credential that is narrowed to some.
-  const narrowed = caller.restrictions.environmentIds !== null
+  // Environments matter only to a credential restricted to some.
+  const isRestricted = caller.restrictions.environmentIds !== null
   const rows = yield* Rows.findAll(
     ReachableProjectRow,
     sql`
       SELECT p.id, p.team_id, p.name, p.slug, p.visibility, p.created_at, p.updated_at,
-        CASE WHEN ${narrowed}::boolean THEN array(
+        CASE WHEN ${isRestricted}::boolean THEN array(
           SELECT e.id FROM environments e WHERE e.project_id = p.id AND e.deleted_at IS NULL
         ) ELSE '{}'::uuid[] END AS environment_ids
       FROM projects p
@@ -102,21 +102,24 @@ const list = Effect.fn("Projects.list")(function* ({ access, sql }: Needs) {
   )
 })
 
-/** The id of the project that the caller sees by this slug. */
-const named = Effect.fn("Projects.named")(function* ({ sql }: Needs, slug: string) {
+/** Id of the project that the caller sees under this slug. */
+const idOfSlug = Effect.fn("Projects.idOfSlug")(function* ({ sql }: Needs, slug: string) {
   const caller = yield* CurrentCaller
   const rows = yield* Rows.findAll(
-    NamedProjectRow,
+    SlugRow,
     sql`
       SELECT p.id, p.team_id, p.visibility,
         array(SELECT e.id FROM environments e WHERE e.project_id = p.id AND e.deleted_at IS NULL) AS environment_ids
       FROM projects p
       WHERE p.team_id = any(${caller.teams.map(({ id }) => id)}::uuid[]) AND p.slug = ${slug} AND p.deleted_at IS NULL`
   )
-  const [found, ...others] = rows.filter((row) => Policy.projectVisible(caller, { ...row, projectId: row.id }))
-  if (found === undefined) return yield* new ProjectNotFound()
-  if (others.length === 0) return found.id
-  return yield* new ValidationFailed({ field: "projectId", message: "Several teams have a project of this slug." })
+  const [project, ...others] = rows.filter((row) => Policy.projectVisible(caller, { ...row, projectId: row.id }))
+  if (project === undefined) return yield* new ProjectNotFound()
+  if (others.length === 0) return project.id
+  return yield* new ValidationFailed({
+    field: "projectId",
+    message: "Several of your teams have a project with this slug."
+  })
 })
 
 const get = Effect.fn("Projects.get")(function* ({ access, sql }: Needs, projectId: ProjectId) {
@@ -203,13 +206,13 @@ const update = Effect.fn("Projects.update")(function* (needs: Needs, projectId: 
   const permit = yield* access.project("projects:manage", projectId, { audit: "project.update" })
   const { teamId } = permit.target
   return yield* change(needs, permit.event(), function* () {
-    // Under the team's lock no other project can take the slug between the look and the change.
+    // The team's lock keeps other projects from taking the slug meanwhile.
     yield* lockTeam(needs, teamId)
     const { name = null, slug = null, visibility = null } = input
-    const taken = yield* Rows.exists(sql`
+    const isTaken = yield* Rows.exists(sql`
         SELECT 1 FROM projects
         WHERE team_id = ${teamId} AND slug = ${slug} AND id <> ${projectId} AND deleted_at IS NULL`)
-    if (taken) return yield* new NameTaken({ field: "slug" })
+    if (isTaken) return yield* new NameTaken({ field: "slug" })
     const changes = { ...(slug === null ? {} : { slug }), ...(visibility === null ? {} : { visibility }) }
     const changed = yield* rowSeal.update("projects", sql`id = ${projectId} AND deleted_at IS NULL`, () => changes, {
       ...(name === null ? {} : { name }),
@@ -225,7 +228,7 @@ const update = Effect.fn("Projects.update")(function* (needs: Needs, projectId: 
   })
 })
 
-/** What ends with a project: its environments, each with its live secrets and the API tokens that name it. */
+/** Contents that end with a project: its environments, each with its live secrets and the API tokens that name it. */
 const contents = Effect.fn("Projects.contents")(function* ({ access, sql }: Needs, projectId: ProjectId) {
   yield* access.project("projects:manage", projectId, { audit: "project.delete" })
   return yield* Rows.findAll(
@@ -240,7 +243,7 @@ const contents = Effect.fn("Projects.contents")(function* ({ access, sql }: Need
   )
 })
 
-/** With everything in it: nothing below a deleted project is reached any more. */
+/** Deletes the project with everything in it. */
 const remove = Effect.fn("Projects.remove")(function* (needs: Needs, projectId: ProjectId) {
   const { access, audit, sql } = needs
   const permit = yield* access.project("projects:manage", projectId, { audit: "project.delete" })
@@ -272,5 +275,5 @@ const remove = Effect.fn("Projects.remove")(function* (needs: Needs, projectId: 
 })
 
 export class Projects extends Effect.Service<Projects>()("projects/Projects", {
-  effect: Effect.map(services, (needs) => methods(needs, { list, named, get, contents, create, update, remove }))
+  effect: Effect.map(services, (needs) => methods(needs, { list, idOfSlug, get, contents, create, update, remove }))
 }) {}

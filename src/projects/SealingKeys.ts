@@ -1,7 +1,6 @@
 /**
- * Sealing keys: one HPKE keypair per environment, its private half wrapped by the vault
- * (docs/contract/sealed-values.md). Anyone with the
- * public half can seal; opening happens here, all or nothing, and is on record before a value leaves.
+ * Sealing keys: one HPKE keypair per environment, whose private half the vault wraps (docs/contract/sealed-values.md).
+ * Anyone with the public half can seal. Values are opened here, all or nothing, and recorded before one leaves.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
@@ -40,8 +39,8 @@ const services = Effect.all({
   vault: Vault,
   crypto: Crypto,
   audit: Audit,
-  /** Public keys whose private half was seen to belong to them, by environment and key id. */
-  vouched: Effect.sync(() => new Map<string, Uint8Array>())
+  /** Public keys verified against their private half, by environment and key id. */
+  verifiedKeys: Effect.sync(() => new Map<string, Uint8Array>())
 })
 type Needs = Effect.Effect.Success<typeof services>
 
@@ -58,18 +57,19 @@ type KeyRow = typeof KeyRow.Type
 const maxNameLength = 255
 const maxListed = 500
 
-/** The name of a variable has the grammar of a secret key. */
+/** A variable's name has the grammar of a secret key. */
 const isName = (name: string): boolean => name.length <= maxNameLength && secretKeyPattern.test(name)
 
-/** The names that the trail may show: anything else is text of a request. */
+/** Names that the trail may show: other keys are arbitrary text of a request. */
 export const namesOf = (entries: OpenSealedValues["entries"]): ReadonlyArray<string> =>
   Object.keys(entries).filter(isName)
 
 const maxField = 300
-const refused = (name: string) => new SealedValueInvalid({ field: `entries.${name}`.slice(0, maxField).toWellFormed() })
+const invalidEntry = (name: string) =>
+  new SealedValueInvalid({ field: `entries.${name}`.slice(0, maxField).toWellFormed() })
 
-/** Beyond this many vouched public keys the oldest is looked at again. */
-const capacity = 10_000
+/** Most verified public keys in memory; the oldest is dropped first. */
+const maxVerifiedKeys = 10_000
 
 const contextOf = (target: EnvironmentTarget, keyId: string): KeyContext => ({
   purpose: "sealing-key",
@@ -102,7 +102,7 @@ const keyWithId = ({ sql }: Needs, { environmentId }: EnvironmentTarget, keyId: 
     sql`SELECT ${columns(sql)} FROM sealing_keys WHERE environment_id = ${environmentId} AND key_id = ${keyId}`
   )
 
-/** A keypair that no row has yet. The bytes of its private half are gone when it is wrapped. */
+/** A keypair without a row. The bytes of its private half are erased once it is wrapped. */
 const generate = Effect.fnUntraced(function* ({ crypto, vault }: Needs, target: EnvironmentTarget) {
   const seed = yield* crypto.randomBytes(Hpke.keyLength)
   const pair = yield* Hpke.deriveKeyPair(Redacted.make(seed))
@@ -116,16 +116,16 @@ const generate = Effect.fnUntraced(function* ({ crypto, vault }: Needs, target: 
 })
 type NewKey = Effect.Effect.Success<ReturnType<typeof generate>>
 
-/** Under this lock an environment has one active key before and after, however many create or rotate one. */
+/** Locks the environment, so that it always has exactly one active key after its first. */
 const lock = Effect.fnUntraced(function* ({ sql }: Needs, { environmentId }: EnvironmentTarget) {
-  const live = yield* Rows.exists(sql`
+  const isLive = yield* Rows.exists(sql`
     SELECT 1 FROM environments WHERE id = ${environmentId} AND deleted_at IS NULL FOR NO KEY UPDATE`)
-  if (!live) return yield* new EnvironmentNotFound()
+  if (!isLive) return yield* new EnvironmentNotFound()
 })
 
 const insert = Effect.fnUntraced(function* ({ sql }: Needs, { environmentId }: EnvironmentTarget, key: NewKey) {
-  // Ids are 32 bits of a digest: one that the environment had before is refused here, and the next request makes
-  // another.
+  // Ids are 32 bits of a digest. A collision within the environment fails here, and the next request creates another
+  // key.
   const row = yield* Rows.findOne(
     KeyRow,
     sql`
@@ -141,7 +141,7 @@ const insert = Effect.fnUntraced(function* ({ sql }: Needs, { environmentId }: E
 const eventAbout = (permit: EnvironmentPermit<"sealing-keys:manage">, keyId: string) =>
   permit.event({ target: { type: "sealing_key", id: keyId, name: keyId } })
 
-/** The first key of an environment is created when it is first asked for; of two requests at once, one creates it. */
+/** Creates the first key of an environment at its first request; of two simultaneous requests, one creates it. */
 const create = Effect.fnUntraced(function* (needs: Needs, permit: EnvironmentPermit<"secrets:read">) {
   const key = yield* generate(needs, permit.target)
   return yield* change(needs, permit.event(), function* () {
@@ -162,7 +162,7 @@ const openerOf = Effect.fnUntraced(function* ({ vault }: Needs, target: Environm
   )
   const opener = Effect.gen(function* () {
     const publicKey = yield* Hpke.publicKeyOf(privateKey)
-    // The wrapping authenticates the private half; a public half that was put in its place is found here.
+    // The wrapping authenticates the private half; this check finds a replaced public half.
     if (!safeEqual(publicKey, row.publicKey) || SealedEnv.keyIdOf(publicKey) !== row.keyId) {
       return yield* new IntegrityFailure()
     }
@@ -175,26 +175,26 @@ const openerOf = Effect.fnUntraced(function* ({ vault }: Needs, target: Environm
 })
 
 /**
- * A public key leaves only when the vault vouches for it, once per process: a writer of the database could otherwise
- * have secrets sealed to a key of their own.
+ * Verifies a public key with the vault, once per process, before it leaves. Otherwise a writer of the database could
+ * have secrets sealed to their own key.
  */
-const vouch = Effect.fnUntraced(function* (needs: Needs, target: EnvironmentTarget, row: KeyRow) {
-  const { vouched } = needs
+const verifyKey = Effect.fnUntraced(function* (needs: Needs, target: EnvironmentTarget, row: KeyRow) {
+  const { verifiedKeys } = needs
   const name = `${target.environmentId}/${row.keyId}`
-  const seen = vouched.get(name)
-  if (seen !== undefined && safeEqual(seen, row.publicKey)) return row
+  const verified = verifiedKeys.get(name)
+  if (verified !== undefined && safeEqual(verified, row.publicKey)) return row
   yield* openerOf(needs, target, row)
-  vouched.set(name, row.publicKey)
-  for (const oldest of vouched.keys()) {
-    if (vouched.size <= capacity) break
-    vouched.delete(oldest)
+  verifiedKeys.set(name, row.publicKey)
+  for (const oldest of verifiedKeys.keys()) {
+    if (verifiedKeys.size <= maxVerifiedKeys) break
+    verifiedKeys.delete(oldest)
   }
   return row
 })
 
 const publicKeyOf = Effect.fnUntraced(function* (needs: Needs, permit: EnvironmentPermit<"secrets:read">) {
   const row = (yield* activeKey(needs, permit.target)) ?? (yield* create(needs, permit))
-  return recordOf(permit.target, yield* vouch(needs, permit.target, row))
+  return recordOf(permit.target, yield* verifyKey(needs, permit.target, row))
 })
 
 /** The public half of the active key. */
@@ -203,13 +203,13 @@ const keypair = Effect.fn("SealingKeys.keypair")(function* (needs: Needs, enviro
   return yield* publicKeyOf(needs, yield* needs.access.environmentWithId("secrets:read", environmentId, intent))
 })
 
-/** The same, of an environment that is named by its project and slug. */
+/** The same for an environment named by project and slug. */
 const keypairIn = Effect.fn("SealingKeys.keypairIn")(function* (needs: Needs, at: EnvironmentQuery) {
   const intent = { audit: "sealing_key.read" } as const
   return yield* publicKeyOf(needs, yield* needs.access.environment("secrets:read", at, intent))
 })
 
-/** The key of a file, and the newer one that the file should be sealed with from now on. */
+/** The key of a file, and the newer key that should seal it from now on. */
 const keyOfFile = Effect.fnUntraced(function* (needs: Needs, target: EnvironmentTarget, keyId: string) {
   const row = yield* keyWithId(needs, target, keyId)
   if (row === undefined) return yield* new SealingKeyNotFound()
@@ -225,15 +225,15 @@ const openEntries = Effect.fnUntraced(function* (
   entries: OpenSealedValues["entries"]
 ) {
   for (const name of Object.keys(entries)) {
-    if (name !== SealedEnv.manifestName && !isName(name)) return yield* refused(name)
+    if (name !== SealedEnv.manifestName && !isName(name)) return yield* invalidEntry(name)
   }
   const opener = yield* openerOf(needs, target, row)
   return yield* SealedEnv.openAll(opener, new Map(Object.entries(entries))).pipe(
-    Effect.catchTag("SealedEntryRefused", ({ name }) => refused(name))
+    Effect.catchTag("SealedEntryRefused", ({ name }) => invalidEntry(name))
   )
 })
 
-/** Values by name. All or nothing: the first entry that is refused names the field. */
+/** Values by name, all or nothing: the first invalid entry is in the error's field. */
 const openFile = Effect.fnUntraced(function* (
   needs: Needs,
   permit: EnvironmentPermit<"secrets:run">,
@@ -242,11 +242,11 @@ const openFile = Effect.fnUntraced(function* (
   const { target } = permit
   const { newer, row } = yield* keyOfFile(needs, target, keyId)
   const values = yield* Effect.tapError(openEntries(needs, target, row, entries), (error) =>
-    // A refusal of the whole file is on record with its names, like the opening of one.
+    // Records the refusal of a file with its names, like an opening.
     needs.audit.record({ ...permit.event({ keys: namesOf(entries) }), outcome: "denied", reason: error._tag })
   )
-  const active = newer === undefined ? undefined : yield* vouch(needs, target, newer)
-  // Which versions the file holds is not known here: whoever sealed it knows.
+  const active = newer === undefined ? undefined : yield* verifyKey(needs, target, newer)
+  // The entry has no versions: only the person who sealed the file knows them.
   yield* needs.audit.record(permit.event({ keys: [...values.keys()], revision: target.revision }))
   const response: OpenedSealedValues = {
     keyId,
@@ -267,13 +267,13 @@ const open = Effect.fn("SealingKeys.open")(function* (
   return yield* openFile(needs, yield* needs.access.environmentWithId("secrets:run", environmentId, intent), file)
 })
 
-/** The same, in an environment that is named by its project and slug. */
+/** The same in an environment named by project and slug. */
 const openIn = Effect.fn("SealingKeys.openIn")(function* (needs: Needs, at: EnvironmentQuery, file: OpenSealedValues) {
   const intent = { audit: "sealed.open", keys: namesOf(file.entries) } as const
   return yield* openFile(needs, yield* needs.access.environment("secrets:run", at, intent), file)
 })
 
-/** A new active key; the old private half stays for opening. */
+/** Creates a new active key; the old private half stays for opening. */
 const rotate = Effect.fn("SealingKeys.rotate")(function* (needs: Needs, environmentId: EnvironmentId) {
   const { access, audit, sql } = needs
   const intent = { audit: "sealing_key.rotate" } as const
@@ -291,7 +291,7 @@ const rotate = Effect.fn("SealingKeys.rotate")(function* (needs: Needs, environm
   })
 })
 
-/** From its commit on, a file that is sealed with the key is refused. The active key cannot be retired. */
+/** Retires a key: files sealed with it are refused from the commit on. The active key cannot be retired. */
 const retire = Effect.fn("SealingKeys.retire")(function* (needs: Needs, environmentId: EnvironmentId, keyId: string) {
   const { access, audit, sql } = needs
   const intent = { audit: "sealing_key.retire" } as const
@@ -318,7 +318,7 @@ const retire = Effect.fn("SealingKeys.retire")(function* (needs: Needs, environm
   })
 })
 
-/** All keys of the environment, newest first: which one seals, and which still open. */
+/** All keys of the environment, newest first, with their states. */
 const list = Effect.fn("SealingKeys.list")(function* ({ access, sql }: Needs, environmentId: EnvironmentId) {
   const intent = { audit: "sealing_key.read" } as const
   const { target } = yield* access.environmentWithId("secrets:read", environmentId, intent)

@@ -56,7 +56,7 @@ const recordOf = (caller: Caller, id: TeamId, row: typeof TeamRow.Type): TeamRec
   ...row
 })
 
-/** The team as the caller belongs to it. */
+/** The team, with the caller's role. */
 const get = Effect.fn("Teams.get")(function* ({ access, sql }: Needs, teamId: TeamId) {
   const { caller } = yield* access.team("members:read", teamId, { audit: "member.list" })
   return recordOf(
@@ -69,22 +69,22 @@ const get = Effect.fn("Teams.get")(function* ({ access, sql }: Needs, teamId: Te
 const onlyOwners = "On this server only owners of a team can create another one. Ask an owner."
 const onlyOperators = "On this server only its operator creates teams. Ask them."
 
-/** The person's row is the lock: two requests at once cannot both pass. */
+/** Locks the person's row, so that two simultaneous requests cannot both pass. */
 const checkMayCreate = Effect.fnUntraced(function* ({ sql, teamCreation }: Needs, caller: Caller, userId: UserId) {
   yield* Rows.run(sql`SELECT id FROM users WHERE id = ${userId} FOR NO KEY UPDATE`)
-  const owned = yield* Rows.single(
+  const ownedTeams = yield* Rows.single(
     OwnedTeamsRow,
     sql`
       SELECT count(*) AS teams, coalesce(bool_or(active), false) AS active
       FROM memberships WHERE user_id = ${userId} AND role = 'owner'`
   )
-  // A role that was lost since the request was authenticated does not count.
-  const owner = Policy.mayCreateTeam(caller, teamCreation) && (teamCreation === "everyone" || owned.active)
-  if (!owner) return yield* new Forbidden({ message: teamCreation === "operators" ? onlyOperators : onlyOwners })
-  if (owned.teams >= Plans.teamsPerPerson) return yield* new PlanLimitReached()
+  // A role lost since the authentication does not count.
+  const mayCreate = Policy.mayCreateTeam(caller, teamCreation) && (teamCreation === "everyone" || ownedTeams.active)
+  if (!mayCreate) return yield* new Forbidden({ message: teamCreation === "operators" ? onlyOperators : onlyOwners })
+  if (ownedTeams.teams >= Plans.teamsPerPerson) return yield* new PlanLimitReached()
 })
 
-/** The team starts on the plan `developer`, and the person who creates it is its owner. */
+/** The team starts on the plan `developer`, with the person as its owner. */
 const create = Effect.fn("Teams.create")(function* (needs: Needs, name: string) {
   const { audit, crypto } = needs
   const caller = yield* CurrentCaller
@@ -121,8 +121,8 @@ const checkOwnAddress = Effect.fnUntraced(function* (addresses: ReadonlyArray<st
 })
 
 /**
- * Only owners change the plan and the rules: each needs a right of its own. Tokens that exist keep their dates on a
- * smaller plan.
+ * Only owners change the plan and the rules, which have their own rights. On a smaller plan, existing tokens keep their
+ * dates.
  */
 const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId, input: UpdateTeam) {
   const { access, audit, rowSeal, sql } = needs
@@ -131,7 +131,7 @@ const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId
   const { name, plan, ...rules } = input
   if (plan !== undefined) yield* access.team("plan:manage", teamId, intent)
   if (Object.keys(rules).length > 0) yield* access.team("team-rules:manage", teamId, intent)
-  // Nobody locks themself out.
+  // A change must not lock out the caller.
   if (rules.secondFactorRequired === true && permit.caller.factorAt === null) {
     return yield* new ValidationFailed({
       field: "secondFactorRequired",
@@ -146,7 +146,7 @@ const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId
       updated_at: yield* DateTime.nowAsDate
     })
     const row = yield* Rows.single(TeamRow, sql`SELECT ${columns(sql)} FROM teams WHERE id = ${teamId}`)
-    // Only the current version is kept on this plan (docs/contract/secrets.md), from now on as after each write.
+    // This plan keeps only current versions (docs/contract/secrets.md); later writes delete earlier ones too.
     if (plan === "developer") {
       yield* Rows.run(sql`
           DELETE FROM secret_versions v USING secrets s JOIN environments e ON e.id = s.environment_id
@@ -157,7 +157,7 @@ const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId
   })
 })
 
-/** Versions before the current ones, and of how many secrets: what a change to the Developer plan ends for good. */
+/** Counts of earlier versions and their secrets, which a change to the Developer plan deletes permanently. */
 const earlierVersions = Effect.fn("Teams.earlierVersions")(function* ({ access, sql }: Needs, teamId: TeamId) {
   yield* access.team("plan:manage", teamId, { audit: "team.update" })
   return yield* Rows.single(

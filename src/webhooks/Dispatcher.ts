@@ -1,7 +1,7 @@
 /**
- * Sends the deliveries of the outbox (src/trail/Outbox.ts): at least once, in no order. A delivery is leased before it
- * is sent and settled afterwards; when a process dies in between, the lease ends and another process sends it again. A
- * process that is stopped waits a moment for its requests to be answered, and releases the other leases at once.
+ * Sends the deliveries of the outbox (src/trail/Outbox.ts), at least once and in no order. A delivery is leased before
+ * it is sent, and its result is stored afterwards. When a process dies in between, the lease ends and another process
+ * sends it again. A process that stops waits briefly for responses, and releases its other leases at once.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type * as Cause from "effect/Cause"
@@ -21,28 +21,31 @@ import { slackBody } from "./SlackText.ts"
 import { AttemptLog } from "./Webhooks.ts"
 import { sign, WebhookSecrets } from "./WebhookSecrets.ts"
 
-/** Milliseconds. */
-const answerWithin = 10_000
-/** Longer than a delivery can take. */
+/** Milliseconds until a receiver must respond. */
+const responseMillis = 10_000
+/** Milliseconds; longer than a delivery can take. */
 export const lease = 60_000
-export const givenUpAfter = days(1)
-const keptFor = days(7)
+export const retryPeriod = days(1)
+const retention = days(7)
 const firstPause = 5_000
-const longestPause = 3_600_000
-/** Deliveries at once: of one process, for one team, and to one webhook. Slow receivers leave room for others. */
-const atOnce = 32
-const atOnceTeam = 16
-const atOnceEach = 4
-const shownAttempts = 10
-/** How long a process that is stopped waits for the answers of receivers. */
-const partingMillis = 3_000
-/** While receivers are slow to answer, the outbox is looked at this often. */
-const lookMillis = 1_000
+const maxPause = 3_600_000
+/** Parallel deliveries of one process, for one team, and to one webhook. Slow receivers leave room for others. */
+const maxParallel = 32
+const maxParallelTeam = 16
+const maxParallelWebhook = 4
+const maxLoggedAttempts = 10
+/** Milliseconds that a stopping process waits for receivers. */
+const stopMillis = 3_000
+/** Milliseconds between polls of the outbox while receivers are slow. */
+const pollMillis = 1_000
 const wallClock = Clock.make()
 
-/** Doubles with every attempt; `random` (0 to 1) spreads receivers that failed together. Milliseconds. */
+/**
+ * Milliseconds before the next attempt; doubles with every attempt. `random` (0 to 1) spreads receivers that failed
+ * together.
+ */
 export const pauseAfter = (attempts: number, random: number): number =>
-  Math.min(longestPause, firstPause * 2 ** Math.min(attempts - 1, 20)) * (0.5 + random)
+  Math.min(maxPause, firstPause * 2 ** Math.min(attempts - 1, 20)) * (0.5 + random)
 
 const services = Effect.all({ sql: SqlClient.SqlClient, crypto: Crypto, secrets: WebhookSecrets, outbound: Outbound })
 type Needs = Effect.Effect.Success<typeof services>
@@ -70,7 +73,7 @@ const SecretRow = Schema.Struct({
 })
 type SecretRow = typeof SecretRow.Type
 
-/** Deliveries to one webhook that this process is sending. */
+/** Deliveries that this process is sending to one webhook. */
 interface Sending {
   readonly teamId: TeamId
   readonly n: number
@@ -79,10 +82,9 @@ interface Sending {
 type Attempt = Omit<WebhookDelivery["log"][number], "at">
 
 /**
- * Leases due deliveries that no other process is taking: the teams in turn, so that the backlog of one does not hold up
- * the others, and of each the oldest first. Most of the time nothing is due, which EXISTS finds out at once. `sending`:
- * a
- * webhook that this process is sending to already gets no more.
+ * Leases due deliveries that no other process has. Teams take turns, so that one backlog does not delay the others;
+ * each team's oldest come first. EXISTS makes the usual case cheap, when nothing is due. `sending`: webhooks that this
+ * process is sending to, which get no more.
  */
 const take = Effect.fnUntraced(function* ({ sql }: Needs, atMost: number, sending: ReadonlyMap<WebhookId, Sending>) {
   const now = yield* Clock.currentTimeMillis
@@ -100,12 +102,12 @@ const take = Effect.fnUntraced(function* ({ sql }: Needs, atMost: number, sendin
           FROM webhooks w CROSS JOIN LATERAL (
             SELECT d.webhook_id, d.event_id, d.next_at FROM webhook_deliveries d
             WHERE d.webhook_id = w.id AND d.state = 'pending' AND d.next_at <= ${new Date(now)}
-            ORDER BY d.next_at LIMIT ${atOnceEach}
+            ORDER BY d.next_at LIMIT ${maxParallelWebhook}
           ) q
           WHERE w.enabled AND w.id <> ALL(${[...sending.keys()]}::uuid[])
             AND EXISTS (SELECT 1 FROM webhook_deliveries WHERE state = 'pending' AND next_at <= ${new Date(now)})
         ) r
-        WHERE r.place <= ${atOnceTeam} ORDER BY r.place, r.next_at LIMIT ${atMost}
+        WHERE r.place <= ${maxParallelTeam} ORDER BY r.place, r.next_at LIMIT ${atMost}
       ), taken AS (
         SELECT d.webhook_id, d.event_id FROM webhook_deliveries d JOIN due USING (webhook_id, event_id)
         WHERE d.state = 'pending' AND d.next_at <= ${new Date(now)}
@@ -118,7 +120,7 @@ const take = Effect.fnUntraced(function* ({ sql }: Needs, atMost: number, sendin
   )
 })
 
-/** Newest first: the secret that a receiver should have by now. */
+/** Newest first: a receiver should have that secret already. */
 const secretsOf = ({ sql }: Needs, rows: ReadonlyArray<LeaseRow>) =>
   Rows.findAll(
     SecretRow,
@@ -135,7 +137,7 @@ const keysOf = ({ secrets }: Needs, row: LeaseRow, sealed: ReadonlyArray<SecretR
     (secret) => secrets.open(row.teamId, secret)
   )
 
-/** One attempt; a failure is an outcome like any other. */
+/** One attempt; a failure is a result too. */
 const attempt = (needs: Needs, row: LeaseRow, sealed: ReadonlyArray<SecretRow>): Effect.Effect<Attempt> =>
   Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
@@ -154,7 +156,7 @@ const attempt = (needs: Needs, row: LeaseRow, sealed: ReadonlyArray<SecretRow>):
           "ampoule-signature": sign(keys, Math.floor(now / 1_000), body)
         },
         body,
-        millis: answerWithin,
+        millis: responseMillis,
         maxBytes: 0,
         statusOnly: true
       }),
@@ -163,14 +165,14 @@ const attempt = (needs: Needs, row: LeaseRow, sealed: ReadonlyArray<SecretRow>):
     return { status, problem: null }
   }).pipe(Effect.catchAll((problem) => Effect.succeed({ status: null, problem })))
 
-/** Only the holder of the lease settles: `attempts` tells who that is. */
-const settle = Effect.fnUntraced(function* ({ crypto, sql }: Needs, row: LeaseRow, { problem, status }: Attempt) {
+/** Stores the result, if this process still has the lease: `attempts` identifies it. */
+const storeResult = Effect.fnUntraced(function* ({ crypto, sql }: Needs, row: LeaseRow, { problem, status }: Attempt) {
   const now = yield* Clock.currentTimeMillis
-  const log = [...row.log, { at: new Date(now).toISOString(), status, problem }].slice(-shownAttempts)
-  const delivered = status !== null && status >= 200 && status < 300
+  const log = [...row.log, { at: new Date(now).toISOString(), status, problem }].slice(-maxLoggedAttempts)
+  const isDelivered = status !== null && status >= 200 && status < 300
   const random = (yield* crypto.randomBytes(4)).readUInt32BE() / 2 ** 32
   const next = now + pauseAfter(row.attempts, random)
-  const state = delivered ? "delivered" : next > row.createdAt.getTime() + givenUpAfter ? "failed" : "pending"
+  const state = isDelivered ? "delivered" : next > row.createdAt.getTime() + retryPeriod ? "failed" : "pending"
   yield* Rows.run(sql`
     UPDATE webhook_deliveries
     SET state = ${state}, log = ${JSON.stringify(log)}::jsonb, next_at = ${new Date(next)},
@@ -179,7 +181,7 @@ const settle = Effect.fnUntraced(function* ({ crypto, sql }: Needs, row: LeaseRo
       AND state = 'pending'`)
 })
 
-/** Ends a lease that this process will not use: another one sends the delivery now, not when the lease would end. */
+/** Ends an unused lease, so that another process sends the delivery now. */
 const release = Effect.fnUntraced(function* ({ sql }: Needs, row: LeaseRow) {
   const now = yield* Clock.currentTimeMillis
   yield* sql`
@@ -188,16 +190,16 @@ const release = Effect.fnUntraced(function* ({ sql }: Needs, row: LeaseRow) {
       AND state = 'pending'`
 }, Effect.ignore)
 
-/** Sends and settles, also when the process is stopped meanwhile and the receiver answers soon. */
+/** Sends, and stores the result, even if the process stops meanwhile and the receiver responds soon. */
 const deliver = (needs: Needs, row: LeaseRow, sealed: ReadonlyArray<SecretRow>) =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
       const sending = yield* Effect.forkDaemon(
-        Effect.interruptible(Effect.flatMap(attempt(needs, row, sealed), (outcome) => settle(needs, row, outcome)))
+        Effect.interruptible(Effect.flatMap(attempt(needs, row, sealed), (result) => storeResult(needs, row, result)))
       )
       return yield* Effect.onInterrupt(restore(Fiber.join(sending)), () =>
         Effect.interruptible(Fiber.await(sending)).pipe(
-          Effect.timeoutOption(partingMillis),
+          Effect.timeoutOption(stopMillis),
           Effect.withClock(wallClock),
           Effect.zipRight(Fiber.interrupt(sending)),
           Effect.zipRight(release(needs, row))
@@ -206,7 +208,7 @@ const deliver = (needs: Needs, row: LeaseRow, sealed: ReadonlyArray<SecretRow>) 
     })
   )
 
-/** The deliveries that `drain` has under way. */
+/** Deliveries that `drain` is sending. */
 interface Round {
   readonly ended: Queue.Queue<void>
   readonly sending: Map<WebhookId, Sending>
@@ -214,9 +216,7 @@ interface Round {
   failure: Cause.Cause<never> | undefined
 }
 
-/**
- * Sends all leased deliveries of one webhook, behind the loop of `drain`; its places are free again when they ended.
- */
+/** Sends all leased deliveries of one webhook in the background of `drain`, and frees their places at the end. */
 const send = (
   needs: Needs,
   round: Round,
@@ -239,14 +239,14 @@ const send = (
 }
 
 /**
- * Takes and sends until nothing is due and all is settled. Returns how many it sent. A receiver that is slow to answer
- * keeps its own places and no others.
+ * Leases and sends until nothing is due and all results are stored. Returns the number sent. A slow receiver blocks
+ * only its own places.
  */
 const drain = Effect.fnUntraced(function* (needs: Needs) {
   const round: Round = {
     ended: yield* Queue.unbounded<void>(),
     sending: new Map(),
-    free: atOnce,
+    free: maxParallel,
     failure: undefined
   }
   let sent = 0
@@ -255,7 +255,7 @@ const drain = Effect.fnUntraced(function* (needs: Needs) {
     const rows = free > 0 && failure === undefined ? yield* take(needs, free, sending) : []
     if (rows.length === 0) {
       if (sending.size === 0) return failure === undefined ? sent : yield* Effect.failCause(failure)
-      yield* Queue.take(round.ended).pipe(Effect.timeoutOption(lookMillis), Effect.withClock(wallClock))
+      yield* Queue.take(round.ended).pipe(Effect.timeoutOption(pollMillis), Effect.withClock(wallClock))
       continue
     }
     const sealed = yield* secretsOf(needs, rows)
@@ -267,14 +267,14 @@ const drain = Effect.fnUntraced(function* (needs: Needs) {
   }
 }, Effect.scoped)
 
-/** Gives up the deliveries of a webhook that stayed disabled, and deletes those that were listed long enough. */
+/** Ends the deliveries of disabled webhooks, and deletes old ones. */
 const purge = Effect.fnUntraced(function* ({ sql }: Needs) {
   const now = yield* Clock.currentTimeMillis
   yield* Rows.run(sql`
     UPDATE webhook_deliveries SET state = 'failed', finished_at = ${new Date(now)}
-    WHERE state = 'pending' AND created_at < ${new Date(now - givenUpAfter - longestPause * 2)}`)
+    WHERE state = 'pending' AND created_at < ${new Date(now - retryPeriod - maxPause * 2)}`)
   yield* Rows.run(sql`DELETE FROM webhook_secrets WHERE ends_at < ${new Date(now)}`)
-  yield* Rows.run(sql`DELETE FROM webhook_deliveries WHERE finished_at < ${new Date(now - keptFor)}`)
+  yield* Rows.run(sql`DELETE FROM webhook_deliveries WHERE finished_at < ${new Date(now - retention)}`)
 })
 
 export class Dispatcher extends Effect.Service<Dispatcher>()("webhooks/Dispatcher", {

@@ -1,6 +1,6 @@
 /**
- * An event as a message that Slack's incoming webhooks accept, and those of services that copied them. Names alone, as in
- * the event; what Slack would read as a mention or a link is text.
+ * An event as a message for Slack's incoming webhooks, and compatible services. It has names only, like the event. Text
+ * that Slack would read as a mention or link is escaped.
  */
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -16,18 +16,18 @@ const Event = Schema.parseJson(
 )
 const decode = Schema.decodeUnknownOption(Event)
 
-/** Of a message; more are counted. */
-const keysShown = 10
+/** Keys that a message lists; the rest are counted. */
+const maxKeys = 10
 
 const plain = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;")
 const code = (text: string) => `\`${plain(text).replaceAll("`", "'")}\``
 
 const keysText = (keys: ReadonlyArray<string>) => {
-  const more = keys.length > keysShown ? ` and ${keys.length - keysShown} more` : ""
-  return keys.length === 0 ? "" : `: ${keys.slice(0, keysShown).map(code).join(", ")}${more}`
+  const more = keys.length > maxKeys ? ` and ${keys.length - maxKeys} more` : ""
+  return keys.length === 0 ? "" : `: ${keys.slice(0, maxKeys).map(code).join(", ")}${more}`
 }
 
-/** The body that is sent, for the body of an event as it was queued. */
+/** The Slack body for the queued body of an event. */
 export const slackBody = (body: string): string => {
   const event = Option.getOrUndefined(decode(body))
   if (event === undefined) return JSON.stringify({ text: "Ampoule: an event" })

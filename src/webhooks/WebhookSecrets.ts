@@ -1,4 +1,4 @@
-/** Keys of webhook signatures: made here, sealed by the vault, opened for a delivery, which they sign. */
+/** Secrets of webhook signatures: made here, sealed by the vault, and opened to sign a delivery. */
 import { createHmac } from "node:crypto"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -16,7 +16,7 @@ export interface SealedSecret {
 
 /**
  * The header `Ampoule-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>]`: HMAC-SHA256 of `<t>.<body>`, keyed with the
- * UTF-8 text of the secret. Two signatures: of the new secret and of the old one, for a day after a rotation.
+ * UTF-8 text of the secret. For a day after a rotation it has two signatures, of the new and the old secret.
  */
 export const sign = (secrets: ReadonlyArray<Redacted.Redacted<Uint8Array>>, seconds: number, body: string): string =>
   [
@@ -42,7 +42,7 @@ export class WebhookSecrets extends Effect.Service<WebhookSecrets>()("webhooks/W
     const vault = yield* Vault
     const crypto = yield* Crypto
 
-    /** `text` is shown once and kept nowhere. */
+    /** `text` is shown once and never stored. */
     const make = Effect.fn("WebhookSecrets.make")(function* (teamId: TeamId) {
       const id = yield* crypto.uuid
       const text = `whsec_${yield* crypto.randomText(base62, length)}`

@@ -1,4 +1,4 @@
-/** Webhooks of a team (schema/WebhooksApi.ts): owners and admins choose which addresses get notice of changes. */
+/** Webhooks of a team (schema/WebhooksApi.ts): owners and admins choose the addresses that receive its events. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
@@ -46,7 +46,7 @@ type Needs = Effect.Effect.Success<typeof services>
 /** An abuse limit; a list shows all. */
 const webhooksPerTeam = 20
 const maxListedDeliveries = 100
-/** For so long after a rotation the old secret signs as well. */
+/** Time that the old secret signs too after a rotation. */
 const rotationOverlap = days(1)
 const testEvent = "webhook.test"
 
@@ -121,7 +121,7 @@ const storeSecret = ({ sql }: Needs, id: WebhookId, sealed: SealedSecret) =>
     INSERT INTO webhook_secrets (id, webhook_id, root_key_id, wrapped)
     VALUES (${sealed.id}, ${id}, ${sealed.rootKeyId}, ${sealed.wrapped})`)
 
-/** Whether the caller may create webhooks in the team: what a page asks before it shows the form. */
+/** Fails unless the caller may create webhooks in the team; for the page of the form. */
 const mayCreate = Effect.fn("Webhooks.mayCreate")(function* ({ access }: Needs, teamId: TeamId) {
   yield* access.team("tokens:manage", teamId, { audit: "webhook.create" })
 })
@@ -161,7 +161,7 @@ const list = Effect.fn("Webhooks.list")(function* ({ access, sql }: Needs, teamI
   return webhooks
 })
 
-/** The webhooks of the team whose receiver refused the last event that was tried, or did not answer. */
+/** Ids of webhooks whose last attempted event was refused or unanswered. */
 const failing = Effect.fn("Webhooks.failing")(function* ({ access, sql }: Needs, teamId: TeamId) {
   yield* access.team("tokens:manage", teamId, { audit: "webhook.list" })
   const rows = yield* Rows.findAll(
@@ -235,7 +235,7 @@ const remove = Effect.fn("Webhooks.remove")(function* (needs: Needs, teamId: Tea
   })
 })
 
-/** An event that no change caused, delivered like all others. */
+/** Queues a test event, delivered like all others. */
 const test = Effect.fn("Webhooks.test")(function* (needs: Needs, teamId: TeamId, id: WebhookId) {
   const { access, audit, crypto, sql } = needs
   const permit = yield* access.team("tokens:manage", teamId, { audit: "webhook.test" })

@@ -71,7 +71,7 @@ describe("the environment of a child", () => {
   it("knows what a Linux kernel carries: 128 KiB a string, a quarter of the stack together", () => {
     const limits = ChildEnvironment.systemLimits("linux", 8 * 1024 * 1024)
     const fits = "x".repeat(128 * 1024 - "KEY=".length - 1)
-    const check = (values: Record<string, string>) => ChildEnvironment.uncarried(values, values, ["true"], limits)
+    const check = (values: Record<string, string>) => ChildEnvironment.excessOf(values, values, ["true"], limits)
     assert.isUndefined(check({ KEY: fits }))
     assert.deepStrictEqual(check({ KEY: `${fits}x` }), { _tag: "TooLong", keys: ["KEY"], limit: 128 * 1024 })
     const many = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`KEY${i}`, "x".repeat(120_000)]))

@@ -52,7 +52,7 @@ describe("ampoule admin", () => {
 
         const factor = yield* run("admin", "remove-factor", "ada@example.com", "--yes")
         assert.strictEqual(factor.status, 0, factor.stderr)
-        assert.include(factor.stderr, "ada@example.com has no second factor any more.")
+        assert.include(factor.stderr, "ada@example.com no longer has a second factor.")
 
         const moved = yield* run("admin", "change-email", "ada@example.com", "Ada.L@example.com", "--yes")
         assert.strictEqual(moved.status, 0, moved.stderr)

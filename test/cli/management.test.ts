@@ -221,7 +221,7 @@ layer(app, { excludeTestServices: true, timeout: 120_000 })("management by the c
         const folder = yield* ampoule.home
         const words = ["init", "--project", "brand-new", "--env", "qa"]
         const running = yield* ampoule.terminal(words, { home: folder, env: own })
-        yield* running.shows("This login sees no project brand-new. Make it?")
+        yield* running.shows("This login sees no project brand-new. Create it?")
         running.child.stdin?.write("y\n")
         yield* running.shows("Waiting")
         const approve = (output: string, at: number) =>
@@ -233,7 +233,7 @@ layer(app, { excludeTestServices: true, timeout: 120_000 })("management by the c
         yield* approve(running.output.stdout, 0)
         const ended = yield* running.ended
         assert.strictEqual(ended.code, 0, ended.stdout)
-        assert.include(ended.stdout, `Made the project brand-new of ${team.name}.`)
+        assert.include(ended.stdout, `Created the project brand-new of ${team.name}.`)
         assert.include(ended.stdout, "Next: ampoule run -- npm start")
         const written = fs.readFileSync(path.join(folder, ".ampoule.json"), "utf8")
         assert.deepStrictEqual(JSON.parse(written), { project: "brand-new", environment: "qa" })

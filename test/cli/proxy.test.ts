@@ -189,8 +189,11 @@ layer(Ampoule.Default, { excludeTestServices: true })("a proxy on the way", (it)
       const refusing = yield* ForwardProxy.make(server.url, { refuse: 403 })
       const closed = yield* Effect.scoped(ForwardProxy.make(server.url))
       const cases: ReadonlyArray<readonly [address: string, told: RegExp]> = [
-        [`http://127.0.0.1:${wanting.port}`, /127\.0\.0\.1:\d+ \(HTTPS_PROXY\) refused: it wants a user and password/],
-        [`http://ada:sesame@127.0.0.1:${wanting.port}`, /refused: it does not take the user and password/],
+        [
+          `http://127.0.0.1:${wanting.port}`,
+          /127\.0\.0\.1:\d+ \(HTTPS_PROXY\) refused: it requires a user and password/
+        ],
+        [`http://ada:sesame@127.0.0.1:${wanting.port}`, /refused: it rejects the user and password/],
         [
           `http://ada:sesame@127.0.0.1:${refusing.port}`,
           /refused: it does not let this server be reached \(status 403\)/

@@ -369,7 +369,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run", (it) => {
       fs.writeFileSync(file, "mine")
       const refused = yield* run([...project, "--mount", "s.json", "--", "true"], { home })
       assert.strictEqual(refused.code, 125)
-      assert.include(refused.stderr, "there is something of that name")
+      assert.include(refused.stderr, "a file of that name exists")
       const swap = "rm b.json; echo theirs > b.json; sleep 0.3; cat b.json"
       const swapped = yield* run([...project, "--mount", "b.json", "--", "sh", "-c", swap], { home })
       assert.strictEqual(swapped.stdout, "theirs\n")

@@ -98,7 +98,7 @@ layer(app, { excludeTestServices: true, timeout: "90 seconds" })("sign-in by an 
           await page.getByRole("textbox", { name: "Client id" }).fill(own.clientId)
           await page.getByLabel("Client secret").fill(own.clientSecret)
           await button(page, "Add the issuer").click()
-          await page.getByText("No issuer of OpenID Connect answers there.").waitFor()
+          await page.getByText("No OpenID Connect issuer responds there.").waitFor()
           assert.strictEqual(await page.getByRole("textbox", { name: "Client id" }).inputValue(), own.clientId)
           await judge(page, "issuer-refused")
           await page.getByRole("textbox", { name: "Address of the issuer" }).fill(own.url)
@@ -131,7 +131,7 @@ layer(app, { excludeTestServices: true, timeout: "90 seconds" })("sign-in by an 
             await button(page, /^Save$/).click()
           }
           await choose()
-          await page.getByText("Sign in by one of these issuers first").waitFor()
+          await page.getByText("Sign in with one of these issuers first").waitFor()
           await judge(page, "only-refused")
 
           corp.signs(personOf(["platform"]))
@@ -221,7 +221,7 @@ layer(app, { excludeTestServices: true, timeout: "90 seconds" })("sign-in by an 
           await hers.context().clearCookies()
           await hers.goto("/app/sign-in")
           await button(hers, "Sign in with Acme Corporation").click()
-          await hers.getByText("Nobody let you in yet.").waitFor()
+          await hers.getByText("No account here is linked to this sign-in.").waitFor()
           await judge(hers, "refused")
 
           const theirs = await ofLone.newPage()

@@ -185,7 +185,7 @@ layer(OpenId.layer, { excludeTestServices: true })("sign-in by an issuer", (it) 
       corp.signs(OpenId.personOf(["strangers"]))
       const stranger = (yield* OpenId.signIn(corp, "corp")).answer
       assert.strictEqual(stranger.status, 401)
-      assert.include(stranger.text, "Nobody let you in yet.")
+      assert.include(stranger.text, "No account here is linked to this sign-in.")
       // That is for a password.
       assert.notInclude(stranger.text, "Check both")
       assert.strictEqual((yield* reasons)[0], "NOT_LET_IN")

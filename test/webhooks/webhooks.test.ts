@@ -10,7 +10,7 @@ import { createHmac } from "node:crypto"
 import { optional } from "#schema/Strict.ts"
 import { Timestamp } from "#schema/Values.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
-import { Dispatcher, givenUpAfter, pauseAfter } from "#src/webhooks/Dispatcher.ts"
+import { Dispatcher, retryPeriod, pauseAfter } from "#src/webhooks/Dispatcher.ts"
 import { slackBody } from "#src/webhooks/SlackText.ts"
 import { serve } from "#test/machines/LocalIssuer.ts"
 import * as Bodies from "#test/support/Bodies.ts"
@@ -274,10 +274,10 @@ describe("webhooks", () => {
         const tested = yield* TestApp.post(`${webhooks}/${dead}/test`, { session })
         assert.deepStrictEqual([tested.status, tested.json.event, tested.json.state], [201, "webhook.test", "pending"])
         assert.strictEqual((yield* settled(dead, 1)).log[0].problem, "connection")
-        yield* MovableClock.advance(givenUpAfter)
+        yield* MovableClock.advance(retryPeriod)
         const given = yield* settled(dead, 2)
         assert.deepStrictEqual([given.state, given.nextAttemptAt], ["failed", null])
-        yield* MovableClock.advance(8 * givenUpAfter)
+        yield* MovableClock.advance(8 * retryPeriod)
         yield* Effect.flatMap(Dispatcher, ({ purge }) => purge)
         assert.deepStrictEqual(yield* deliveries(dead), [])
       })

@@ -1,4 +1,4 @@
-/** `ampoule doctor`: each part that has to work for the others, one line each. */
+/** `ampoule doctor`: checks each part that the others depend on, one line each. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -51,8 +51,8 @@ const proxy = (url: string): Finding => {
   }
 }
 
-/** Difference beyond which expiry times and the age of offline copies mislead. */
-const mostSkew = 60_000
+/** Milliseconds. A larger difference makes expiry times and the age of offline copies misleading. */
+const maximumSkew = 60_000
 
 const serverFindings = Effect.fnUntraced(function* (server: Link) {
   const sent = yield* Clock.currentTimeMillis
@@ -62,21 +62,21 @@ const serverFindings = Effect.fnUntraced(function* (server: Link) {
   const findings = [ok("server", `answers in ${received - sent} ms`)]
   const date = Date.parse(live.right.headers["date"] ?? "")
   if (Number.isFinite(date)) {
-    // The header has whole seconds: half of one either way, and the way there and back.
+    // The header has whole seconds, so add half a second. The clock is read at half the round trip.
     const skew = Math.round((sent + received) / 2 - (date + 500))
     const text = `this clock is ${Math.abs(Math.round(skew / 1_000))} s ${skew > 0 ? "ahead of" : "behind"} the server's`
-    findings.push(Math.abs(skew) > mostSkew ? warning("clock", text) : ok("clock", text))
+    findings.push(Math.abs(skew) > maximumSkew ? warning("clock", text) : ok("clock", text))
   }
   return findings
 })
 
-/** Readiness answers 503 without the envelope of errors: read as it is. */
+/** Readiness answers 503 without the error envelope, so its status is checked here. */
 const readiness = Effect.fnUntraced(function* (url: string) {
   const server = yield* link({ url })
   const ready = yield* Effect.either(server.ask({ path: "/health/ready" }))
   if (ready._tag === "Left") {
     return ready.left._tag === "UnexpectedAnswer" && ready.left.status === 503
-      ? failed("readiness", "the server lacks something that it needs; its log and /health/ready say what")
+      ? failed("readiness", "a part that the server needs is missing; see its log and /health/ready")
       : failed("readiness", sentence(ready.left))
   }
   const checks = decodeReadiness(ready.right.text)
@@ -95,12 +95,12 @@ const readiness = Effect.fnUntraced(function* (url: string) {
 const keychain = (url: string, login: Option.Option<Logins.Login>) =>
   Effect.gen(function* () {
     const stores = yield* CredentialStores
-    const used = Option.getOrUndefined(login)?.protection
+    const protection = Option.getOrUndefined(login)?.protection
     const answer = yield* Effect.either(stores.os_keychain.read(url))
     if (answer._tag === "Right") return ok("keychain", "answers")
-    return used === "os_keychain"
+    return protection === "os_keychain"
       ? failed("keychain", sentence(answer.left))
-      : warning("keychain", "none answers here: `ampoule login` needs --plaintext-local")
+      : warning("keychain", "none available: `ampoule login` needs --plaintext-local")
   })
 
 const credentialFindings = Effect.fnUntraced(function* (options: Credential.ConnectionOptions) {
@@ -113,20 +113,22 @@ const credentialFindings = Effect.fnUntraced(function* (options: Credential.Conn
   const connection = yield* connect({ url, credential })
   const findings = [ok("credential", why)]
   const client = yield* identity(connection)
-  const who = yield* Effect.either(call(connection, client.verify()))
+  const verified = yield* Effect.either(call(connection, client.verify()))
   findings.push(
-    who._tag === "Left"
-      ? failed("permission", sentence(who.left))
+    verified._tag === "Left"
+      ? failed("permission", sentence(verified.left))
       : ok(
           "permission",
-          `${who.right.accessLevel ?? who.right.scopes?.flatMap(({ scopes }) => scopes).join(" ") ?? "session"}, until ${who.right.credential.expiresAt ?? "revoked"}`
+          `${verified.right.accessLevel ?? verified.right.scopes?.flatMap(({ scopes }) => scopes).join(" ") ?? "session"}, until ${verified.right.credential.expiresAt ?? "revoked"}`
         )
   )
   const capabilities = yield* Effect.either(Capabilities.read(connection))
   if (capabilities._tag === "Right" && Option.isSome(capabilities.right)) {
-    const there = capabilities.right.value.version ?? "unknown"
-    const text = `server ${plain(there)}, this command ${version}`
-    findings.push(there.split(".")[0] === version.split(".")[0] ? ok("version", text) : warning("version", text))
+    const serverVersion = capabilities.right.value.version ?? "unknown"
+    const text = `server ${plain(serverVersion)}, this command ${version}`
+    findings.push(
+      serverVersion.split(".")[0] === version.split(".")[0] ? ok("version", text) : warning("version", text)
+    )
   }
   return findings
 })
@@ -134,7 +136,7 @@ const credentialFindings = Effect.fnUntraced(function* (options: Credential.Conn
 const targetFinding = Effect.gen(function* () {
   const file = yield* Effect.either(ProjectFile.find({ foreign: false }))
   if (file._tag === "Left") return failed("folder", sentence(file.left))
-  if (Option.isNone(file.right)) return ok("folder", "no .ampoule.json here or above: say --project and --env")
+  if (Option.isNone(file.right)) return ok("folder", "no .ampoule.json here or above: use --project and --env")
   const { digest, path } = file.right.value
   const text = `${plain(path)}: ${ProjectFile.description(file.right.value)}`
   return (yield* ProjectFile.isTrusted(digest))
@@ -151,15 +153,15 @@ const states = {
 export const doctor = Help.command(
   "doctor",
   {
-    says: "Look at each part: address, proxy, server, clock, credential, keychain, versions.",
-    more: ["Ends with 1 when a part has failed."],
+    says: "Check the address, proxy, server, clock, credential, keychain and versions.",
+    more: ["The exit code is 1 when a check fails."],
     examples: ["ampoule doctor", "ampoule doctor --json"]
   },
   { ...Shared.connection, json: Shared.json },
   Effect.fnUntraced(function* (options) {
     const logins = yield* Logins.read
     const address = yield* Effect.either(
-      Choice.address(options.url, Option.contains(options.credential, "env") ? Option.none() : logins)
+      Choice.chooseAddress(options.url, Option.contains(options.credential, "env") ? Option.none() : logins)
     )
     const findings: Array<Finding> = []
     if (address._tag === "Left") findings.push(failed("address", sentence(address.left)))
@@ -167,7 +169,7 @@ export const doctor = Help.command(
       const { url, urlFrom } = address.right
       findings.push(
         isInTheClear(url)
-          ? warning("address", `${url} (${urlFrom}): not https, others on the network can read along`)
+          ? warning("address", `${url} (${urlFrom}): not https, so others on the network can read it`)
           : ok("address", `${url} (${urlFrom})`)
       )
       findings.push(proxy(url))

@@ -17,8 +17,10 @@ import * as Target from "#src/cli/connection/Target.ts"
 export const use = Help.command(
   "use",
   {
-    says: "Choose the environment of this folder, or show it: it is written to .ampoule.json, and trusted.",
-    more: ["Into the nearest .ampoule.json from here upwards, or a new one here."],
+    says: "Choose the environment of this folder, or show it.",
+    more: [
+      "Writes the choice to the nearest .ampoule.json from here upwards, or to a new one here, and trusts the file."
+    ],
     examples: ["ampoule use staging", "ampoule use production --project shop", "ampoule use"]
   },
   {
@@ -26,7 +28,7 @@ export const use = Help.command(
     project: Shared.project,
     json: Shared.json,
     environment: Args.text({ name: "ENVIRONMENT" }).pipe(
-      Args.withDescription("Its slug; without it, the choice is shown"),
+      Args.withDescription("Slug of the environment; without it, the current choice is shown"),
       Args.optional
     )
   },
@@ -51,7 +53,7 @@ export const use = Help.command(
 export const open = Help.command(
   "open",
   {
-    says: "Open the environment in the dashboard, and print its address; with --json print it alone.",
+    says: "Open the environment in the dashboard, and print its address; with --json only print it.",
     examples: ["ampoule open", "ampoule open --env production --no-browser"]
   },
   { ...Shared.inEnvironment, json: Shared.json, noBrowser: Shared.noBrowser },

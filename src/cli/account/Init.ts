@@ -1,4 +1,4 @@
-/** `ampoule init`: server, login, project and environment of a folder, chosen or made, and its .env imported. */
+/** `ampoule init`: sets up a folder with server, login, project and environment, and imports its .env. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -22,9 +22,9 @@ import { projects as projectsClient } from "#src/cli/connection/Routes.ts"
 import * as SealingKeys from "#src/cli/sealed/SealingKeys.ts"
 import * as Target from "#src/cli/connection/Target.ts"
 
-/** The address that is used anyway, or another one that the person names. */
-const chooseServer = Effect.fnUntraced(function* (given: Option.Option<string>) {
-  const { url, urlFrom } = yield* Choice.address(given, Option.none())
+/** The default address, or another one that the user types. */
+const chooseServer = Effect.fnUntraced(function* (urlOption: Option.Option<string>) {
+  const { url, urlFrom } = yield* Choice.chooseAddress(urlOption, Option.none())
   if (urlFrom !== "default" || !stdinIsTerminal()) return url
   const answer = yield* Ask.line(`Server [${url}]: `)
   return answer === "" ? url : yield* parseAddress(answer)
@@ -41,91 +41,95 @@ const chooseCredential = Effect.fnUntraced(function* (
   return yield* Credential.open({ ...options, url: Option.some(url) })
 })
 
-interface Asked {
+interface BrowserChoice {
   readonly noBrowser: boolean
 }
 
-/** Only a person at a terminal makes something, and only by a login: no token manages anything. */
-const mayMake = ({ chosen }: Credential.Session) => stdinIsTerminal() && Choice.isLogin(chosen)
+/** Creating needs a user at a terminal and a login: no token manages projects. */
+const mayCreate = ({ chosen }: Credential.Session) => stdinIsTerminal() && Choice.isLogin(chosen)
 
 // --- project ---
 
 const defaults = ["development", "staging", "production"]
 
-/** With the environment that was asked for, beside those that a project begins with. */
+/** Adds the requested environment to the default ones. */
 const newProject = Effect.fnUntraced(function* (
   session: Credential.Session,
-  asked: Asked,
+  browser: BrowserChoice,
   members: { readonly name: string; readonly slug?: string },
   environment: Option.Option<string>
 ) {
-  const wanted = Option.getOrElse(environment, () => defaults[0] ?? "")
-  const environments = [...new Set([wanted, ...defaults])].map((slug) => ({ slug, protected: slug === "production" }))
+  const first = Option.getOrElse(environment, () => defaults[0] ?? "")
+  const environments = [...new Set([first, ...defaults])].map((slug) => ({ slug, protected: slug === "production" }))
   const payload = yield* Management.payloadOf(CreateProject)({ ...members, environments })
   const team = yield* Management.teamOf(session, Option.none())
-  const made = yield* Management.managing(session, team, asked, (managed) => makeProject(managed, payload))
-  yield* note(`Made the project ${plain(made.slug)} of ${plain(team.name)}.`)
-  return made.slug
+  const project = yield* Management.managing(session, team, browser, (managed) => makeProject(managed, payload))
+  yield* note(`Created the project ${plain(project.slug)} of ${plain(team.name)}.`)
+  return project.slug
 })
 
 const askForProject = Effect.fnUntraced(function* (
   session: Credential.Session,
-  asked: Asked,
+  browser: BrowserChoice,
   environment: Option.Option<string>
 ) {
   const folder = basename(process.cwd())
   const answer = yield* Ask.line(`Name of the new project [${plain(folder)}]: `)
-  return yield* newProject(session, asked, { name: answer === "" ? folder : answer }, environment)
+  return yield* newProject(session, browser, { name: answer === "" ? folder : answer }, environment)
 })
 
 const aNewProject = "a new project"
 
-const chooseProject = Effect.fnUntraced(function* (session: Credential.Session, options: Asked & Target.TargetOptions) {
+const chooseProject = Effect.fnUntraced(function* (
+  session: Credential.Session,
+  options: BrowserChoice & Target.TargetOptions
+) {
   const client = yield* projectsClient(session)
   const { items } = yield* call(session, client.list())
-  const seen = items.map(({ slug }) => slug)
-  // Two teams may have a project of one name: then its id says which.
-  const names = items.map(({ id, slug }) => (seen.filter((other) => other === slug).length > 1 ? String(id) : slug))
+  const slugs = items.map(({ slug }) => slug)
+  // Two teams may have a project of the same name. Then offer their ids.
+  const names = items.map(({ id, slug }) => (slugs.filter((other) => other === slug).length > 1 ? String(id) : slug))
   if (Option.isSome(options.project)) {
-    const wanted = options.project.value
-    if (items.some(({ id, slug }) => id === wanted || slug === wanted) || !mayMake(session)) return wanted
-    if (!(yield* Ask.confirm(`This login sees no project ${plain(wanted)}. Make it?`))) return wanted
-    return yield* newProject(session, options, { name: wanted, slug: wanted }, options.environment)
+    const requested = options.project.value
+    if (items.some(({ id, slug }) => id === requested || slug === requested) || !mayCreate(session)) return requested
+    if (!(yield* Ask.confirm(`This login sees no project ${plain(requested)}. Create it?`))) return requested
+    return yield* newProject(session, options, { name: requested, slug: requested }, options.environment)
   }
-  if (names.length > 1 && !stdinIsTerminal()) return yield* usage("Which project?", "Say --project ID-OR-SLUG.")
-  // One alone is no question; --project makes another.
-  const choices = names.length !== 1 && mayMake(session) ? [...names, aNewProject] : names
+  if (names.length > 1 && !stdinIsTerminal()) return yield* usage("Which project?", "Use --project ID-OR-SLUG.")
+  // A single project is taken without a question; --project creates another.
+  const choices = names.length !== 1 && mayCreate(session) ? [...names, aNewProject] : names
   const [first, ...others] = choices
   if (first === undefined) {
     return yield* new CliFailure({
       message: "This credential sees no project.",
-      hint: "Log in (`ampoule login`), then `ampoule init` makes one; or have an owner or admin make one."
+      hint: "Log in (`ampoule login`), then `ampoule init` creates one; or ask an owner or admin to create one."
     })
   }
   const chosen = yield* Ask.oneOf("Project", [first, ...others])
-  return chosen === aNewProject && mayMake(session)
+  return chosen === aNewProject && mayCreate(session)
     ? yield* askForProject(session, options, options.environment)
     : chosen
 })
 
 // --- environment ---
 
-export const noEnvironment = (name: string, project: string, there: ReadonlyArray<string>) =>
+export const noEnvironment = (name: string, project: string, slugs: ReadonlyArray<string>) =>
   new CliFailure({
-    message: `This credential reaches no environment ${plain(name)} of ${plain(project)}.`,
-    hint: there.length === 0 ? "It reaches none of that project." : `It reaches: ${there.map(plain).join(", ")}.`
+    message: `This credential cannot reach an environment ${plain(name)} of ${plain(project)}.`,
+    hint:
+      slugs.length === 0 ? "It reaches no environment of that project." : `It reaches: ${slugs.map(plain).join(", ")}.`
   })
 
 const newEnvironment = Effect.fnUntraced(function* (
   session: Credential.Session,
-  asked: Asked,
+  browser: BrowserChoice,
   project: string,
   slug: string
 ) {
   const payload = yield* Management.payloadOf(CreateEnvironment)({ slug })
-  const made = yield* makeEnvironment(session, asked, project, payload)
-  yield* note(`Made the environment ${plain(made.slug)}.`)
-  return made.slug
+  const environment = yield* makeEnvironment(session, browser, project, payload)
+  yield* note(`Created the environment ${plain(environment.slug)}.`)
+  return environment.slug
 })
 
 const aNewEnvironment = "a new environment"
@@ -133,39 +137,39 @@ const aNewEnvironment = "a new environment"
 const chooseEnvironment = Effect.fnUntraced(function* (
   session: Credential.Session,
   project: string,
-  options: Asked & Target.TargetOptions
+  options: BrowserChoice & Target.TargetOptions
 ) {
   const slugs = (yield* SealingKeys.environments(session, project)).map(({ slug }): string => slug)
   if (Option.isSome(options.environment)) {
-    const wanted = options.environment.value
-    if (slugs.includes(wanted)) return wanted
-    const makes =
-      mayMake(session) && (yield* Ask.confirm(`${plain(project)} has no environment ${plain(wanted)}. Make it?`))
-    return makes
-      ? yield* newEnvironment(session, options, project, wanted)
-      : yield* noEnvironment(wanted, project, slugs)
+    const requested = options.environment.value
+    if (slugs.includes(requested)) return requested
+    const confirmed =
+      mayCreate(session) && (yield* Ask.confirm(`${plain(project)} has no environment ${plain(requested)}. Create it?`))
+    return confirmed
+      ? yield* newEnvironment(session, options, project, requested)
+      : yield* noEnvironment(requested, project, slugs)
   }
-  if (slugs.length > 1 && !stdinIsTerminal()) return yield* usage("Which environment?", "Say --env SLUG.")
-  const choices = mayMake(session) ? [...slugs, aNewEnvironment] : slugs
+  if (slugs.length > 1 && !stdinIsTerminal()) return yield* usage("Which environment?", "Use --env SLUG.")
+  const choices = mayCreate(session) ? [...slugs, aNewEnvironment] : slugs
   const [first, ...others] = choices
   if (first === undefined) return yield* noEnvironment("development", project, slugs)
   const chosen = yield* Ask.oneOf("Environment", [first, ...others])
-  if (chosen !== aNewEnvironment || !mayMake(session)) return chosen
+  if (chosen !== aNewEnvironment || !mayCreate(session)) return chosen
   return yield* newEnvironment(session, options, project, yield* Ask.line("Slug of the new environment: "))
 })
 
 // --- the command ---
 
-/** After a look at its keys, by the person. */
+/** Offers the import only to a user at a terminal, who sees the keys first. */
 const importDotenv = Effect.fnUntraced(function* (
   session: Credential.Session,
   options: Credential.ConnectionOptions,
   { environment, project }: { readonly environment: string; readonly project: string }
 ) {
   const fs = yield* FileSystem.FileSystem
-  const isThere = yield* Effect.orElseSucceed(fs.exists(".env"), () => false)
-  if (!isThere || !stdinIsTerminal() || !stderrIsTerminal()) return
-  if (!(yield* Ask.confirm(`There is a .env here. Look at its keys, to import them into ${environment}?`))) return
+  const exists = yield* Effect.orElseSucceed(fs.exists(".env"), () => false)
+  if (!exists || !stdinIsTerminal() || !stderrIsTerminal()) return
+  if (!(yield* Ask.confirm(`This folder has a .env. Show its keys, to import them into ${environment}?`))) return
   yield* importFile({
     ...options,
     url: Option.some(session.url),
@@ -180,15 +184,15 @@ const importDotenv = Effect.fnUntraced(function* (
     dryRun: false,
     file: ".env"
   })
-  yield* note("Once you have no need of the .env any more, delete it.")
+  yield* note("Delete the .env when you no longer need it.")
 })
 
 export const init = Help.command(
   "init",
   {
-    says: "Set this folder up: log in, choose or make a project and an environment, and import the .env that is found.",
+    says: "Set this folder up: log in, choose or create a project and an environment, and import its .env.",
     more: [
-      "Asks for what the options do not say. Making a project or an environment needs your approval in the browser. Writes .ampoule.json, which can be committed: it holds two names. Imports after you have seen the keys, and leaves the .env where it is."
+      "Asks for everything that the options leave open. Creating a project or an environment needs your approval in the browser. Writes .ampoule.json, which can be committed: it holds two names. Shows the keys of the .env before it imports them, and leaves the file where it is."
     ],
     examples: ["ampoule init", "ampoule init --url https://ampoule.example.com --project shop --env development"]
   },

@@ -1,6 +1,4 @@
-/**
- * `ampoule login` and `logout`: device authorization (RFC 8628 in the shape of docs/contract/device-authorization.md).
- */
+/** `ampoule login` and `logout`: device authorization (RFC 8628, as in docs/contract/device-authorization.md). */
 import type * as Command from "@effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -26,7 +24,7 @@ import { json, note, plain, warn } from "#src/cli/terminal/Output.ts"
 const decodeInstallation = Schema.decodeUnknownOption(InstallationId)
 const decodeNewInstallation = Schema.decodeSync(InstallationId)
 
-/** Gives a credential back; one that the server does not take any more is given back already. */
+/** Revokes a credential. A 401 means that the server has already revoked it. */
 const revoke = (url: string, credential: Redacted.Redacted) =>
   Effect.gen(function* () {
     const connection = yield* connect({ url, credential })
@@ -48,20 +46,19 @@ const loginOptions = {
   url: Shared.url,
   json: Shared.json,
   plaintext,
-  machine: Shared.flag("machine", "Ask for unattended use (a server, an agent); who approves decides"),
+  machine: Shared.flag("machine", "Ask for unattended use (a server, an agent); the approver decides"),
   noBrowser: Shared.noBrowser
 } as const
 
 export const logIn = Effect.fnUntraced(function* (options: Command.Command.ParseConfig<typeof loginOptions>) {
   const logins = yield* Logins.read
-  const { url } = yield* Choice.address(options.url, logins)
+  const { url } = yield* Choice.chooseAddress(options.url, logins)
   if (isInTheClear(url)) yield* warn(`${url} is not https: others on the network can read the credential.`)
   const protection: Protection = options.plaintext ? "plaintext_local" : "os_keychain"
   const stores = yield* CredentialStores
   const store = stores[protection]
   const before = yield* store.read(url)
-  // Before anybody is asked to approve what then cannot be kept: a locked keychain answers a read, and refuses a
-  // write.
+  // Try the keychain before the user approves: a locked keychain answers reads, but refuses writes.
   if (protection === "os_keychain") {
     yield* Effect.zipRight(store.write(`${url}#trial`, Redacted.make("trial")), store.forget(`${url}#trial`))
   }
@@ -94,7 +91,7 @@ export const logIn = Effect.fnUntraced(function* (options: Command.Command.Parse
     expiresAt: answer.expiresAt ?? ""
   }
   yield* Effect.zipRight(store.write(url, credential), Logins.remember(logins, installationId, record)).pipe(
-    // What cannot be kept must not live on unseen.
+    // Revoke a credential that cannot be stored: nothing else would end it.
     Effect.tapError(() => Effect.ignore(revoke(url, credential)))
   )
   const former = Logins.find(logins, url)
@@ -125,7 +122,7 @@ export const login = Help.command(
   {
     says: "Log in: approve this command line in the browser, here or on another device.",
     more: [
-      "The credential goes to the system's keychain. Where none is (containers, servers): --plaintext-local.",
+      "The credential is stored in the system's keychain. Use --plaintext-local where there is none (containers, servers).",
       "A stored login takes precedence over AMPOULE_API_TOKEN."
     ],
     examples: [
@@ -141,17 +138,17 @@ export const login = Help.command(
 export const logout = Help.command(
   "logout",
   {
-    says: "Revoke the login and forget it, with the offline copies that were made.",
+    says: "Revoke the login, and delete it here together with the offline copies.",
     examples: ["ampoule logout", "ampoule logout --url https://ampoule.example.com"]
   },
   {
     url: Shared.url,
     json: Shared.json,
-    local: Shared.flag("local", "Forget the login here even if the server does not answer; it stays valid there")
+    local: Shared.flag("local", "Delete the login here even if the server does not answer; it stays valid there")
   },
   Effect.fnUntraced(function* (options) {
     const logins = yield* Logins.read
-    const { url } = yield* Choice.address(options.url, logins)
+    const { url } = yield* Choice.chooseAddress(options.url, logins)
     const login = Logins.find(logins, url)
     yield* Suggest.forget
     if (Option.isNone(logins) || Option.isNone(login)) {
@@ -162,10 +159,10 @@ export const logout = Help.command(
       ? Effect.orElseSucceed(store.read(url), () => Option.none())
       : store.read(url)
     if (Option.isSome(credential)) {
-      const told = revoke(url, credential.value)
+      const revocation = revoke(url, credential.value)
       yield* options.local
-        ? Effect.catchAll(told, () => warn("the server did not answer: revoke the login in its dashboard."))
-        : told
+        ? Effect.catchAll(revocation, () => warn("the server did not answer. Revoke the login in its dashboard."))
+        : revocation
     }
     yield* options.local ? Effect.ignore(store.forget(url)) : store.forget(url)
     yield* Logins.forget(logins.value, url)

@@ -1,4 +1,4 @@
-/** `ampoule trust`: a person vouches for the project file of a folder. */
+/** `ampoule trust`: records that the user trusts the project file of a folder. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
@@ -10,9 +10,9 @@ import * as ProjectFile from "#src/cli/connection/ProjectFile.ts"
 export const trust = Help.command(
   "trust",
   {
-    says: "Trust the .ampoule.json of this folder, or of the nearest folder above, as it is now.",
+    says: "Trust the .ampoule.json of this folder, or of the nearest folder above in its present content.",
     more: [
-      "Such a file often comes with a repository, and chooses which secrets its programs get. Until you trust it, it chooses no environment: commands ask at a terminal, and end with an error elsewhere. After a change it has to be trusted again. --env SLUG needs no trust."
+      "The file often arrives with a repository, and chooses which secrets its programs receive. It has no effect until you trust it: commands ask at a terminal, and fail elsewhere. Trust it again after each change. --env SLUG needs no trust."
     ],
     examples: ["ampoule trust", "ampoule trust && ampoule run -- npm test"]
   },

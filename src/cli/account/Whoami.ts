@@ -1,4 +1,4 @@
-/** `ampoule whoami`: which credential is used, why, and what it may do. */
+/** `ampoule whoami`: the credential in use, the reason for it, and its permissions. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { VerifyAuthResponse } from "#schema/IdentityApi.ts"
@@ -15,8 +15,8 @@ const kinds: ReadonlyMap<string, string> = new Map([
   ["session", "session"]
 ])
 
-const lines = (session: Credential.Session, who: VerifyAuthResponse): ReadonlyArray<readonly [string, string]> => {
-  const { accessLevel, credential, mcpScopes, restrictions, scopes, teams } = who
+const lines = (session: Credential.Session, verified: VerifyAuthResponse): ReadonlyArray<readonly [string, string]> => {
+  const { accessLevel, credential, mcpScopes, restrictions, scopes, teams } = verified
   const teamName = (id: string) => teams.find((team) => team.id === id)?.name ?? id
   return [
     ["server", `${session.url} (${session.chosen.urlFrom})`],
@@ -42,21 +42,21 @@ const lines = (session: Credential.Session, who: VerifyAuthResponse): ReadonlyAr
 export const whoami = Help.command(
   "whoami",
   {
-    says: "Show which credential is used and why, and what it may do.",
+    says: "Show the credential in use, why it was chosen, and what it may do.",
     examples: ["ampoule whoami", "ampoule whoami --credential env", "ampoule whoami --json"]
   },
   { ...Shared.connection, json: Shared.json },
   Effect.fnUntraced(function* (options) {
     const session = yield* Credential.open(options)
     const client = yield* identity(session)
-    const who = yield* call(session, client.verify())
+    const verified = yield* call(session, client.verify())
     if (options.json) {
       const { source, urlFrom, why } = session.chosen
       const login = Option.getOrUndefined(
         Option.map(session.chosen.login, ({ email, protection }) => ({ email, protection }))
       )
-      return yield* json({ ...who, client: { server: session.url, serverFrom: urlFrom, source, why, login } })
+      return yield* json({ ...verified, client: { server: session.url, serverFrom: urlFrom, source, why, login } })
     }
-    yield* facts(lines(session, who).map(([name, text]) => ({ name: `${`${name}:`.padEnd(18)} `, text })))
+    yield* facts(lines(session, verified).map(([name, text]) => ({ name: `${`${name}:`.padEnd(18)} `, text })))
   })
 )

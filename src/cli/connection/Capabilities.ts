@@ -1,4 +1,4 @@
-/** What a server can do, read before a route that an older one may not have. */
+/** Capabilities of a server, read before a route that an older server may not have. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
@@ -6,22 +6,22 @@ import type { Link } from "./Link.ts"
 import { plain } from "#src/cli/terminal/Output.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
 
-/** The members that are looked at, and no more: another version may have others (docs/contract/README.md). */
-const Answer = Shape.struct({
+/** Only the members that are used: another version may have others (docs/contract/README.md). */
+const CapabilitiesBody = Shape.struct({
   version: Shape.optional(Shape.string),
   durability: Shape.optional(Shape.string),
   features: Shape.optional(Shape.record(Shape.unknown))
 })
-export type Capabilities = Shape.Of<typeof Answer>
+export type Capabilities = Shape.Of<typeof CapabilitiesBody>
 
-const decode = Shape.json(Answer)
+const decode = Shape.json(CapabilitiesBody)
 
 export const read = (server: Link) => Effect.map(server.ask({ path: "/capabilities" }), ({ text }) => decode(text))
 
 const names = { sealedValues: "sealed values", deviceAuthorization: "logins from the command line" } as const
 
-/** Goes on when the server does not say: then its own answer to the request will. */
-export const need = Effect.fnUntraced(function* (server: Link, feature: keyof typeof names) {
+/** Passes when the server does not answer the question: its answer to the request decides then. */
+export const requireFeature = Effect.fnUntraced(function* (server: Link, feature: keyof typeof names) {
   const capabilities = yield* Effect.catchIf(
     read(server),
     (error) => error._tag === "ServerRefused" && error.status === 404,

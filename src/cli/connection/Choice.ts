@@ -1,4 +1,4 @@
-/** Which server, with which credential, and why (docs/contract/credentials.md, "Client convention"). */
+/** Choice of the server and the credential, with the reason (docs/contract/credentials.md, "Client convention"). */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -11,7 +11,7 @@ import { isInTheClear, link, type Link, type LinkOptions, parseAddress } from ".
 import * as Logins from "./Logins.ts"
 import { warn } from "#src/cli/terminal/Output.ts"
 
-/** What `ampoule login` got, wherever it is kept: it acts for a person. */
+/** A credential of `ampoule login` acts for a person. */
 export const isLogin = ({ credential }: Pick<Chosen, "credential">): boolean =>
   Redacted.value(credential).startsWith("amp_cg_")
 
@@ -19,7 +19,7 @@ const defaultUrl = "http://127.0.0.1:4400"
 
 export interface ConnectionOptions {
   readonly url: Option.Option<string>
-  /** `env` or `stored`: which one counts when both are there. */
+  /** `env` or `stored`: the one to use when both exist. */
   readonly credential: Option.Option<"env" | "stored">
 }
 
@@ -34,7 +34,7 @@ export interface Chosen {
   readonly login: Option.Option<Logins.Login>
 }
 
-/** A secret setting: the variable, or the file that NAME_FILE names (docs/contract/names.md). */
+/** Secret setting: the variable, or the file that NAME_FILE names (docs/contract/names.md). */
 export const fromVariable = Effect.fnUntraced(function* (name: string) {
   const direct = variable(name)
   if (direct !== undefined) return Option.some({ name, value: Redacted.make(direct.trim()) })
@@ -56,61 +56,61 @@ export const environmentCredential = Effect.gen(function* () {
   return Option.none()
 })
 
-/** One-way: tells two credentials apart, and nothing of either. */
+/** One-way: tells two credentials apart without revealing either. */
 export const digestOf = (credential: Redacted.Redacted): string =>
   crypto().createHash("sha256").update(Redacted.value(credential)).digest("base64url")
 
-/** A header can carry it: what is not printable ASCII would end as an error of the HTTP library that quotes it. */
+/** Printable ASCII only: for other text the HTTP library throws an error that quotes it. */
 const headerSafe = (credential: Redacted.Redacted): boolean => /^[\x21-\x7e]{1,512}$/.test(Redacted.value(credential))
 
-export const address = Effect.fnUntraced(function* (
-  given: Option.Option<string>,
+export const chooseAddress = Effect.fnUntraced(function* (
+  urlOption: Option.Option<string>,
   logins: Option.Option<Logins.Logins>
 ) {
-  if (Option.isSome(given)) return { url: yield* parseAddress(given.value), urlFrom: "--url" }
+  if (Option.isSome(urlOption)) return { url: yield* parseAddress(urlOption.value), urlFrom: "--url" }
   const fromEnvironment = variable("AMPOULE_URL")
   if (fromEnvironment !== undefined) return { url: yield* parseAddress(fromEnvironment), urlFrom: "AMPOULE_URL" }
   const current = Option.getOrNull(logins)?.current ?? null
   return current === null ? { url: defaultUrl, urlFrom: "default" } : { url: current, urlFrom: "last login" }
 })
 
-/** Neither asks the server nor warns. None: there is no credential at all. */
+/** Does not call the server and does not warn. None: no credential exists. */
 export const choose = Effect.fnUntraced(function* (options: ConnectionOptions) {
-  const wanted = Option.getOrUndefined(options.credential)
+  const requested = Option.getOrUndefined(options.credential)
   const fromEnvironment = yield* environmentCredential
-  // A token from the environment goes to the address of the environment, never to where somebody once logged in.
-  const logins = wanted === "env" ? Option.none<Logins.Logins>() : yield* Logins.read
-  const where = yield* address(options.url, logins)
-  const login = Logins.find(logins, where.url)
+  // A token from the environment goes to the address of the environment, never to that of an earlier login.
+  const logins = requested === "env" ? Option.none<Logins.Logins>() : yield* Logins.read
+  const at = yield* chooseAddress(options.url, logins)
+  const login = Logins.find(logins, at.url)
 
   if (Option.isSome(login)) {
     const store = (yield* CredentialStores)[login.value.protection]
-    const stored = yield* store.read(where.url)
+    const stored = yield* store.read(at.url)
     if (Option.isSome(stored)) {
       const both = Option.match(fromEnvironment, {
         onNone: () => "",
         onSome: ({ name }) => `, which takes precedence over ${name} (--credential env uses the variable)`
       })
       return Option.some<Chosen>({
-        ...where,
+        ...at,
         credential: stored.value,
         source: "stored login",
         why: `stored login of ${login.value.email}${both}`,
         login
       })
     }
-    yield* warn(`The login for ${where.url} is recorded, but its credential is gone. Run \`ampoule login\` again.`)
+    yield* warn(`The login for ${at.url} is recorded, but its credential is gone. Run \`ampoule login\` again.`)
   }
-  if (wanted === "stored" || Option.isNone(fromEnvironment)) return Option.none<Chosen>()
+  if (requested === "stored" || Option.isNone(fromEnvironment)) return Option.none<Chosen>()
   const { name, value } = fromEnvironment.value
   const other = name.startsWith("AMPOULE_TOKEN") ? ", as AMPOULE_API_TOKEN is not set" : ""
   const why =
-    wanted === "env"
+    requested === "env"
       ? `${name}, as --credential env asks`
       : `${name}, as there is no stored login for this server${other}`
-  // Without a login the last-login address cannot have been used: it is the address of a login that has a credential.
-  const own = where.urlFrom === "last login" ? yield* address(options.url, Option.none()) : where
-  return Option.some<Chosen>({ ...own, credential: value, source: name, why, login: Option.none() })
+  // The address of the last login counts only together with its credential, which is missing here.
+  const serverAddress = at.urlFrom === "last login" ? yield* chooseAddress(options.url, Option.none()) : at
+  return Option.some<Chosen>({ ...serverAddress, credential: value, source: name, why, login: Option.none() })
 })
 
 export const noCredential = new CliFailure({
@@ -118,14 +118,14 @@ export const noCredential = new CliFailure({
   hint: "Run `ampoule login`, or set AMPOULE_API_TOKEN to an API token."
 })
 
-/** What an ordinary command uses, looked at before it is sent anywhere. */
-export const chosen = Effect.fnUntraced(function* (options: ConnectionOptions) {
-  const found = yield* choose(options)
-  if (Option.isNone(found)) return yield* noCredential
-  const { credential, source, url } = found.value
+/** Credential of an ordinary command, checked before it is sent. */
+export const requireCredential = Effect.fnUntraced(function* (options: ConnectionOptions) {
+  const choice = yield* choose(options)
+  if (Option.isNone(choice)) return yield* noCredential
+  const { credential, source, url } = choice.value
   if (!headerSafe(credential)) {
     return yield* new CliFailure({
-      message: `${source} does not hold a credential: it has spaces or characters that none has.`,
+      message: `${source} does not hold a credential: it contains spaces or characters that no credential has.`,
       hint: "Credentials look like amp_at_… and are one line of letters, digits and _."
     })
   }
@@ -133,17 +133,17 @@ export const chosen = Effect.fnUntraced(function* (options: ConnectionOptions) {
     const shadowed = yield* environmentCredential
     if (Option.isSome(shadowed)) {
       yield* warn(
-        `using the stored login, not ${shadowed.value.name}. --credential env or --credential stored chooses, and ends this warning.`
+        `using the stored login, not ${shadowed.value.name}. --credential env or --credential stored chooses one, without this warning.`
       )
     }
   }
   if (isInTheClear(url)) {
     yield* warn(`${url} is not https: others on the network can read the credential and every value.`)
   }
-  return found.value
+  return choice.value
 })
 
-export interface Linked extends Link {
+export interface ChosenLink extends Link {
   readonly chosen: Chosen
 }
 
@@ -151,13 +151,13 @@ type OpenOptions = ConnectionOptions & Pick<LinkOptions, "impatient" | "silent">
 
 /** For commands that need no typed group of the contract. */
 export const open = Effect.fnUntraced(function* (options: OpenOptions) {
-  const found = yield* chosen(options)
-  const { credential, url } = found
-  const linked = yield* link({
+  const choice = yield* requireCredential(options)
+  const { credential, url } = choice
+  const server = yield* link({
     url,
     credential,
     impatient: options.impatient === true,
     silent: options.silent === true
   })
-  return { ...linked, chosen: found } satisfies Linked
+  return { ...server, chosen: choice } satisfies ChosenLink
 })

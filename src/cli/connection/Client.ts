@@ -1,4 +1,4 @@
-/** What the typed groups of the contract are built on. */
+/** HTTP client for the typed groups of the contract. */
 import * as HttpClient from "@effect/platform/HttpClient"
 import * as HttpClientError from "@effect/platform/HttpClientError"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
@@ -10,7 +10,7 @@ import {
   afterRateLimit,
   deadline,
   headersOf,
-  judged,
+  checkStatus,
   link,
   type Link,
   type LinkOptions,
@@ -31,17 +31,19 @@ const fromClient =
     return new UnexpectedAnswer({ url, status: error.response.status, reason: "the answer could not be read" })
   }
 
-/** Before a schema sees the answer. */
-const checked = (url: string, response: HttpClientResponse.HttpClientResponse) =>
-  Effect.as(judged(url, response.request, response, Effect.mapError(response.text, fromClient(url))), response)
+/** Checks status and type before a schema decodes the body. */
+const checkResponse = (url: string, response: HttpClientResponse.HttpClientResponse) =>
+  Effect.as(checkStatus(url, response.request, response, Effect.mapError(response.text, fromClient(url))), response)
 
 export const connect = Effect.fnUntraced(function* (options: LinkOptions) {
   const client = yield* HttpClient.HttpClient
   const { impatient, url } = options
-  const answered = (attempt: Effect.Effect<HttpClientResponse.HttpClientResponse, HttpClientError.HttpClientError>) => {
+  const withPolicies = (
+    attempt: Effect.Effect<HttpClientResponse.HttpClientResponse, HttpClientError.HttpClientError>
+  ) => {
     const once = attempt.pipe(
       Effect.mapError(fromClient(url)),
-      Effect.flatMap((response) => checked(url, response)),
+      Effect.flatMap((response) => checkResponse(url, response)),
       Effect.timeoutFail({ duration: deadline, onTimeout: () => tooLong(url) }),
       whileWaiting(waitingFor(url))
     )
@@ -51,14 +53,14 @@ export const connect = Effect.fnUntraced(function* (options: LinkOptions) {
     HttpClient.mapRequest((request) =>
       request.pipe(HttpClientRequest.prependUrl(url), HttpClientRequest.setHeaders(headersOf(options)))
     ),
-    HttpClient.transformResponse(answered)
+    HttpClient.transformResponse(withPolicies)
   )
   return { ...(yield* link(options)), http } satisfies Connection
 })
 
 /**
- * One call of a typed group. What the schema of the group refuses is an unexpected answer; its message would quote the
- * body and is dropped (docs/architecture.md, S1).
+ * One call of a typed group. A response that its schema rejects is an unexpected answer. The schema's message quotes
+ * the body, so it is dropped (docs/architecture.md, S1).
  */
 export const call = <A, E, R>(
   connection: Connection,

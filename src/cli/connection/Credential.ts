@@ -1,4 +1,4 @@
-/** The connection of an ordinary command. */
+/** Connection of an ordinary command. */
 import * as Effect from "effect/Effect"
 import * as Choice from "./Choice.ts"
 import { type Connection, connect } from "./Client.ts"
@@ -10,6 +10,6 @@ export interface Session extends Connection {
 }
 
 export const open = Effect.fnUntraced(function* (options: ConnectionOptions) {
-  const chosen = yield* Choice.chosen(options)
+  const chosen = yield* Choice.requireCredential(options)
   return { ...(yield* connect(chosen)), chosen } satisfies Session
 })

@@ -1,6 +1,5 @@
 /**
- * Where a login is kept between two commands. Implementations: `layers/CredentialKeychain.ts`,
- * `layers/CredentialFile.ts`.
+ * Store of the login between two commands. Implementations: `layers/CredentialKeychain.ts`, `layers/CredentialFile.ts`.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
@@ -16,12 +15,11 @@ export interface CredentialStore {
 }
 
 /**
- * Names of the contract (docs/contract/device-authorization.md): the approval page shows which of them the login asked
- * for.
+ * Names of the contract (docs/contract/device-authorization.md). The approval page shows which one the login asked for.
  */
 export type Protection = "os_keychain" | "plaintext_local"
 
-/** Both are there: a login says which one holds it, and nothing falls back from the safer to the other by itself. */
+/** Both stores exist. A login records the one that holds it, and never falls back from the safer store to the other. */
 export class CredentialStores extends Context.Tag("cli/CredentialStores")<
   CredentialStores,
   Readonly<Record<Protection, CredentialStore>>

@@ -1,4 +1,4 @@
-/** A request that a person approves in the browser (docs/contract/device-authorization.md): shown, and waited for. */
+/** Device request, shown to the user, who approves it in the browser (docs/contract/device-authorization.md). */
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
@@ -26,16 +26,16 @@ export const client = ({ http }: Connection) => HttpApiClient.group(deviceApi, {
 
 const decodeEvent = Schema.decodeUnknownOption(Schema.parseJson(DeviceEvent))
 
-/** The server sends a comment every 15 s: after this long without a byte the stream is as good as gone. */
+/** The server sends a comment every 15 s. After 40 s without a byte, the stream counts as lost. */
 const silence = Duration.seconds(40)
 
-/** Listens until the event of a decision; ends without one when the stream does, for whatever reason. */
-const listen = (connection: Connection, heard: Ref.Ref<number>, decided: Deferred.Deferred<void>) =>
+/** Listens until a decision event arrives. Ends without one when the stream ends, for any reason. */
+const listen = (connection: Connection, lastByteAt: Ref.Ref<number>, decided: Deferred.Deferred<void>) =>
   Effect.gen(function* () {
     const request = HttpClientRequest.get("/auth/cli/device/events").pipe(HttpClientRequest.accept("text/event-stream"))
     const response = yield* connection.http.execute(request)
     yield* response.stream.pipe(
-      Stream.tap(() => Effect.flatMap(Clock.currentTimeMillis, (now) => Ref.set(heard, now))),
+      Stream.tap(() => Effect.flatMap(Clock.currentTimeMillis, (now) => Ref.set(lastByteAt, now))),
       Stream.decodeText(),
       Stream.splitLines,
       Stream.filter((line) => line.startsWith("data:")),
@@ -46,14 +46,14 @@ const listen = (connection: Connection, heard: Ref.Ref<number>, decided: Deferre
           : Effect.void
       })
     )
-  }).pipe(Effect.ignore, Effect.zipRight(Ref.set(heard, 0)))
+  }).pipe(Effect.ignore, Effect.zipRight(Ref.set(lastByteAt, 0)))
 
-export interface Granted {
+export interface ApprovedDevice {
   readonly credential: Redacted.Redacted
   readonly answer: DevicePollResponse
 }
 
-const failed: ReadonlyMap<string, string> = new Map(
+const failureSentences: ReadonlyMap<string, string> = new Map(
   Object.entries({
     denied: "The request was denied.",
     expired: "The request was not decided in time.",
@@ -62,26 +62,26 @@ const failed: ReadonlyMap<string, string> = new Map(
   })
 )
 
-/** Until the person has decided; `again`: the command that starts anew. */
+/** Waits until the person decides. `again`: the command to repeat after a failure. */
 export const wait = Effect.fnUntraced(function* (connection: Connection, started: DeviceAuthorization, again: string) {
   const deviceCode = Redacted.make(started.deviceCode)
   const device = yield* client(connection)
   const stream = yield* connect({ url: connection.url, credential: deviceCode })
-  const heard = yield* Ref.make(0)
+  const lastByteAt = yield* Ref.make(0)
   const decided = yield* Deferred.make<void>()
-  yield* Effect.fork(listen(stream, heard, decided))
+  yield* Effect.fork(listen(stream, lastByteAt, decided))
 
   const deadline = (yield* Clock.currentTimeMillis) + started.expiresInSeconds * 1_000
   let interval = Math.max(1, started.pollIntervalSeconds)
   for (;;) {
     yield* Effect.raceFirst(Deferred.await(decided), Effect.sleep(Duration.seconds(interval)))
     const now = yield* Clock.currentTimeMillis
-    const isTold = yield* Deferred.isDone(decided)
-    const isListening = now - (yield* Ref.get(heard)) < Duration.toMillis(silence)
-    if (!isTold && isListening && now < deadline) continue
+    const isDecided = yield* Deferred.isDone(decided)
+    const isListening = now - (yield* Ref.get(lastByteAt)) < Duration.toMillis(silence)
+    if (!isDecided && isListening && now < deadline) continue
     const polled = yield* Effect.either(call(connection, device.token({ payload: { deviceCode } })))
     if (polled._tag === "Left") {
-      // Away for a moment, or asked to wait: the request is still there.
+      // Server unreachable for a moment, or a request to slow down: the device request still exists.
       if (polled.left._tag === "ServerRefused" && polled.left.status < 500 && polled.left.status !== 429)
         return yield* polled.left
       if (now >= deadline) return yield* polled.left
@@ -90,31 +90,31 @@ export const wait = Effect.fnUntraced(function* (connection: Connection, started
     }
     const answer = polled.right
     if (answer.credential !== undefined) {
-      return { credential: Redacted.make(answer.credential), answer } satisfies Granted
+      return { credential: Redacted.make(answer.credential), answer } satisfies ApprovedDevice
     }
     if (answer.status === "pending") {
       if (now >= deadline) return yield* new CliFailure({ message: "The request was not decided in time." })
       if (answer.reason === "slow_down") interval += 5
-      if (isTold) yield* Effect.sleep(Duration.seconds(interval))
+      if (isDecided) yield* Effect.sleep(Duration.seconds(interval))
       continue
     }
     return yield* new CliFailure({
-      message: failed.get(answer.reason ?? "") ?? "The request failed.",
-      hint: `${again} starts again.`
+      message: failureSentences.get(answer.reason ?? "") ?? "The request failed.",
+      hint: `${again} starts a new one.`
     })
   }
 }, Effect.scoped)
 
 const hostText = (text: string): string | undefined => (isPlainName(text) ? text.slice(0, 256) : undefined)
 
-/** What this machine says of itself. */
+/** Host name and operating system, for the approval page. */
 export const host = (): { readonly hostname?: string; readonly os?: string } => {
   const name = hostText(hostname())
   const os = hostText(`${osType()} ${release()}`)
   return { ...(name === undefined ? {} : { hostname: name }), ...(os === undefined ? {} : { os }) }
 }
 
-/** Says where the person decides, and opens the page where somebody sits at a screen. */
+/** Shows the address of the approval page, and opens it when the machine has a screen. */
 export const show = Effect.fnUntraced(function* (
   started: DeviceAuthorization,
   { noBrowser }: { readonly noBrowser: boolean }
@@ -124,7 +124,7 @@ export const show = Effect.fnUntraced(function* (
     return yield* new CliFailure({ message: "The server sent an address that is not a web page. It was not opened." })
   }
   yield* note(`Open  ${plain(page.href)}`)
-  yield* note(`and approve the code  ${plain(started.userCode)}  there, if it is the one that the page shows.`)
+  yield* note(`and approve the code  ${plain(started.userCode)}  there, if the page shows the same code.`)
   const wantsBrowser = !noBrowser && Browser.hasScreen() && stderrIsTerminal()
   if (wantsBrowser && (yield* Browser.open(page))) yield* note("(The page was opened in your browser.)")
   yield* note("Waiting…")

@@ -1,4 +1,4 @@
-/** One server, one credential, and what it can answer: to requests that need no typed group of the contract. */
+/** Connection to one server with one credential, for requests that need no typed group of the contract. */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -14,13 +14,13 @@ import {
 import { whileWaiting } from "#src/cli/terminal/Output.ts"
 import { isProxyError } from "./Proxy.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
-import { type Answer, TooLong, Transport } from "./Transport.ts"
+import { type Response, TooLong, Transport } from "./Transport.ts"
 import { version } from "#src/cli/terminal/Version.ts"
 
-/** Longest wait for one answer. */
+/** Longest wait for one response. */
 export const deadline = Duration.seconds(30)
 
-export interface Question {
+export interface LinkRequest {
   readonly method?: "GET" | "POST"
   readonly path: string
   readonly query?: Readonly<Record<string, string | undefined>>
@@ -32,11 +32,11 @@ export interface Link {
   /** Without a trailing slash. */
   readonly url: string
   readonly credential: Option.Option<Redacted.Redacted>
-  /** 2xx and 304; everything else is a typed failure. */
-  readonly ask: (question: Question) => Effect.Effect<Answer, ServerError>
+  /** Succeeds with 2xx and 304; every other status is a typed failure. */
+  readonly ask: (question: LinkRequest) => Effect.Effect<Response, ServerError>
 }
 
-// Open: a later server may add members, and codes that this release does not know (docs/contract/README.md).
+// Open: a later server may add members and codes (docs/contract/README.md).
 const envelope = Shape.struct({
   statusCode: Shape.number,
   code: Shape.string,
@@ -44,7 +44,7 @@ const envelope = Shape.struct({
   field: Shape.optional(Shape.string)
 })
 const readEnvelope = Shape.json((input) =>
-  Option.zipWith(envelope(input), Shape.record(Shape.unknown)(input), (known, all) => ({ known, all }))
+  Option.zipWith(envelope(input), Shape.record(Shape.unknown)(input), (members, all) => ({ known: members, all }))
 )
 
 const seconds = (text: unknown): number | undefined => {
@@ -52,25 +52,25 @@ const seconds = (text: unknown): number | undefined => {
   return Number.isFinite(n) && n >= 0 ? n : undefined
 }
 
-interface Asked {
+interface RequestLine {
   readonly method: string
   /** With or without a query. */
   readonly url: string
 }
 
-const needsOf = ({ method, url }: Asked): "run" | "values" | "write" => {
+const needsOf = ({ method, url }: RequestLine): "run" | "values" | "write" => {
   const [path = ""] = url.split("?")
   if (path.endsWith("/secrets/inject") || path.endsWith("/sealed-values/open")) return "run"
   return method === "GET" ? "values" : "write"
 }
 
-type Head = Pick<Answer, "status" | "headers">
+type Head = Pick<Response, "status" | "headers">
 
-const refusal = (asked: Asked, { headers, status }: Head, text: string): ServerRefused | undefined => {
-  const found = Option.getOrUndefined(readEnvelope(text))
-  if (found === undefined) return undefined
-  const { code, field, message } = found.known
-  const { code: _code, field: _field, message: _message, statusCode: _status, ...details } = found.all
+const refusal = (request: RequestLine, { headers, status }: Head, text: string): ServerRefused | undefined => {
+  const body = Option.getOrUndefined(readEnvelope(text))
+  if (body === undefined) return undefined
+  const { code, field, message } = body.known
+  const { code: _code, field: _field, message: _message, statusCode: _status, ...details } = body.all
   const retryAfterSeconds = seconds(details["retryAfterSeconds"]) ?? seconds(headers["retry-after"])
   const requestId = headers["x-request-id"]
   return new ServerRefused({
@@ -81,7 +81,7 @@ const refusal = (asked: Asked, { headers, status }: Head, text: string): ServerR
     ...(field === undefined ? {} : { field }),
     ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
     ...(requestId === undefined ? {} : { requestId }),
-    ...(code === "ENVIRONMENT_NOT_GRANTED" ? { needs: needsOf(asked) } : {})
+    ...(code === "ENVIRONMENT_NOT_GRANTED" ? { needs: needsOf(request) } : {})
   })
 }
 
@@ -93,9 +93,9 @@ const causeCode = (cause: unknown): string => {
   return ""
 }
 
-/** Sentences of our own: what a driver says may hold the request (docs/security.md, "Lessons from others"). */
+/** Sentences of our own, because a driver's message may quote the request (docs/security.md, "Lessons from others"). */
 export const transportReason = (cause: unknown): string => {
-  if (isProxyError(cause)) return cause.told
+  if (isProxyError(cause)) return cause.reason
   const code = causeCode(cause)
   switch (code) {
     case "ECONNREFUSED":
@@ -127,12 +127,12 @@ export const transportReason = (cause: unknown): string => {
 const looksLikeHtml = ({ headers }: Head): boolean => (headers["content-type"] ?? "").includes("html")
 
 /**
- * Why an answer is none that a command goes on with, before anything reads its body (docs/architecture.md, H8). `text`:
- * the body, read only where it says why. Undefined: it is one.
+ * Fails when a command cannot use the response, before its body is decoded (docs/architecture.md, H8). `text`: the
+ * body, read only for an error's explanation.
  */
-export const judged = <R>(
+export const checkStatus = <R>(
   server: string,
-  asked: Asked,
+  request: RequestLine,
   head: Head,
   text: Effect.Effect<string, ServerError, R>
 ): Effect.Effect<void, ServerError, R> => {
@@ -145,20 +145,23 @@ export const judged = <R>(
   return Effect.flatMap(
     text,
     (body): Effect.Effect<never, ServerError> =>
-      refusal(asked, head, body) ??
+      refusal(request, head, body) ??
       unexpected(looksLikeHtml(head) ? "a web page instead of JSON" : "not an answer of this service")
   )
 }
 
-/** Refused for now: the request was not carried out, so it may be sent again. Bounded: a person waits. */
-const patience = { times: 3, longestSeconds: 10 }
+/** Retries of a 429, which was not carried out and may be sent again. Bounded, because a person waits. */
+const retries = { times: 3, longestSeconds: 10 }
 export const afterRateLimit = <A, R>(
   self: Effect.Effect<A, ServerError, R>,
-  left = patience.times
+  remaining = retries.times
 ): Effect.Effect<A, ServerError, R> =>
   Effect.catchTag(self, "ServerRefused", (error) =>
-    error.status === 429 && left > 0 && (error.retryAfterSeconds ?? 1) <= patience.longestSeconds
-      ? Effect.zipRight(Effect.sleep(Duration.seconds(error.retryAfterSeconds ?? 1)), afterRateLimit(self, left - 1))
+    error.status === 429 && remaining > 0 && (error.retryAfterSeconds ?? 1) <= retries.longestSeconds
+      ? Effect.zipRight(
+          Effect.sleep(Duration.seconds(error.retryAfterSeconds ?? 1)),
+          afterRateLimit(self, remaining - 1)
+        )
       : Effect.fail(error)
   )
 
@@ -168,15 +171,15 @@ export const tooLong = (url: string) =>
 export interface LinkOptions {
   readonly url: string
   readonly credential?: Redacted.Redacted
-  /** Cookie of a session that the command itself opened (`setup`). */
+  /** Session cookie of `setup`. */
   readonly cookie?: Redacted.Redacted
-  /** Answer a 429 at once: the caller has something better to do than wait. */
+  /** Return a 429 at once: the caller has a better alternative than waiting. */
   readonly impatient?: boolean
-  /** Say nothing of a long wait: the terminal is another program's. */
+  /** Print nothing during a long wait: the terminal belongs to another program. */
   readonly silent?: boolean
 }
 
-/** Of every request. */
+/** Headers of every request. */
 export const headersOf = ({ cookie, credential }: LinkOptions): Readonly<Record<string, string>> => ({
   accept: "application/json",
   "user-agent": `ampoule-cli/${version}`,
@@ -184,28 +187,28 @@ export const headersOf = ({ cookie, credential }: LinkOptions): Readonly<Record<
   ...(cookie === undefined ? {} : { cookie: Redacted.value(cookie) })
 })
 
-/** Said on a terminal. */
+/** Shown on a terminal during a long wait. */
 export const waitingFor = (server: string): string => `Waiting for ${new URL(server).host} …`
 
-const queryOf = (query: Question["query"] = {}): string => {
-  const given = Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]))
-  return given.length === 0 ? "" : `?${new URLSearchParams(given).toString()}`
+const queryOf = (query: LinkRequest["query"] = {}): string => {
+  const members = Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]))
+  return members.length === 0 ? "" : `?${new URLSearchParams(members).toString()}`
 }
 
 export const link = (options: LinkOptions): Effect.Effect<Link, never, Transport> =>
   Effect.map(Transport, (transport) => {
     const { credential, impatient, url: server } = options
-    const ask = ({ headers, json, method = "GET", path, query }: Question) => {
+    const ask = ({ headers, json, method = "GET", path, query }: LinkRequest) => {
       const url = `${server}${path}${queryOf(query)}`
       const body = json === undefined ? undefined : JSON.stringify(json)
-      const ofBody = body === undefined ? {} : { "content-type": "application/json" }
+      const bodyHeaders = body === undefined ? {} : { "content-type": "application/json" }
       const attempt = transport
         .send({
           method,
           url,
           body,
           longest: Duration.toMillis(deadline),
-          headers: { ...headersOf(options), ...ofBody, ...headers }
+          headers: { ...headersOf(options), ...bodyHeaders, ...headers }
         })
         .pipe(
           Effect.mapError(({ answered, cause }): ServerError => {
@@ -213,16 +216,16 @@ export const link = (options: LinkOptions): Effect.Effect<Link, never, Transport
             const reason = answered ? "the answer broke off" : transportReason(cause)
             return new ServerUnreachable({ url: server, reason })
           }),
-          Effect.tap((answer) => judged(server, { method, url }, answer, Effect.succeed(answer.text)))
+          Effect.tap((answer) => checkStatus(server, { method, url }, answer, Effect.succeed(answer.text)))
         )
-      const told = options.silent === true ? attempt : whileWaiting(waitingFor(server))(attempt)
-      return impatient === true ? told : afterRateLimit(told)
+      const shown = options.silent === true ? attempt : whileWaiting(waitingFor(server))(attempt)
+      return impatient === true ? shown : afterRateLimit(shown)
     }
     return { url: server, credential: Option.fromNullable(credential), ask }
   })
 
-/** The body of an answer. */
-export const bodyOf = <A>({ url }: Link, { status, text }: Answer, shape: Shape.Shape<A>) =>
+/** Decoded body of a response. */
+export const bodyOf = <A>({ url }: Link, { status, text }: Response, shape: Shape.Shape<A>) =>
   Effect.mapError(
     Shape.json(shape)(text),
     (): ServerError => new UnexpectedAnswer({ url, status, reason: "not an answer of this service" })
@@ -249,7 +252,7 @@ export const parseAddress = (text: string): Effect.Effect<string, CliFailure> =>
       )
 }
 
-/** Whether the credential would travel readable by others. */
+/** True when others on the network could read the credential. */
 export const isInTheClear = (url: string): boolean => {
   const { hostname, protocol } = new URL(url)
   return protocol === "http:" && !isLoopbackHost(hostname)

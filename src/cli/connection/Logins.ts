@@ -1,4 +1,4 @@
-/** Which servers this user is logged in to, without the credentials: asked before the keychain is. */
+/** Servers that this user is logged in to, without the credentials: read before the keychain. */
 import * as Option from "effect/Option"
 import type { Protection } from "./CredentialStore.ts"
 import { jsonFile } from "#src/cli/terminal/Folders.ts"
@@ -17,7 +17,7 @@ export type Login = Shape.Of<typeof Login> & { readonly protection: Protection }
 const Logins = Shape.struct({
   /** Sent with a device request, so that the owner recognises repeated logins of one installation. */
   installationId: Shape.string,
-  /** Server of the last login: the address when none is given. */
+  /** Server of the last login: the default address. */
   current: Shape.nullable(Shape.string),
   logins: Shape.array(Login)
 })
@@ -29,12 +29,12 @@ export { read }
 export const find = (logins: Option.Option<Logins>, url: string): Option.Option<Login> =>
   Option.flatMap(logins, (all) => Option.fromNullable(all.logins.find((login) => login.url === url)))
 
-export const remember = (known: Option.Option<Logins>, installationId: string, login: Login) =>
+export const remember = (logins: Option.Option<Logins>, installationId: string, login: Login) =>
   write({
     installationId,
     current: login.url,
     logins: [
-      ...Option.match(known, {
+      ...Option.match(logins, {
         onNone: () => [],
         onSome: (all) => all.logins.filter((other) => other.url !== login.url)
       }),
@@ -42,7 +42,7 @@ export const remember = (known: Option.Option<Logins>, installationId: string, l
     ]
   })
 
-export const forget = (known: Logins, url: string) => {
-  const logins = known.logins.filter((login) => login.url !== url)
-  return write({ ...known, logins, current: known.current === url ? (logins.at(-1)?.url ?? null) : known.current })
+export const forget = (all: Logins, url: string) => {
+  const logins = all.logins.filter((login) => login.url !== url)
+  return write({ ...all, logins, current: all.current === url ? (logins.at(-1)?.url ?? null) : all.current })
 }

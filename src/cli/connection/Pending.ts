@@ -1,4 +1,6 @@
-/** What waits for a decision in the dashboard: requests for access, and changes. One way to find one, and to its page. */
+/**
+ * Access requests and change requests that wait for a decision in the dashboard: one way to find them and their page.
+ */
 import * as Effect from "effect/Effect"
 import * as Browser from "#src/cli/terminal/Browser.ts"
 import type { Connection } from "./Client.ts"
@@ -15,33 +17,33 @@ interface Item {
   readonly mayDecide: boolean
 }
 
-/** Where they are decided about. */
+/** Page where the request is decided. */
 export const pageOf = (url: string, { environment, projectId }: Pick<Item, "environment" | "projectId">) =>
   `${url}/app/projects/${projectId}/env/${environment}/access`
 
-/** `what`: one of them in a sentence; `command`: the group of commands; `tell`: one of them in a line. */
+/** `what`: the noun for one request; `command`: the group of commands; `tell`: one request in a line. */
 interface Kind<A extends Item, Id, R> {
   readonly what: string
   readonly command: string
-  /** The command that lists them. */
+  /** Command that lists the requests. */
   readonly list: string
   readonly example: string
   readonly parseId: (text: string) => Effect.Effect<Id, CliFailure>
   readonly pending: (session: Connection) => Effect.Effect<ReadonlyArray<A>, CliError, R>
   readonly withdraw: (session: Connection, id: Id) => Effect.Effect<unknown, CliError, R>
-  readonly tell: (item: A) => string
+  readonly line: (item: A) => string
 }
 
 export const of = <A extends Item, Id extends string, R>(kind: Kind<A, Id, R>) => {
-  const { command, example, list, parseId, pending, tell, what, withdraw } = kind
+  const { command, example, list, parseId, pending, line: tell, what, withdraw } = kind
   const id = Shared.argument("ID", `Id of the ${what}; \`ampoule ${list}\` shows it`)
 
-  const find = Effect.fnUntraced(function* (session: Connection, wanted: Id) {
-    const found = (yield* pending(session)).find((one) => one.id === wanted)
-    if (found !== undefined) return found
+  const find = Effect.fnUntraced(function* (session: Connection, requestId: Id) {
+    const request = (yield* pending(session)).find((one) => one.id === requestId)
+    if (request !== undefined) return request
     return yield* new CliFailure({
-      message: `No such ${what} waits.`,
-      hint: `\`ampoule ${list}\` shows those that wait: your own, and those that you decide about.`
+      message: `No such ${what} is pending.`,
+      hint: `\`ampoule ${list}\` shows the pending ones: your own, and those that you decide.`
     })
   })
 
@@ -49,22 +51,22 @@ export const of = <A extends Item, Id extends string, R>(kind: Kind<A, Id, R>) =
     "approve",
     {
       says: `Open the page where a ${what} is approved or denied.`,
-      more: ["It needs you, signed in: a login of the command line manages nothing."],
+      more: ["You decide in the browser, signed in: a command line login cannot approve."],
       examples: [`ampoule ${command} approve ${example}`]
     },
     { ...Shared.connection, noBrowser: Shared.noBrowser, id },
     Effect.fnUntraced(function* (options) {
-      const wanted = yield* parseId(options.id)
+      const requestId = yield* parseId(options.id)
       const session = yield* Credential.open(options)
-      const found = yield* find(session, wanted)
-      if (!found.mayDecide) {
+      const request = yield* find(session, requestId)
+      if (!request.mayDecide) {
         return yield* new CliFailure({
-          message: `You may not decide about this ${what}: another person than the one who made it does.`
+          message: `You cannot decide this ${what}: only a person other than its author can.`
         })
       }
-      yield* note(tell(found))
-      yield* note("Decide on this page, signed in (the command line cannot):")
-      yield* Browser.offer(pageOf(session.url, found), options)
+      yield* note(tell(request))
+      yield* note("Decide on this page, signed in:")
+      yield* Browser.offer(pageOf(session.url, request), options)
     })
   )
 
@@ -73,10 +75,10 @@ export const of = <A extends Item, Id extends string, R>(kind: Kind<A, Id, R>) =
     { says: `Withdraw a ${what} of your own.`, examples: [`ampoule ${command} withdraw ${example}`] },
     { ...Shared.connection, json: Shared.json, id },
     Effect.fnUntraced(function* (options) {
-      const wanted = yield* parseId(options.id)
+      const requestId = yield* parseId(options.id)
       const session = yield* Credential.open(options)
-      yield* withdraw(session, wanted)
-      yield* options.json ? json({ id: wanted, state: "withdrawn" }) : note("Withdrawn.")
+      yield* withdraw(session, requestId)
+      yield* options.json ? json({ id: requestId, state: "withdrawn" }) : note("Withdrawn.")
     })
   )
 

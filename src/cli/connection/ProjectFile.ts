@@ -1,6 +1,6 @@
 /**
- * `.ampoule.json`: the project and environment of a folder. It comes with a repository, so it counts for the choice of an
- * environment only after its reader trusted this very content in this very place, as with direnv.
+ * `.ampoule.json`: the project and environment of a folder. The file arrives with a repository. It chooses an
+ * environment only after its reader has trusted this content in this place, as with direnv.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -14,7 +14,7 @@ import * as Shape from "#src/cli/terminal/Shape.ts"
 
 export const fileName = ".ampoule.json"
 
-// No server address: a file that comes with somebody's repository must not decide where a credential is sent.
+// No server address: a file from somebody's repository must not decide where a credential is sent.
 const decodeContent = Shape.json(
   Shape.struct({ project: Shape.optional(Shape.string), environment: Shape.optional(Shape.string) })
 )
@@ -23,15 +23,15 @@ export interface ProjectFile {
   readonly path: string
   readonly project: Option.Option<string>
   readonly environment: Option.Option<string>
-  /** Of its place and its content. */
+  /** Digest of its path and content. */
   readonly digest: string
 }
 
 // --- trust ---
 
 const Trusted = Shape.struct({ digests: Shape.array(Shape.string) })
-/** The oldest are forgotten, and asked about again. */
-const mostTrusted = 1_000
+/** Beyond this number the oldest are dropped, and the user is asked again. */
+const maximumTrusted = 1_000
 
 const trustedFile = jsonFile("config", "trusted.json", Trusted, "the list of trusted files")
 
@@ -46,17 +46,17 @@ const readTrusted = Effect.map(
 export const isTrusted = (digest: string) => Effect.map(readTrusted, (digests) => digests.includes(digest))
 
 export const trust = Effect.fnUntraced(function* ({ digest }: ProjectFile) {
-  yield* trustedFile.write({ digests: [...new Set([...(yield* readTrusted), digest])].slice(-mostTrusted) })
+  yield* trustedFile.write({ digests: [...new Set([...(yield* readTrusted), digest])].slice(-maximumTrusted) })
 })
 
 // --- the file ---
 
-/** Root can replace any file anyway. Windows has no user ids. */
+/** Files of root count as own, since root can replace any file. Windows has no user ids. */
 const isOfAnotherUser = Effect.fnUntraced(function* (file: string) {
-  const own = process.getuid?.()
-  if (own === undefined) return false
+  const userId = process.getuid?.()
+  if (userId === undefined) return false
   const info = yield* infoOf(file)
-  return Option.isNone(info) || (info.value.uid !== own && info.value.uid !== 0)
+  return Option.isNone(info) || (info.value.uid !== userId && info.value.uid !== 0)
 })
 
 const read = Effect.fnUntraced(function* (path: string) {
@@ -77,17 +77,17 @@ const read = Effect.fnUntraced(function* (path: string) {
   })
 })
 
-/** The nearest one, from the working folder upwards. `foreign`: whether a file of another user counts. */
+/** The nearest file, from the working folder upwards. `foreign`: accept a file of another user. */
 export const find = Effect.fnUntraced(function* (options: { readonly foreign: boolean }) {
   for (let folder = resolve("."); ; folder = dirname(folder)) {
     const file = join(folder, fileName)
     const foreign = !options.foreign && Option.isSome(yield* infoOf(file)) && (yield* isOfAnotherUser(file))
-    const found = yield* read(file).pipe(
-      // What another user wrote there is no reason to stop.
+    const projectFile = yield* read(file).pipe(
+      // A broken file of another user must not stop the command.
       Effect.catchAll((error) => (foreign ? Effect.succeedNone : Effect.fail(error)))
     )
-    if (Option.isSome(found)) {
-      if (!foreign || (yield* isTrusted(found.value.digest))) return found
+    if (Option.isSome(projectFile)) {
+      if (!foreign || (yield* isTrusted(projectFile.value.digest))) return projectFile
       yield* warn(
         `${plain(file)} belongs to another user and is ignored; after a look at it, \`ampoule trust\` accepts it.`
       )
@@ -99,18 +99,18 @@ export const find = Effect.fnUntraced(function* (options: { readonly foreign: bo
 const decodeMembers = Shape.json(Shape.record(Shape.unknown))
 
 /**
- * Writes the choice into the nearest file, or a new one here, with whatever else stands there, and trusts it: who writes
- * it has looked at it. Answers its path.
+ * Writes the choice to the nearest file, or a new one here, keeps its other members, and trusts the result. Returns its
+ * path.
  */
 export const save = Effect.fnUntraced(function* (choice: { readonly project: string; readonly environment: string }) {
-  const found = yield* find({ foreign: false })
-  const file = Option.match(found, { onNone: () => resolve(fileName), onSome: (one) => one.path })
+  const existing = yield* find({ foreign: false })
+  const file = Option.match(existing, { onNone: () => resolve(fileName), onSome: (one) => one.path })
   const before = Option.flatMap(Option.flatMap(yield* readIfThere(file, fileName), decodeUtf8), decodeMembers)
   const content = `${JSON.stringify({ ...Option.getOrElse(before, () => ({})), ...choice }, null, 2)}\n`
-  // For a repository: others may read it.
+  // Readable by others, because it belongs to a repository.
   yield* writeWhole(file, content, fileName, { mode: 0o644, keepMode: true })
-  const written = yield* read(file)
-  if (Option.isSome(written)) yield* trust(written.value)
+  const saved = yield* read(file)
+  if (Option.isSome(saved)) yield* trust(saved.value)
   return file
 })
 
@@ -120,14 +120,12 @@ export const description = ({ environment, project }: ProjectFile): string =>
     ...Option.toArray(environment).map((name) => `environment ${plain(name)}`)
   ].join(", ")
 
-/**
- * Goes on when the file may choose an environment. Asks a person once; without one it is an error that says what to do.
- */
+/** Passes when the file may choose an environment. Asks the user once at a terminal, and fails elsewhere. */
 export const ensureTrusted = Effect.fnUntraced(function* (file: ProjectFile) {
   if (yield* isTrusted(file.digest)) return
   const where = plain(file.path)
   if (stdinIsTerminal() && stderrIsTerminal()) {
-    if (yield* Ask.confirm(`${where} chooses ${description(file)}, and was not used here before. Use it?`)) {
+    if (yield* Ask.confirm(`${where} chooses ${description(file)}, and has not been used here before. Use it?`)) {
       return yield* trust(file)
     }
     return yield* new CliFailure({
@@ -136,7 +134,7 @@ export const ensureTrusted = Effect.fnUntraced(function* (file: ProjectFile) {
     })
   }
   return yield* usage(
-    `${where} chooses ${description(file)}, but is not trusted yet: whoever wrote it would choose which secrets a program gets.`,
+    `${where} chooses ${description(file)}, but is not trusted yet: its author could choose which secrets a program receives.`,
     "Look at it and run `ampoule trust` there once, or name the environment yourself: --env SLUG."
   )
 })

@@ -1,11 +1,11 @@
 /**
- * The proxy of the network between this command and the server: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY as curl
- * and Go read them, and AMPOULE_PROXY for this program alone. Requests to https go through a tunnel (CONNECT, RFC 9110
- * 9.3.6), so the proxy sees no credential; those to plain http in absolute form (RFC 9112 3.2.2).
+ * Proxy between this command and the server. HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY have the meaning they have
+ * in curl and Go; AMPOULE_PROXY is for this program alone. Requests to https use a tunnel (CONNECT, RFC 9110 9.3.6), so
+ * the proxy sees no credential. Requests to plain http use the absolute form (RFC 9112 3.2.2).
  *
- * Not the EnvHttpProxyAgent of undici 7.30: it knows neither ALL_PROXY nor address blocks in NO_PROXY, needs a second
- * HTTP client in the bundle (1.0 MB, and 45 ms of CPU to load where Node itself starts in 65), and its errors name no
- * variable.
+ * The EnvHttpProxyAgent of undici 7.30 does not serve here. It knows neither ALL_PROXY nor address blocks in NO_PROXY,
+ * and its errors name no variable. It also brings a second HTTP client: 1.0 MB, and 45 ms of CPU to load, where Node
+ * itself starts in 65.
  */
 import * as Redacted from "effect/Redacted"
 import * as net from "node:net"
@@ -15,9 +15,9 @@ export interface Proxy {
   readonly secure: boolean
   readonly host: string
   readonly port: number
-  /** Of `Proxy-Authorization`. */
+  /** Content of `Proxy-Authorization`. */
   readonly authorization: Redacted.Redacted | undefined
-  /** The variable that names it. */
+  /** Variable that names the proxy. */
   readonly variable: string
 }
 
@@ -28,7 +28,7 @@ export type Route =
 
 type Variables = Readonly<Record<string, string | undefined>>
 
-/** Lower case goes first, as in curl; an empty variable counts as not set. */
+/** Lower case takes precedence, as in curl. An empty variable counts as unset. */
 const variable = (env: Variables, ...names: ReadonlyArray<string>) => {
   for (const name of names.flatMap((name) => (name.startsWith("AMPOULE_") ? [name] : [name.toLowerCase(), name]))) {
     const value = env[name]?.trim()
@@ -52,8 +52,8 @@ const inBlock = (host: string, block: string): boolean => {
 }
 
 /**
- * `*`, a host with all below it (`example.com`, `.example.com`, `*.example.com`), an address, a block; each also with a
- * port.
+ * Matches `*`, a host with its subdomains (`example.com`, `.example.com`, `*.example.com`), an address or a block, each
+ * also with a port.
  */
 const isExempt = (target: { readonly host: string; readonly port: string }, list: string): boolean =>
   list
@@ -81,9 +81,9 @@ const parse = (name: string, value: string): Route => {
   let authorization: Redacted.Redacted | undefined
   if (url.username !== "" || url.password !== "") {
     if (/%(?![0-9a-f]{2})/i.test(url.username + url.password)) {
-      return unusable("a % in its user or password is written %25")
+      return unusable("write a % in its user or password as %25")
     }
-    // Bytes, not text: what is percent-encoded need not be UTF-8.
+    // Bytes, because percent-encoded text need not be UTF-8.
     const bytes = (part: string) =>
       Buffer.from(
         part.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16))),
@@ -105,46 +105,46 @@ const parse = (name: string, value: string): Route => {
   }
 }
 
-/**
- * How a request to this address travels. Loopback addresses are reached directly unless AMPOULE_PROXY says otherwise.
- */
+/** Route of a request to this address. Loopback addresses are reached directly, unless AMPOULE_PROXY says otherwise. */
 export const routeOf = (target: URL, env: Variables = process.env): Route => {
-  const own = variable(env, "AMPOULE_PROXY")
-  if (own !== undefined) {
-    return /^(off|none)$/i.test(own.value) ? { _tag: "Direct", why: own.name } : parse(own.name, own.value)
+  const override = variable(env, "AMPOULE_PROXY")
+  if (override !== undefined) {
+    return /^(off|none)$/i.test(override.value)
+      ? { _tag: "Direct", why: override.name }
+      : parse(override.name, override.value)
   }
-  // Under CGI, HTTP_PROXY is the `Proxy:` header of whoever asks (CVE-2016-5385); the lower-case name is not.
+  // Under CGI, HTTP_PROXY is the client's `Proxy:` header (CVE-2016-5385); the lower-case name is safe.
   const isCgi = env["REQUEST_METHOD"] !== undefined
   const scheme = target.protocol === "https:" ? "HTTPS_PROXY" : "HTTP_PROXY"
-  const found =
+  const configured =
     isCgi && scheme === "HTTP_PROXY" && env["http_proxy"] === undefined
       ? variable(env, "ALL_PROXY")
       : variable(env, scheme, "ALL_PROXY")
-  if (found === undefined) return { _tag: "Direct", why: undefined }
+  if (configured === undefined) return { _tag: "Direct", why: undefined }
   if (isLoopbackHost(target.hostname)) return { _tag: "Direct", why: "a loopback address" }
   const exempt = variable(env, "NO_PROXY")
   const port = target.port === "" ? (target.protocol === "https:" ? "443" : "80") : target.port
   if (exempt !== undefined && isExempt({ host: withoutBrackets(target.hostname), port }, exempt.value)) {
     return { _tag: "Direct", why: exempt.name }
   }
-  return parse(found.name, found.value)
+  return parse(configured.name, configured.value)
 }
 
-/** Without the user and password that may stand in its address. */
+/** Host and port, without the user and password of its address. */
 export const nameOf = ({ host, port }: Proxy): string => `${net.isIPv6(host) ? `[${host}]` : host}:${port}`
 
 const proxyErrorName = "ProxyError"
 
-/** By its name: the agents are bundled apart, with a class of their own. */
+/** Compared by name: the agents are bundled separately, with a class of their own. */
 export const isProxyError = (error: unknown): error is ProxyError =>
-  error instanceof Error && error.name === proxyErrorName && "told" in error
+  error instanceof Error && error.name === proxyErrorName && "reason" in error
 
-/** The proxy failed, not the server. `code` begins with PROXY_; `told` is a sentence of our own. */
+/** Failure of the proxy, not of the server. `code` begins with PROXY_; `reason` is a sentence of our own. */
 export class ProxyError extends Error {
   override readonly name = proxyErrorName
   constructor(
     readonly code: string,
-    readonly told: string
+    readonly reason: string
   ) {
     super(code)
   }

@@ -1,4 +1,6 @@
-/** Connections through a proxy. Loaded where there is one, and by the library's client of HTTP. */
+/**
+ * Connections through a proxy. Loaded only when a proxy is configured, and by the HTTP client of the client library.
+ */
 import * as Redacted from "effect/Redacted"
 import * as http from "node:http"
 import * as https from "node:https"
@@ -27,18 +29,18 @@ const refused = (proxy: Proxy, status: number) => {
   const why =
     status === 407
       ? proxy.authorization === undefined
-        ? "it wants a user and password, as in http://user:password@host:port"
-        : "it does not take the user and password of its address"
-      : `it does not let this server be reached (status ${status})`
+        ? "it requires a user and password, as in http://user:password@host:port"
+        : "it rejects the user and password of its address"
+      : `it does not allow connections to this server (status ${status})`
   return new ProxyError(`PROXY_${status}`, `the proxy ${nameOf(proxy)} (${proxy.variable}) refused: ${why}`)
 }
 
-/** Longest wait for the proxy to be reached and to answer CONNECT, in milliseconds. */
-const patience = 15_000
+/** Milliseconds to connect to the proxy and to receive its answer to CONNECT. */
+const proxyTimeout = 15_000
 
-type Made = (error: Error | null, socket: Duplex) => void
-// The callback of an agent has no form for a failure alone; its socket is looked at only when there is no error.
-const failed = (made: Made, error: Error) => made(error, new net.Socket())
+type OnSocket = (error: Error | null, socket: Duplex) => void
+// The agent's callback requires a socket even for a failure, and ignores it when an error is given.
+const failSocket = (onSocket: OnSocket, error: Error) => onSocket(error, new net.Socket())
 
 const tunnel = (proxy: Proxy, authority: string, use: (socket: net.Socket) => void, fail: (error: Error) => void) => {
   const request = (proxy.secure ? https : http).request({
@@ -51,7 +53,7 @@ const tunnel = (proxy: Proxy, authority: string, use: (socket: net.Socket) => vo
       ...(proxy.authorization === undefined ? {} : { "proxy-authorization": Redacted.value(proxy.authorization) })
     },
     agent: false,
-    timeout: patience
+    timeout: proxyTimeout
   })
   request.once("timeout", () => request.destroy(new Error()))
   request.once("error", (error) => fail(notReached(proxy, error)))
@@ -73,30 +75,29 @@ const tunnel = (proxy: Proxy, authority: string, use: (socket: net.Socket) => vo
 const authority = (host: string, port: number | string): string => `${net.isIPv6(host) ? `[${host}]` : host}:${port}`
 
 class TunnelAgent extends https.Agent {
-  override createConnection(options: tls.ConnectionOptions, made: Made): Duplex | null | undefined {
+  override createConnection(options: tls.ConnectionOptions, onSocket: OnSocket): Duplex | null | undefined {
     const host = withoutBrackets(options.host ?? "localhost")
     const at = authority(host, options.port ?? 443)
     const route = routeOf(new URL(`https://${at}`))
-    if (route._tag === "Direct") return super.createConnection(options, made)
-    const fail = (error: Error) => failed(made, error)
+    if (route._tag === "Direct") return super.createConnection(options, onSocket)
+    const fail = (error: Error) => failSocket(onSocket, error)
     if (route._tag === "Unusable") fail(unusable(route))
     else {
       tunnel(
         route.proxy,
         at,
         (socket) =>
-          made(null, tls.connect({ ...options, socket, ...(net.isIP(host) === 0 ? { servername: host } : {}) })),
+          onSocket(null, tls.connect({ ...options, socket, ...(net.isIP(host) === 0 ? { servername: host } : {}) })),
         fail
       )
     }
-    // Nothing yet: `made` is called when there is a connection.
+    // No socket yet: the tunnel calls `onSocket` once it is open.
     return undefined
   }
 }
 
 class ForwardAgent extends http.Agent {
-  // Where an agent sees the request before its first line is written; Node does not document it, and every proxy agent
-  // uses it.
+  // Hook before the agent writes the request line. Node does not document it, but every proxy agent relies on it.
   addRequest(request: http.ClientRequest, options: { readonly host?: string; readonly port?: number }): void {
     const at = authority(withoutBrackets(options.host ?? "localhost"), options.port ?? 80)
     const route = routeOf(new URL(`http://${at}`))
@@ -109,29 +110,29 @@ class ForwardAgent extends http.Agent {
     if (typeof next === "function") Reflect.apply(next, this, [request, options])
   }
 
-  override createConnection(options: net.NetConnectOpts, made: Made): Duplex | null | undefined {
+  override createConnection(options: net.NetConnectOpts, onSocket: OnSocket): Duplex | null | undefined {
     const { host, port } = { host: undefined, port: undefined, ...options }
     const route = routeOf(new URL(`http://${authority(withoutBrackets(host ?? "localhost"), port ?? 80)}`))
-    if (route._tag === "Direct") return super.createConnection(options, made)
-    if (route._tag === "Unusable") failed(made, unusable(route))
+    if (route._tag === "Direct") return super.createConnection(options, onSocket)
+    if (route._tag === "Unusable") failSocket(onSocket, unusable(route))
     else {
       const { proxy } = route
       const to = { host: proxy.host, port: proxy.port }
       const socket = proxy.secure
         ? tls.connect({ ...to, ...(net.isIP(to.host) === 0 ? { servername: to.host } : {}) })
         : net.connect(to)
-      const onError = (error: Error) => failed(made, notReached(proxy, error))
-      socket.setTimeout(patience, () => socket.destroy(new Error()))
+      const onError = (error: Error) => failSocket(onSocket, notReached(proxy, error))
+      socket.setTimeout(proxyTimeout, () => socket.destroy(new Error()))
       socket.once("error", onError)
       socket.once(proxy.secure ? "secureConnect" : "connect", () => {
         socket.off("error", onError)
         socket.setTimeout(0)
-        made(null, socket)
+        onSocket(null, socket)
       })
     }
     return undefined
   }
 }
 
-/** Agents that ask for each connection how it travels. */
+/** Agents that choose the route for each connection. */
 export const agents = () => ({ http: new ForwardAgent(), https: new TunnelAgent() })

@@ -1,4 +1,4 @@
-/** What commands on an environment share: the connection and the target, the list of keys, one secret by its key. */
+/** Shared by commands on an environment: the connection and the target, the list of keys, and one secret by its key. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { type ProjectId, SecretId } from "#schema/Ids.ts"
@@ -14,31 +14,31 @@ import * as Target from "./Target.ts"
 
 export type EnvironmentOptions = Credential.ConnectionOptions & Target.TargetOptions
 
-/** Of an environment, as the routes take it. */
+/** Environment in the form that the routes take. */
 export interface Location {
   readonly projectId: ProjectId
   readonly environment: Target.Target["environment"]
 }
 
-type Reached = Location & { readonly session: Credential.Session }
+type OpenEnvironment = Location & { readonly session: Credential.Session }
 
-/** The connection, the target, and a way to run with its project id. */
+/** Opens the connection and the target, and runs `use` with the project id. */
 export const within = <A, E extends CliError, R>(
   options: EnvironmentOptions,
-  use: (at: Reached) => Effect.Effect<A, E, R>
+  use: (at: OpenEnvironment) => Effect.Effect<A, E, R>
 ) =>
   Effect.gen(function* () {
     const target = yield* Target.target(options)
     const session = yield* Credential.open(options)
     return yield* Target.withProject(session, target.project, (projectId) =>
       use({ session, projectId, environment: target.environment })
-    ).pipe(Target.sayingHowToAsk(target))
+    ).pipe(Target.withAccessHint(target))
   })
 
-/** A handler of a command that is about one environment from its beginning to its end. */
+/** Handler of a command that works on a single environment. */
 export const onEnvironment =
   <Options extends EnvironmentOptions, A, E extends CliError, R>(
-    use: (at: Reached, options: Options) => Effect.Effect<A, E, R>
+    use: (at: OpenEnvironment, options: Options) => Effect.Effect<A, E, R>
   ) =>
   (options: Options) =>
     within(options, (at) => use(at, options))
@@ -49,25 +49,25 @@ const largestPage = 500
 export const listAll = Effect.fnUntraced(function* (
   connection: Connection,
   location: Location,
-  asked: Pick<ListQuery, "lastRead"> = {}
+  query: Pick<ListQuery, "lastRead"> = {}
 ) {
   const client = yield* secretsClient(connection)
   const items: Array<SecretListItem> = []
   for (let page = 1; ; page++) {
-    const answer = yield* call(
+    const list = yield* call(
       connection,
-      client.list({ urlParams: { ...location, ...asked, page, pageSize: largestPage } })
+      client.list({ urlParams: { ...location, ...query, page, pageSize: largestPage } })
     )
-    items.push(...answer.items)
-    if (!answer.hasMore || answer.items.length === 0) return items
+    items.push(...list.items)
+    if (!list.hasMore || list.items.length === 0) return items
   }
 })
 
 const decodeId = Schema.decodeUnknown(SecretId)
 export const idOf = (connection: Connection, id: string) => call(connection, decodeId(id))
 
-/** Where a request holds several, the key stands for the path of a member: `secrets.3.value`. */
-export const namingEntries =
+/** In a request with several secrets, an error names the key instead of the path of the member (`secrets.3.value`). */
+export const withKeyOfEntry =
   (entries: ReadonlyArray<{ readonly key: string }>) =>
   <A, E extends CliError, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | ServerRefused, R> =>
     Effect.mapError(self, (error) => {
@@ -83,14 +83,14 @@ export const findLive = Effect.fnUntraced(function* (connection: Connection, loc
   return item
 })
 
-/** Deleted secrets of this key, the last deleted first. */
+/** Deleted secrets of this key, latest deletion first. */
 export const findDeleted = Effect.fnUntraced(function* (connection: Connection, location: Location, key: SecretKey) {
   const client = yield* secretsClient(connection)
   const { items } = yield* call(connection, client.listDeleted({ urlParams: location }))
   return items.filter((item) => item.key === key).sort((a, b) => (a.deletedAt < b.deletedAt ? 1 : -1))
 })
 
-/** A live secret, or else the last deleted one of that key. */
+/** Id of the live secret, or else of the one deleted last. */
 export const anyId = Effect.fnUntraced(function* (session: Connection, location: Location, key: SecretKey) {
   const live = yield* listAll(session, location)
   const item = live.find((candidate) => candidate.key === key) ?? (yield* findDeleted(session, location, key))[0]

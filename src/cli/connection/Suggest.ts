@@ -1,7 +1,7 @@
 /**
- * Names for a shell's completion: projects, environments and keys that the credential sees, never a value. Kept for a
- * minute in the user's cache folder, so that the second press of a key asks nobody. It asks no person anything, prints
- * no error, and gives up early: who presses a key waits for it.
+ * Names for a shell's completion: projects, environments and keys that the credential sees, never a value. They are
+ * cached for a minute in the user's cache folder, so that the next key press needs no request. It never prompts, prints
+ * no error and gives up after a second, because the user is waiting.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -18,9 +18,9 @@ import { out } from "#src/cli/terminal/Output.ts"
 import * as ProjectFile from "./ProjectFile.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
 import * as Target from "./Target.ts"
-import { type Wanted, wanted } from "#src/cli/help/Wanted.ts"
+import { type NameRequest, wanted as wantedNames } from "#src/cli/help/Wanted.ts"
 
-// --- what the server is asked ---
+// --- requests to the server ---
 
 const isSlug = (text: string): boolean => text.length <= Patterns.longestSlug && Patterns.environmentSlug.test(text)
 const isKey = (text: string): boolean => text.length <= Patterns.longestKey && Patterns.secretKey.test(text)
@@ -32,7 +32,7 @@ const Keys = Shape.struct({ items: Shape.array(Shape.struct({ key: Shape.string 
 const projects = Effect.fnUntraced(function* (server: Link) {
   const { items } = yield* bodyOf(server, yield* server.ask({ path: "/projects" }), Projects)
   const slugs = items.map(({ slug }) => slug)
-  // Two teams may have a project of one name: then its id says which.
+  // Two teams may have a project of the same name. Then offer their ids.
   return items.map(({ id, slug }) => (slugs.indexOf(slug) === slugs.lastIndexOf(slug) ? slug : id))
 })
 
@@ -44,74 +44,75 @@ const environments = Effect.fnUntraced(function* (server: Link, projectId: Proje
 const page = { size: 500, most: 10 } as const
 
 const keys = Effect.fnUntraced(function* (server: Link, projectId: ProjectId, environment: string) {
-  const found: Array<string> = []
+  const names: Array<string> = []
   for (let n = 1; n <= page.most; n++) {
     const query = { projectId, environment, page: String(n), pageSize: String(page.size) }
     const { hasMore, items } = yield* bodyOf(server, yield* server.ask({ path: "/secrets", query }), Keys)
-    found.push(...items.map(({ key }) => key))
+    names.push(...items.map(({ key }) => key))
     if (!hasMore) break
   }
-  return found
+  return names
 })
 
-interface Question extends Wanted {
+interface NamesQuery extends NameRequest {
   readonly project: string
   readonly environment: string
 }
 
-const ask = (server: Link, { environment, kind, project }: Question) => {
+const ask = (server: Link, { environment, kind, project }: NamesQuery) => {
   if (kind === "projects") return projects(server)
   return Target.withProject(server, project, (id) =>
     kind === "environments" ? environments(server, id) : keys(server, id, environment)
   )
 }
 
-/** Whatever a server says: a shell gets words in which nothing is an instruction. */
+/** Drops every name that a shell could read as an instruction. */
 const safe = (names: ReadonlyArray<string>): ReadonlyArray<string> =>
   [...new Set(names)].filter((name) => isSlug(name) || isKey(name) || Patterns.uuid.test(name)).sort()
 
-// --- what is kept ---
+// --- cache ---
 
-const Kept = Shape.struct({ at: Shape.number, names: Shape.array(Shape.string) })
+const CachedNames = Shape.struct({ at: Shape.number, names: Shape.array(Shape.string) })
+/** Milliseconds. */
 const fresh = 60_000
-/** While the server is away. */
-const stillOfUse = 3_600_000
+/** Milliseconds that names stay in use while the server is unreachable. */
+const usableOffline = 3_600_000
 const folder = () => join(folders().cache, "completion")
-const mostKept = 50
+const maximumFiles = 50
 
-/** One-way: the name of the file tells neither the credential nor what was asked. */
-const fileOf = (who: string, { environment, kind, project }: Question) => {
-  const asked = JSON.stringify([who, kind, project, environment])
-  const name = crypto().createHash("sha256").update(asked).digest("base64url").slice(0, 22)
-  return jsonFile("cache", join("completion", name), Kept, "the names for completion")
+/** One-way: the file's name reveals neither the credential nor the query. */
+const fileOf = (who: string, { environment, kind, project }: NamesQuery) => {
+  const query = JSON.stringify([who, kind, project, environment])
+  const name = crypto().createHash("sha256").update(query).digest("base64url").slice(0, 22)
+  return jsonFile("cache", join("completion", name), CachedNames, "the names for completion")
 }
 
-/** At a logout nothing is left behind. */
+/** Removes all cached names at a logout. */
 export const forget = Effect.suspend(() => removeFolder(folder()))
 
 const makeRoom = Effect.gen(function* () {
-  const there = yield* Effect.orElseSucceed(
+  const cachedFiles = yield* Effect.orElseSucceed(
     Effect.try(() => fs().readdirSync(folder())),
     (): ReadonlyArray<string> => []
   )
-  if (there.length >= mostKept) yield* forget
+  if (cachedFiles.length >= maximumFiles) yield* forget
 })
 
-// --- who asks ---
+// --- identity ---
 
-/** Known without the keychain, which may ask for a password. */
-const whoAsks = Effect.fnUntraced(function* (options: Choice.ConnectionOptions) {
+/** Identity without opening the keychain, which may ask for a password. */
+const identityKey = Effect.fnUntraced(function* (options: Choice.ConnectionOptions) {
   const token = yield* Choice.environmentCredential
   const logins = yield* Logins.read
-  const { url } = yield* Choice.address(options.url, logins)
+  const { url } = yield* Choice.chooseAddress(options.url, logins)
   const login = Logins.find(logins, url)
   const wantsVariable = Option.contains(options.credential, "env") || Option.isNone(login)
   if (!wantsVariable && Option.isSome(login)) return Option.some(`${url} ${login.value.grantId}`)
   return Option.map(token, ({ value }) => `${url} ${Choice.digestOf(value)}`)
 })
 
-/** What was typed, else what a trusted file says: nobody is asked to trust one here. */
-const placeOf = Effect.fnUntraced(function* ({ environment, project }: Pick<Wanted, "environment" | "project">) {
+/** Typed options first, then a trusted file. Completion never asks the user to trust one. */
+const placeOf = Effect.fnUntraced(function* ({ environment, project }: Pick<NameRequest, "environment" | "project">) {
   if (project !== undefined && environment !== undefined) return { project, environment }
   const file = Option.getOrUndefined(yield* ProjectFile.find({ foreign: false }))
   const counts = file !== undefined && (yield* ProjectFile.isTrusted(file.digest))
@@ -121,42 +122,43 @@ const placeOf = Effect.fnUntraced(function* ({ environment, project }: Pick<Want
   }
 })
 
-/** Longest wait of a person who pressed a key. */
-const patience = "1 second"
+/** Longest wait after a key press. */
+const longestWait = "1 second"
 
-const answer = Effect.fnUntraced(function* (want: Wanted) {
-  const { environment = "", project = "" } = yield* placeOf(want)
-  const isWhole = want.kind === "projects" || (project !== "" && (want.kind === "environments" || isSlug(environment)))
-  const options = { url: Option.none(), credential: want.credential }
-  const who = yield* whoAsks(options)
-  if (!isWhole || Option.isNone(who)) return []
-  const question = { ...want, project, environment: want.kind === "keys" ? environment : "" }
-  const file = fileOf(who.value, question)
-  const kept = Option.getOrUndefined(yield* file.read)
+const completeNames = Effect.fnUntraced(function* (request: NameRequest) {
+  const { environment = "", project = "" } = yield* placeOf(request)
+  const isComplete =
+    request.kind === "projects" || (project !== "" && (request.kind === "environments" || isSlug(environment)))
+  const options = { url: Option.none(), credential: request.credential }
+  const identity = yield* identityKey(options)
+  if (!isComplete || Option.isNone(identity)) return []
+  const question = { ...request, project, environment: request.kind === "keys" ? environment : "" }
+  const file = fileOf(identity.value, question)
+  const cached = Option.getOrUndefined(yield* file.read)
   const now = yield* Clock.currentTimeMillis
-  const age = kept === undefined ? Infinity : now - kept.at
-  if (kept !== undefined && age >= 0 && age < fresh) return kept.names
-  const asked = Effect.gen(function* () {
-    const found = Option.getOrUndefined(yield* Choice.choose(options))
-    if (found === undefined || isInTheClear(found.url)) return undefined
-    return yield* ask(yield* link({ ...found, impatient: true }), question)
+  const age = cached === undefined ? Infinity : now - cached.at
+  if (cached !== undefined && age >= 0 && age < fresh) return cached.names
+  const fetched = Effect.gen(function* () {
+    const choice = Option.getOrUndefined(yield* Choice.choose(options))
+    if (choice === undefined || isInTheClear(choice.url)) return undefined
+    return yield* ask(yield* link({ ...choice, impatient: true }), question)
   })
-  const names = yield* asked.pipe(
-    Effect.timeout(patience),
+  const names = yield* fetched.pipe(
+    Effect.timeout(longestWait),
     Effect.orElseSucceed(() => undefined)
   )
-  const remembered = names !== undefined ? safe(names) : age < stillOfUse ? (kept?.names ?? []) : []
+  const remembered = names !== undefined ? safe(names) : age < usableOffline ? (cached?.names ?? []) : []
   yield* makeRoom
-  // Also when nobody answered: the next press does not wait again.
+  // Stored also without a response, so that the next key press does not wait again.
   yield* file.write({ at: now, names: remembered })
   return remembered
 })
 
-/** `words`: of the command line up to the cursor, the last one unfinished. */
+/** `words`: the command line up to the cursor; the last word is unfinished. */
 export const suggest = (words: ReadonlyArray<string>) => {
-  const want = wanted(words)
-  if (want === undefined) return Effect.void
-  return answer(want).pipe(
+  const request = wantedNames(words)
+  if (request === undefined) return Effect.void
+  return completeNames(request).pipe(
     Effect.catchAll(() => Effect.succeed<ReadonlyArray<string>>([])),
     Effect.flatMap((names) => out(names.map((name) => `${name}\n`).join("")))
   )

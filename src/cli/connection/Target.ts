@@ -1,4 +1,4 @@
-/** Which project and environment: the options, then the project file (`ProjectFile.ts`). */
+/** Project and environment: from the options, then from the project file (`ProjectFile.ts`). */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -7,7 +7,7 @@ import * as Patterns from "#schema/Patterns.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
 import type { EnvironmentSlug } from "#schema/Values.ts"
 import { crypto } from "#src/cli/terminal/BuiltIn.ts"
-import { type CliError, CliFailure, hinted, type ServerRefused, usage } from "#src/cli/terminal/Failure.ts"
+import { type CliError, CliFailure, withHint, type ServerRefused, usage } from "#src/cli/terminal/Failure.ts"
 import { jsonFile } from "#src/cli/terminal/Folders.ts"
 import { bodyOf, type Link } from "./Link.ts"
 import { plain } from "#src/cli/terminal/Output.ts"
@@ -20,21 +20,21 @@ export interface TargetOptions {
 }
 
 export interface Target {
-  /** Id or slug, as given. */
+  /** Id or slug, as typed. */
   readonly project: string
   readonly environment: EnvironmentSlug
 }
 
 export const slug = (text: string): Effect.Effect<EnvironmentSlug, CliFailure> =>
   text.length <= Patterns.longestSlug && Patterns.environmentSlug.test(text)
-    ? // What its schema checks, which is more than `run` is without it.
+    ? // Same check as its schema, which would be slow to load for `run`.
       Effect.succeed(text as EnvironmentSlug)
     : usage(`"${plain(text)}" is not an environment.`, "Environments are slugs like development or pr-12.")
 
-const whichProject = usage("Which project?", `Say --project ID-OR-SLUG, or put "project" into ${ProjectFile.fileName}.`)
+const whichProject = usage("Which project?", `Use --project ID-OR-SLUG, or put "project" into ${ProjectFile.fileName}.`)
 const whichEnvironment = usage(
   "Which environment?",
-  `Say --env SLUG, or put "environment" into ${ProjectFile.fileName}.`
+  `Use --env SLUG, or put "environment" into ${ProjectFile.fileName}.`
 )
 
 export const project = Effect.fnUntraced(function* (option: Option.Option<string>) {
@@ -60,21 +60,21 @@ export const target = Effect.fnUntraced(function* (options: TargetOptions) {
   return { project: name.value, environment } satisfies Target
 })
 
-/** A refusal for want of a grant names the command that asks for it. */
-export const sayingHowToAsk =
+/** Adds the command that requests access to a refusal for lack of a grant. */
+export const withAccessHint =
   ({ environment, project }: Target) =>
   <A, E extends CliError, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | ServerRefused, R> =>
     Effect.mapError(self, (error) => {
       if (error._tag !== "ServerRefused" || error.needs === undefined) return error
-      const words = `--project ${plain(project)} --env ${environment} --level ${error.needs}`
-      return hinted(error, `Ask for it: ampoule access request ${words} --for 2h --why "..."`)
+      const target = `--project ${plain(project)} --env ${environment} --level ${error.needs}`
+      return withHint(error, `Ask for it: ampoule access request ${target} --for 2h --why "..."`)
     })
 
-// --- slug to id: remembered, so that `run` is one request ---
+// --- slug to id: cached, so that `run` makes a single request ---
 
-const Known = Shape.record(Shape.record(Shape.string))
-const knownFile = jsonFile("cache", "projects.json", Known, "the list of project ids")
-/** One-way: the file tells neither the credential nor whose it is. */
+const CachedIds = Shape.record(Shape.record(Shape.string))
+const idCache = jsonFile("cache", "projects.json", CachedIds, "the list of project ids")
+/** One-way: the file reveals neither the credential nor its owner. */
 const ownerOf = ({ credential, url }: Link): string =>
   crypto()
     .createHash("sha256")
@@ -86,25 +86,25 @@ const decodeId = (text: string | undefined): Option.Option<ProjectId> =>
   text !== undefined && Patterns.uuid.test(text) ? Option.some(text.toLowerCase() as ProjectId) : Option.none()
 
 /** Ids by slug, by owner. */
-type KnownIds = ReadonlyMap<string, ReadonlyMap<string, string>>
+type IdsByOwner = ReadonlyMap<string, ReadonlyMap<string, string>>
 
-const readKnown = knownFile.read.pipe(
-  Effect.map((known): KnownIds => {
-    const owners = Object.entries(Option.getOrElse(known, () => ({})) satisfies Shape.Of<typeof Known>)
+const readIds = idCache.read.pipe(
+  Effect.map((known): IdsByOwner => {
+    const owners = Object.entries(Option.getOrElse(known, () => ({})) satisfies Shape.Of<typeof CachedIds>)
     return new Map(owners.map(([owner, ids]) => [owner, new Map(Object.entries(ids))]))
   }),
-  // What only saves a request must not stop a command.
-  Effect.orElseSucceed((): KnownIds => new Map())
+  // A broken cache must not stop a command.
+  Effect.orElseSucceed((): IdsByOwner => new Map())
 )
-const rememberedId = (known: KnownIds, connection: Link, slug: string): Option.Option<ProjectId> =>
-  Option.flatMap(Option.fromNullable(known.get(ownerOf(connection))?.get(slug)), decodeId)
-const writeKnown = Effect.fnUntraced(function* (connection: Link, ids: ReadonlyMap<string, string>) {
-  const known = yield* readKnown
+const rememberedId = (cached: IdsByOwner, connection: Link, slug: string): Option.Option<ProjectId> =>
+  Option.flatMap(Option.fromNullable(cached.get(ownerOf(connection))?.get(slug)), decodeId)
+const writeIds = Effect.fnUntraced(function* (connection: Link, ids: ReadonlyMap<string, string>) {
+  const cached = yield* readIds
   const owners = [
-    ...[...known].filter(([owner]) => owner !== ownerOf(connection)).slice(-19),
+    ...[...cached].filter(([owner]) => owner !== ownerOf(connection)).slice(-19),
     [ownerOf(connection), ids] as const
   ]
-  yield* knownFile.write(Object.fromEntries(owners.map(([owner, ids]) => [owner, Object.fromEntries(ids)])))
+  yield* idCache.write(Object.fromEntries(owners.map(([owner, ids]) => [owner, Object.fromEntries(ids)])))
 }, Effect.ignore)
 
 const ProjectListBody = Shape.struct({
@@ -124,31 +124,31 @@ const askServer = Effect.fnUntraced(function* (connection: Link, name: string) {
   const id = matches.length === 1 ? decodeId(matches[0]?.id) : Option.none()
   if (Option.isSome(id)) {
     const unique = items.filter((item) => items.filter((other) => other.slug === item.slug).length === 1)
-    yield* writeKnown(connection, new Map(unique.map((item) => [item.slug, item.id])))
+    yield* writeIds(connection, new Map(unique.map((item) => [item.slug, item.id])))
     return id.value
   }
   if (matches.length > 1) {
     return yield* new CliFailure({
-      message: `Several teams have a project ${plain(name)}. Say which by its id:`,
+      message: `Several teams have a project ${plain(name)}. Use its id:`,
       hint: matches.map((item) => `${plain(item.id)}  (team ${plain(item.teamId)})`).join("\n  ")
     })
   }
   return yield* new CliFailure({
-    message: `This credential sees no project ${plain(name)}.`,
-    hint: "`ampoule projects` lists those it sees."
+    message: `This credential cannot see a project ${plain(name)}.`,
+    hint: "`ampoule projects` lists the projects it can see."
   })
 })
 
-/** Runs `use` with the id of the project; a remembered id that no longer holds is looked up again, once. */
+/** Runs `use` with the project's id. A cached id that no longer exists is looked up again, once. */
 export const withProject = Effect.fnUntraced(function* <A, E extends CliError, R>(
   connection: Link,
   name: string,
   use: (id: ProjectId) => Effect.Effect<A, E, R>
 ) {
-  const given = decodeId(name)
-  if (Option.isSome(given)) return yield* use(given.value)
-  const known = yield* readKnown
-  const remembered = rememberedId(known, connection, name)
+  const direct = decodeId(name)
+  if (Option.isSome(direct)) return yield* use(direct.value)
+  const cached = yield* readIds
+  const remembered = rememberedId(cached, connection, name)
   const fresh = Effect.flatMap(askServer(connection, name), use)
   if (Option.isNone(remembered)) return yield* fresh
   return yield* Effect.catchIf(
@@ -158,10 +158,10 @@ export const withProject = Effect.fnUntraced(function* <A, E extends CliError, R
   )
 })
 
-/** Without asking anyone: for the offline cache. */
-export const knownProject = Effect.fnUntraced(function* (connection: Link, name: string) {
-  const given = decodeId(name)
-  if (Option.isSome(given)) return given
-  const known = yield* readKnown
-  return rememberedId(known, connection, name)
+/** Cached id without a request, for the offline cache. */
+export const cachedProject = Effect.fnUntraced(function* (connection: Link, name: string) {
+  const direct = decodeId(name)
+  if (Option.isSome(direct)) return direct
+  const cached = yield* readIds
+  return rememberedId(cached, connection, name)
 })

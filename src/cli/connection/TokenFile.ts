@@ -1,11 +1,11 @@
-/** A file for a token that is shown once. */
+/** File for a token that is shown once. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { cannotWrite } from "#src/cli/terminal/Folders.ts"
 
-/** The file of the token, made before the token is: afterwards one that cannot be kept would be lost. */
+/** Creates the file before the token, which would otherwise be lost when it cannot be stored. */
 export const claim = Effect.fnUntraced(function* (file: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path

@@ -1,4 +1,4 @@
-/** How a request travels to a server, and its answer back. Implementation: `layers/CliTransport.ts`. */
+/** Transport of a request to a server, and of its response. Implementation: `layers/CliTransport.ts`. */
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import type * as Effect from "effect/Effect"
@@ -8,27 +8,27 @@ export interface Request {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | undefined
-  /** Milliseconds until it is given up. */
+  /** Timeout in milliseconds. */
   readonly longest: number
 }
 
-/** Names of headers are in lower case. */
-export interface Answer {
+/** Header names are in lower case. */
+export interface Response {
   readonly status: number
   readonly headers: Readonly<Record<string, string | undefined>>
   readonly text: string
 }
 
-/** The cause where `longest` was over. */
+/** Cause of a failure after `longest` milliseconds. */
 export class TooLong extends Error {}
 
 export class NotDelivered extends Data.TaggedError("NotDelivered")<{
   readonly cause: unknown
-  /** The head of an answer had come. */
+  /** The head of a response had arrived. */
   readonly answered: boolean
 }> {}
 
 export class Transport extends Context.Tag("cli/Transport")<
   Transport,
-  { readonly send: (request: Request) => Effect.Effect<Answer, NotDelivered> }
+  { readonly send: (request: Request) => Effect.Effect<Response, NotDelivered> }
 >() {}

@@ -1,6 +1,6 @@
 /**
- * Scripts that complete commands, options and their values in bash, zsh and fish: written from the pages of the help.
- * Names that only the server knows are asked for then (`Suggest.ts`).
+ * Scripts that complete commands, options and their values in bash, zsh and fish, made from the pages of the help. They
+ * fetch names from the server at run time (`Suggest.ts`).
  */
 import { namesOfArgument, namesOfOption, optionOf, type Page, type Row, summary, takesFile } from "./HelpPage.ts"
 
@@ -10,51 +10,51 @@ export const isShell = (text: string | undefined): text is Shell => shells.some(
 
 interface Option {
   readonly names: ReadonlyArray<string>
-  /** What stands behind it: nothing, one of some words, a file, a name that the server knows, or anything. */
+  /** Kind of its value: none, one of some words, a file, a name from the server, or any text. */
   readonly takes: "nothing" | "file" | "names" | "text" | ReadonlyArray<string>
   readonly text: string
 }
 
 interface CompletedCommand {
-  /** Words behind the program's name, joined by blanks. */
+  /** Words after the program's name, joined by blanks. */
   readonly at: string
   readonly commands: ReadonlyArray<readonly [name: string, text: string]>
   readonly options: ReadonlyArray<Option>
   readonly takesFile: boolean
-  /** An argument is a name that the server knows. */
+  /** An argument is a name from the server. */
   readonly takesNames: boolean
 }
 
-const takenBy = (option: ReturnType<typeof optionOf>): Option["takes"] => {
+const valueKind = (option: ReturnType<typeof optionOf>): Option["takes"] => {
   const { value } = option
   if (value === undefined) return "nothing"
   if (value.includes(" | ")) return value.split(" | ")
   return value === "file" ? "file" : namesOfOption(option) === undefined ? "text" : "names"
 }
 
-const completed = (row: Row): Option => {
+const toOption = (row: Row): Option => {
   const option = optionOf(row)
-  return { names: option.names, takes: takenBy(option), text: option.text }
+  return { names: option.names, takes: valueKind(option), text: option.text }
 }
 
 const places = (page: Page, path: ReadonlyArray<string> = []): ReadonlyArray<CompletedCommand> => [
   {
     at: path.join(" "),
     commands: page.below.map((child) => [child.name, summary(child)] as const),
-    options: [...page.options.map(completed), { names: ["--help"], takes: "nothing", text: "Show how it is used" }],
+    options: [...page.options.map(toOption), { names: ["--help"], takes: "nothing", text: "Show this help" }],
     takesFile: takesFile(page),
     takesNames: page.arguments.some((_, i) => namesOfArgument(page, i) !== undefined)
   },
   ...page.below.flatMap((child) => places(child, [...path, child.name]))
 ]
 
-/** In single quotes, for all three. */
+/** Single quotes work in all three shells. */
 const quoted = (text: string): string => `'${text.replaceAll("'", "’")}'`
 const flags = (place: CompletedCommand) => place.options.flatMap(({ names }) => names)
 const short = (text: string) => text.split(/[.;] /)[0]?.slice(0, 90) ?? ""
 
 const bash = (all: ReadonlyArray<CompletedCommand>): string => {
-  const known = all.filter(({ at }) => at !== "").map(({ at }) => quoted(at))
+  const paths = all.filter(({ at }) => at !== "").map(({ at }) => quoted(at))
   const values = all.flatMap(({ at, options }) =>
     options.flatMap(({ names, takes }) => {
       if (takes === "nothing") return []
@@ -70,8 +70,8 @@ const bash = (all: ReadonlyArray<CompletedCommand>): string => {
     })
   )
   const words = all.map((place) => {
-    const offered = place.commands.map(([name]) => name)
-    return `    ${quoted(place.at)}) commands=${quoted(offered.join(" "))} options=${quoted(flags(place).join(" "))} files=${place.takesFile ? "yes" : "no"} names=${place.takesNames ? "yes" : "no"} ;;`
+    const subcommands = place.commands.map(([name]) => name)
+    return `    ${quoted(place.at)}) commands=${quoted(subcommands.join(" "))} options=${quoted(flags(place).join(" "))} files=${place.takesFile ? "yes" : "no"} names=${place.takesNames ? "yes" : "no"} ;;`
   })
   return `# bash completion of ampoule: source it, or put it into ~/.local/share/bash-completion/completions/ampoule
 # Names of the server, one a line. As words, not by compgen -W, which would expand them.
@@ -94,7 +94,7 @@ _ampoule() {
     fi
     next="\${at:+$at }\${COMP_WORDS[i]}"
     case "$next" in
-      ${known.join("|")}) at="$next" ;;
+      ${paths.join("|")}) at="$next" ;;
     esac
   done
   case "$at:$prev" in

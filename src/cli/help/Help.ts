@@ -1,7 +1,7 @@
 /**
- * Commands with what the help says of them. The library's own page repeats the type of every option: 154 lines of up to
- * 250 columns for `run`, where ours has 48 of at most 100 (`HelpPage.ts`). It is a walk over the library's HelpDoc, so
- * that each option is described once.
+ * Commands with their pages of help. The library's own page repeats the type of each option: 154 lines of up to 250
+ * columns for `run`, where ours has 48 of at most 100 (`HelpPage.ts`). Pages are made from the library's HelpDoc, so
+ * each option is described once.
  */
 import * as CliConfig from "@effect/cli/CliConfig"
 import * as Command from "@effect/cli/Command"
@@ -12,7 +12,7 @@ import type * as Types from "effect/Types"
 import type { Page, Row } from "./HelpPage.ts"
 import { withoutColour } from "#src/cli/terminal/Output.ts"
 
-/** What a command says of itself: a sentence, further paragraphs, and lines that can be pasted. */
+/** Text of a command's page: a sentence, further paragraphs, and lines that can be pasted. */
 interface Manual {
   readonly says: string
   readonly more?: ReadonlyArray<string>
@@ -24,11 +24,11 @@ export interface Node {
   readonly manual: Manual
   readonly help: () => HelpDoc.HelpDoc
   readonly below: ReadonlyArray<Node>
-  /** It does nothing by itself: alone it shows its page. */
+  /** Without a subcommand it only shows its page. */
   readonly isGroup: boolean
 }
 
-/** A command and its node of the help: the library's own tree does not let its grandchildren be read. */
+/** A command and its node of the help: the library's tree gives no access to grandchildren. */
 export const described = <Name extends string, R, E, A>(
   command: Command.Command<Name, R, E, A>,
   manual: Manual,
@@ -52,7 +52,7 @@ export const command = <Name extends string, const Config extends Command.Comman
   handler: (options: Types.Simplify<Command.Command.ParseConfig<Config>>) => Effect.Effect<void, E, R>
 ) => described(Command.make(name, config, handler), manual)
 
-/** Name of an argument that a command takes only to say that it does not. */
+/** Name of an argument that a command declares only to reject it. */
 export const notAnArgument = "nothing-else"
 
 const flat = (doc: HelpDoc.HelpDoc): ReadonlyArray<HelpDoc.HelpDoc> =>
@@ -60,7 +60,7 @@ const flat = (doc: HelpDoc.HelpDoc): ReadonlyArray<HelpDoc.HelpDoc> =>
 
 const textOf = (span: Span.Span): string => withoutColour(HelpDoc.toAnsiText(HelpDoc.p(span))).trimEnd()
 
-/** What the library says of every option of a kind, and nobody needs to read each time. */
+/** Sentences that the library adds to each option of a kind. */
 const boilerplate =
   /^(A user-defined piece of text\.|A true or false value\.|An integer\.|This setting is optional\.|This (option|argument) (may|must) be repeated .*|One of the following: .*)$/
 
@@ -80,7 +80,7 @@ const rows = (body: ReadonlyArray<HelpDoc.HelpDoc>): ReadonlyArray<Row> =>
       : []
   )
 
-/** What the help shows below a title of the library's page. */
+/** Rows below a title of the library's page. */
 const rowsBelow = (title: string, doc: HelpDoc.HelpDoc): ReadonlyArray<Row> => {
   let isBelow = false
   const body = flat(doc).filter((part) => {
@@ -90,7 +90,7 @@ const rowsBelow = (title: string, doc: HelpDoc.HelpDoc): ReadonlyArray<Row> => {
   return rows(body)
 }
 
-/** The page of a command and of all below it. */
+/** Page of a command and of all its subcommands. */
 export const pageOf = ({ below, help, isGroup, manual, name }: Node): Page => {
   const doc = help()
   return {

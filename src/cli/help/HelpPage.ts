@@ -1,15 +1,15 @@
 /**
- * What the help says of the commands, as data: written when the program is built (`src/manual.mjs`), so that help,
- * completion and a mistyped command need nothing of what the commands do. Pure.
+ * Pages of the help as data, written by the build (`src/manual.mjs`). Help, completion and corrections of mistyped
+ * commands load none of the commands' code. Pure.
  */
 
-/** An option or an argument as it is written, and what it is for. */
+/** An option or an argument in its written form, and its description. */
 export type Row = readonly [name: string, text: string]
 
-/** One command as the help shows it. */
+/** Page of one command. */
 export interface Page {
   readonly name: string
-  /** It does nothing by itself: alone it shows its page. */
+  /** Without a subcommand it only shows its page. */
   readonly isGroup: boolean
   /** Paragraphs; the first is the summary. */
   readonly says: ReadonlyArray<string>
@@ -19,27 +19,27 @@ export interface Page {
   readonly below: ReadonlyArray<Page>
 }
 
-export interface Found {
+export interface Match {
   /** Words from the program's name on. */
   readonly path: ReadonlyArray<string>
   readonly at: Page
-  /** A word where only the name of a command can stand, and there is none of that name. */
+  /** A word in the place of a subcommand that does not exist. */
   readonly unknown: string | undefined
 }
 
-/** The command that the words lead to. */
-export const find = (root: Page, words: ReadonlyArray<string>): Found => {
-  let found: Found = { path: [root.name], at: root, unknown: undefined }
+/** Command that the words lead to. */
+export const find = (root: Page, words: ReadonlyArray<string>): Match => {
+  let match: Match = { path: [root.name], at: root, unknown: undefined }
   for (const word of words) {
-    if (word.startsWith("-") || found.at.below.length === 0) break
-    const next = found.at.below.find(({ name }) => name === word)
-    if (next === undefined) return { ...found, unknown: word }
-    found = { path: [...found.path, word], at: next, unknown: undefined }
+    if (word.startsWith("-") || match.at.below.length === 0) break
+    const next = match.at.below.find(({ name }) => name === word)
+    if (next === undefined) return { ...match, unknown: word }
+    match = { path: [...match.path, word], at: next, unknown: undefined }
   }
-  return found
+  return match
 }
 
-/** Of a terminal that is narrower than a good line, its own. */
+/** Columns: the terminal's own width below 100. */
 const width = (): number => Math.min(100, Math.max(40, process.stdout.columns ?? 100))
 const wrap = (text: string, indent: number): string => {
   const room = Math.max(20, width() - indent)
@@ -64,26 +64,26 @@ const two = (rows: ReadonlyArray<Row>): string => {
     .join("\n")
 }
 
-// --- options and arguments, read from how they are written ---
+// --- options and arguments, parsed from their written form ---
 
 /** `-p, --project id-or-slug`. */
 export const optionOf = ([row, text]: Row) => {
   const [, flags = "", value] = /^((?:--?[A-Za-z][\w-]*(?:, )?)+)(?: (.*))?$/.exec(row) ?? []
   const names = flags.split(", ")
-  /** `name`: the first long one; `value`: the word that stands for its text, or the words that it takes. */
+  /** `name`: the first long one; `value`: the placeholder of its text, or the words it accepts. */
   return { names, name: names.find((one) => one.startsWith("--")) ?? "", value, text }
 }
 
-/** Names that a server has. */
+/** Kinds of names on a server. */
 export type NameKind = "projects" | "environments" | "keys"
 
-/** Others with the same word take the key of a lock, or a name that is not there yet. */
-const takeKeys = ["--only", "--except", "--allow"]
+/** Other options with the same placeholder take the key of a lock, or a name that does not exist yet. */
+const optionsWithKeys = ["--only", "--except", "--allow"]
 
 export const namesOfOption = ({ name, value }: ReturnType<typeof optionOf>): NameKind | undefined => {
   if (value === "id-or-slug") return "projects"
   if (value === "slug") return "environments"
-  return takeKeys.includes(name) ? "keys" : undefined
+  return optionsWithKeys.includes(name) ? "keys" : undefined
 }
 
 const kindOfArgument: ReadonlyMap<string, NameKind> = new Map([
@@ -94,19 +94,19 @@ const kindOfArgument: ReadonlyMap<string, NameKind> = new Map([
   ["TARGET", "environments"]
 ])
 
-/** Of the argument that comes after `given` others; the last one may stand for several. */
-export const namesOfArgument = ({ arguments: all, name }: Page, given: number): NameKind | undefined => {
+/** Kind of the argument at this index; the last one may repeat. */
+export const namesOfArgument = ({ arguments: all, name }: Page, index: number): NameKind | undefined => {
   const last = all.at(-1)
-  const [written = ""] = all[given] ?? (last !== undefined && /\.\.\.|1\+/.test(last[0]) ? last : [])
-  // What can be restored is not there.
-  return name === "restore" ? undefined : kindOfArgument.get(/[A-Z]+/.exec(written)?.[0] ?? "")
+  const [argument = ""] = all[index] ?? (last !== undefined && /\.\.\.|1\+/.test(last[0]) ? last : [])
+  // A secret to restore is not in the list of live keys.
+  return name === "restore" ? undefined : kindOfArgument.get(/[A-Z]+/.exec(argument)?.[0] ?? "")
 }
 
 export const summary = ({ says }: Page): string => says[0] ?? ""
 
 export const takesFile = (of: Page): boolean => of.arguments.some(([name]) => /\bFILE\b/.test(name))
 
-export const page = ({ at: of, path }: Found): string => {
+export const page = ({ at: of, path }: Match): string => {
   const { below } = of
   const { arguments: args, examples, options, says } = of
   const usage = [
@@ -125,14 +125,14 @@ export const page = ({ at: of, path }: Found): string => {
     ...(examples.length === 0 ? [] : [`Examples:\n${examples.map((line) => `  ${line}`).join("\n")}`]),
     ...(path.length > 1
       ? []
-      : [wrap("`ampoule COMMAND --help` tells more of each; --version, completion bash|zsh|fish.", 0)])
+      : [wrap("More: `ampoule COMMAND --help`, `ampoule --version`, `ampoule completion bash|zsh|fish`.", 0)])
   ]
   return `${parts.join("\n\n")}\n`
 }
 
-export const commandNames = ({ at }: Found): string => at.below.map(({ name }) => name).join(", ")
+export const commandNames = ({ at }: Match): string => at.below.map(({ name }) => name).join(", ")
 
-/** What other programs of this kind call it. */
+/** Names of these commands in similar programs. */
 const otherWords: ReadonlyMap<string, string> = new Map(
   Object.entries({
     ls: "list",
@@ -186,8 +186,8 @@ const distance = (a: string, b: string): number => {
   return row[b.length] ?? 0
 }
 
-/** The command that was probably meant: by another word for it, a typing error, or one level too high. */
-export const meant = ({ at, path, unknown }: Found): string | undefined => {
+/** Most likely command: a synonym, a typing error, or a subcommand without its group. */
+export const suggestion = ({ at, path, unknown }: Match): string | undefined => {
   if (unknown === undefined) return undefined
   const close = (node: Page) => distance(node.name, unknown) <= (unknown.length < 4 ? 1 : 2)
   const exact = (node: Page) => node.name === unknown || node.name === otherWords.get(unknown)
@@ -203,8 +203,8 @@ export const meant = ({ at, path, unknown }: Found): string | undefined => {
   return undefined
 }
 
-/** The option that takes one of these words: the parser tells the words alone. */
-export const optionTaking = ({ at }: Found, words: string): string | undefined =>
+/** The option that takes these words, because the parser's error quotes only them. */
+export const optionTaking = ({ at }: Match, words: string): string | undefined =>
   at.options
     .map(([name]) => name)
     .find((name) => name.endsWith(` ${words}`))

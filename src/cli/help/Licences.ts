@@ -1,4 +1,4 @@
-/** `ampoule licences`: what those ask whose work is passed on with the program. */
+/** `ampoule licences`: licence texts that must be passed on with the program. */
 import * as Effect from "effect/Effect"
 import { fs } from "#src/cli/terminal/BuiltIn.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
@@ -11,7 +11,7 @@ const file = new URL("licences.txt", import.meta.url)
 export const licences = Help.command(
   "licences",
   {
-    says: "Show the licences of Ampoule and of all that is in it.",
+    says: "Show the licences of Ampoule and of the packages in it.",
     examples: ["ampoule licences | less"]
   },
   {},
@@ -21,7 +21,7 @@ export const licences = Help.command(
       catch: () =>
         new CliFailure({
           message: "This build has no list of licences.",
-          hint: "`node deploy/licences.mjs` makes it from the packages that are installed."
+          hint: "`node deploy/licences.mjs` makes it from the installed packages."
         })
     })
     yield* out(text)

@@ -1,46 +1,46 @@
-/** What a command line asks of the program itself: pages of the help, completion scripts, the version. */
+/** Requests that need no command: pages of the help, completion scripts, the version. */
 import { join } from "node:path"
 import { fs } from "#src/cli/terminal/BuiltIn.ts"
 import * as Completion from "./Completion.ts"
 import * as HelpPage from "./HelpPage.ts"
 
 let read: HelpPage.Page | undefined
-/** Of all commands: written beside the program by its build. */
+/** Pages of all commands, written beside the program by its build. */
 export const pages = (): HelpPage.Page =>
-  // The build wrote it from this very type, beside this very program.
+  // Safe cast: the build wrote the file from this type, for this program.
   (read ??= JSON.parse(fs().readFileSync(join(import.meta.dirname, "manual.json"), "utf8")) as HelpPage.Page)
 
-/** `help secrets set` and `version`, as other programs have them. */
+/** `help secrets set` and `version`, as in other programs. */
 const asOptions = (words: ReadonlyArray<string>): ReadonlyArray<string> => {
   if (words[0] === "help") return [...words.slice(1), "--help"]
   return words[0] === "version" && words.length === 1 ? ["--version"] : words
 }
 
-/** A command of the parser has arguments or commands, not both. */
-const meantWithFile: ReadonlyMap<string, string> = new Map([
+/** The parser allows a command either arguments or subcommands, not both. */
+const fileCommands: ReadonlyMap<string, string> = new Map([
   ["seal", "file"],
   ["backup", "create"]
 ])
 
 /**
- * `seal FILE` is `seal file FILE`, `backup FILE` is `backup create FILE`. `restore --at TIME` is about an environment,
- * `restore FILE` about a backup.
+ * `seal FILE` means `seal file FILE`, and `backup FILE` means `backup create FILE`. `restore --at TIME` restores an
+ * environment, `restore FILE` a backup.
  */
 const withFileCommand = (words: ReadonlyArray<string>): ReadonlyArray<string> => {
   const [command = "", next] = words
   if (command === "restore" && words.some((word) => word === "--at" || word.startsWith("--at="))) {
     return ["secrets", "restore-at", ...words.slice(1)]
   }
-  const meant = meantWithFile.get(command)
-  if (meant === undefined || next === undefined || next === "--help" || next === "-h") return words
-  const own = pages().below.find(({ name }) => name === command)?.below ?? []
-  return own.some(({ name }) => name === next) ? words : [command, meant, ...words.slice(1)]
+  const subcommand = fileCommands.get(command)
+  if (subcommand === undefined || next === undefined || next === "--help" || next === "-h") return words
+  const subcommands = pages().below.find(({ name }) => name === command)?.below ?? []
+  return subcommands.some(({ name }) => name === next) ? words : [command, subcommand, ...words.slice(1)]
 }
 
-/** The words as the parser takes them. */
+/** The words in the form that the parser takes. */
 export const parsedWords = (words: ReadonlyArray<string>): ReadonlyArray<string> => withFileCommand(asOptions(words))
 
-/** All after the first `--` of `run` belongs to its command, whatever it looks like. */
+/** In `run`, everything after the first `--` belongs to the child process. */
 export const split = (words: ReadonlyArray<string>) => {
   const at = words.indexOf("--")
   return at < 0 || words[0] !== "run"
@@ -51,24 +51,24 @@ export const split = (words: ReadonlyArray<string>) => {
 export const asksForCompletion = ([first]: ReadonlyArray<string>): boolean =>
   first === "completion" || first === "--completions"
 
-/** No group of commands lies deeper. */
+/** Depth of the deepest group of commands. */
 const deepestGroup = 2
 
-/** Undefined when a command is to do something, or is not understood. */
-export const answer = (given: ReadonlyArray<string>, version: string): string | undefined => {
-  const words = asOptions(split(given).own)
+/** Undefined when a command has to run, or the words are not understood. */
+export const textFor = (args: ReadonlyArray<string>, version: string): string | undefined => {
+  const words = asOptions(split(args).own)
   if (words[0] === "--version" && words.length === 1) return `${version}\n`
   if (asksForCompletion(words)) {
     const [, shell, ...more] = words
     return Completion.isShell(shell) && more.length === 0 ? Completion.script(shell, pages()) : undefined
   }
-  const asked = words.includes("--help") || words.includes("-h")
-  if (!asked && words.length > deepestGroup) return undefined
-  return pageFor(withFileCommand(words), asked)
+  const wantsHelp = words.includes("--help") || words.includes("-h")
+  if (!wantsHelp && words.length > deepestGroup) return undefined
+  return pageFor(withFileCommand(words), wantsHelp)
 }
 
-const pageFor = (words: ReadonlyArray<string>, asked: boolean): string | undefined => {
-  const found = HelpPage.find(pages(), words)
-  if (found.unknown !== undefined) return undefined
-  return asked || (found.at.isGroup && words.length === found.path.length - 1) ? HelpPage.page(found) : undefined
+const pageFor = (words: ReadonlyArray<string>, wantsHelp: boolean): string | undefined => {
+  const match = HelpPage.find(pages(), words)
+  if (match.unknown !== undefined) return undefined
+  return wantsHelp || (match.at.isGroup && words.length === match.path.length - 1) ? HelpPage.page(match) : undefined
 }

@@ -1,4 +1,4 @@
-/** `ampoule admin`: what only the operator can do for people and their accounts. Runs where the server runs. */
+/** `ampoule admin`: management of people and their accounts by the operator, on the server's machine. */
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
@@ -19,10 +19,11 @@ const maxListed = 1_000
 
 const email = Shared.argument("EMAIL", "E-mail address of the account")
 const decodeEmail = Schema.decodeUnknownOption(Email)
-/** As the server stores it. */
-const stored = (address: string) => Effect.mapError(decodeEmail(address), () => usage("EMAIL takes an e-mail address."))
+/** In the form that the server stores. */
+const storedAddress = (address: string) =>
+  Effect.mapError(decodeEmail(address), () => usage("EMAIL takes an e-mail address."))
 
-const evenLastOwner = Shared.flag("even-last-owner", "Also when a team is left without an active owner")
+const evenLastOwner = Shared.flag("even-last-owner", "Allow this even if a team loses its last active owner")
 
 const recordOf = ({ createdAt, email, id, memberships, name }: UserAccount) => ({
   id,
@@ -54,7 +55,7 @@ const users = Help.command(
     const { limit } = options
     if (limit < 1 || limit > maxListed) return yield* usage(`--limit takes a number from 1 to ${maxListed}.`)
     const programs = yield* adminPrograms
-    // One more than asked for shows whether there are more.
+    // One extra row shows whether the list continues.
     const accounts = yield* programs.users({
       search: Option.getOrElse(options.search, () => ""),
       limit: limit + 1
@@ -74,7 +75,7 @@ const users = Help.command(
 const resetLink = Help.command(
   "reset-link",
   {
-    says: "Print a link with which a person sets a new password: for an owner who lost theirs.",
+    says: "Print a link that sets a new password: for an owner who lost theirs.",
     more: [
       "Using the link ends the person's sessions, CLI logins and connected agents, and revokes the API tokens that they created.",
       where
@@ -84,12 +85,12 @@ const resetLink = Help.command(
   { json: Shared.json, email },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const link = yield* programs.resetLink(yield* stored(options.email))
+    const link = yield* programs.resetLink(yield* storedAddress(options.email))
     const url = Redacted.value(link.url)
     if (options.json) return yield* json({ resetUrl: url, expiresAt: link.expiresAt.toISOString() })
     yield* out(`${url}\n`)
     yield* note(
-      `The link sets a new password, once, until ${link.expiresAt.toISOString()}. It opens the account: hand it to the person only.`
+      `The link sets a new password, once, until ${link.expiresAt.toISOString()}. It opens the account: give it only to that person.`
     )
   })
 )
@@ -97,9 +98,9 @@ const resetLink = Help.command(
 const changeEmail = Help.command(
   "change-email",
   {
-    says: "Give an account another e-mail address: for a person who cannot change it themselves.",
+    says: "Change the e-mail address of an account, for a person who cannot do it themselves.",
     more: [
-      "The person signs in with it from then on, and their sessions end. The address before gets a notice. Make sure that it is this person who asks.",
+      "The person signs in with the new address from then on, and their sessions end. The old address receives a notice. First make sure that the request comes from this person.",
       where
     ],
     examples: [
@@ -111,26 +112,26 @@ const changeEmail = Help.command(
     yes: Shared.yes,
     json: Shared.json,
     email,
-    to: Shared.argument("NEW", "E-mail address that it has from then on")
+    to: Shared.argument("NEW", "New e-mail address of the account")
   },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const address = yield* stored(options.email)
+    const address = yield* storedAddress(options.email)
     const to = yield* Effect.mapError(decodeEmail(options.to), () => usage("NEW takes an e-mail address."))
-    const question = `Give the account of ${plain(address)} the address ${plain(to)}?`
+    const question = `Change the address of the account ${plain(address)} to ${plain(to)}?`
     if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was changed.")
     const account = yield* programs.changeEmail(address, to)
     if (options.json) return yield* json({ account: recordOf(account) })
-    yield* note(`${plain(account.email)} signs in to the account from now on, no longer ${plain(address)}.`)
+    yield* note(`${plain(account.email)} now signs in to the account, instead of ${plain(address)}.`)
   })
 )
 
 const removeFactor = Help.command(
   "remove-factor",
   {
-    says: "Remove a person's second factor: for one who lost the phone and the recovery codes.",
+    says: "Remove a person's second factor, after they lost the phone and the recovery codes.",
     more: [
-      "The password alone signs the person in from then on, and their sessions end. Make sure that it is this person who asks.",
+      "Afterwards the password alone signs the person in, and their sessions end. First make sure that the request comes from this person.",
       where
     ],
     examples: ["ampoule admin remove-factor ada@example.com", "ampoule admin remove-factor ada@example.com --yes"]
@@ -138,21 +139,21 @@ const removeFactor = Help.command(
   { yes: Shared.yes, json: Shared.json, email },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const address = yield* stored(options.email)
-    const question = `Remove the second factor of ${plain(address)}? Their password alone signs them in then.`
+    const address = yield* storedAddress(options.email)
+    const question = `Remove the second factor of ${plain(address)}? Afterwards their password alone signs them in.`
     if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was removed.")
     const account = yield* programs.removeFactor(address)
     if (options.json) return yield* json({ account: recordOf(account) })
-    yield* note(`${plain(account.email)} has no second factor any more.`)
+    yield* note(`${plain(account.email)} no longer has a second factor.`)
   })
 )
 
 const removeUser = Help.command(
   "remove-user",
   {
-    says: "Remove an account: for an e-mail address that another person took.",
+    says: "Remove an account, for example one that uses another person's e-mail address.",
     more: [
-      "The person leaves all teams; sessions, CLI logins and connected agents end, and the API tokens that they created are revoked. Secrets and the audit trail stay. The address is free: who owns it can be invited.",
+      "The person leaves all teams; sessions, CLI logins and connected agents end, and the API tokens that they created are revoked. Secrets and the audit trail stay. The address is free again, so its owner can be invited.",
       where
     ],
     examples: ["ampoule admin remove-user mallory@example.com", "ampoule admin remove-user cfo@example.com --yes"]
@@ -165,22 +166,22 @@ const removeUser = Help.command(
   },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const address = yield* stored(options.email)
+    const address = yield* storedAddress(options.email)
     const question = `Remove the account of ${plain(address)} from this server, for good?`
     if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was removed.")
     const removed = yield* programs.removeUser(address, { evenLastOwner: options.evenLastOwner })
     if (options.json) return yield* json({ removed: recordOf(removed) })
     const teams = removed.memberships.length === 0 ? "" : ` It belonged to ${plain(teamsOf(removed))}.`
-    yield* note(`The account of ${plain(removed.email)} is removed.${teams} The address can be invited anew.`)
+    yield* note(`The account of ${plain(removed.email)} was removed.${teams} The address can be invited again.`)
   })
 )
 
 const deactivateUser = Help.command(
   "deactivate-user",
   {
-    says: "Keep a person out of all teams of this server, until they are activated again.",
+    says: "Deactivate a person in all teams of this server, until they are activated again.",
     more: [
-      "Sessions, CLI logins and connected agents end. API tokens that the person created work for 7 more days, as with every deactivation.",
+      "Sessions, CLI logins and connected agents end. API tokens that the person created keep working for 7 days, as with every deactivation.",
       where
     ],
     examples: ["ampoule admin deactivate-user grace@example.com --yes"]
@@ -188,32 +189,32 @@ const deactivateUser = Help.command(
   { evenLastOwner, yes: Shared.yes, json: Shared.json, email },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const address = yield* stored(options.email)
+    const address = yield* storedAddress(options.email)
     const question = `Deactivate ${plain(address)} in all teams?`
     if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was changed.")
     const account = yield* programs.setUserActive(address, false, { evenLastOwner: options.evenLastOwner })
     if (options.json) return yield* json({ account: recordOf(account) })
-    yield* note(`${plain(account.email)} is deactivated.`)
+    yield* note(`${plain(account.email)} was deactivated.`)
   })
 )
 
 const activateUser = Help.command(
   "activate-user",
   {
-    says: "Let a person who was deactivated back into all of their teams.",
+    says: "Activate a deactivated person in all of their teams.",
     more: [where],
     examples: ["ampoule admin activate-user grace@example.com"]
   },
   { json: Shared.json, email },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const account = yield* programs.setUserActive(yield* stored(options.email), true, { evenLastOwner: false })
+    const account = yield* programs.setUserActive(yield* storedAddress(options.email), true, { evenLastOwner: false })
     if (options.json) return yield* json({ account: recordOf(account) })
     yield* note(`${plain(account.email)} is active in ${plain(teamsOf(account)) || "no team"}.`)
   })
 )
 
-const below = [
+const commands = [
   users,
   deactivateUser,
   activateUser,
@@ -224,10 +225,10 @@ const below = [
   ...teamCommands
 ] as const
 export const admin = Help.described(
-  Command.make("admin").pipe(Command.withSubcommands(below)),
+  Command.make("admin").pipe(Command.withSubcommands(commands)),
   {
-    says: "Manage accounts and teams on the server: list, create, deactivate and remove them, make reset links, remove second factors."
+    says: "Manage accounts and teams on the server: list, create, deactivate and remove them, create reset links, remove second factors."
   },
-  below,
+  commands,
   true
 )

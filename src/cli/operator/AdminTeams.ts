@@ -1,4 +1,4 @@
-/** `ampoule admin`: the teams of a server, and people who are kept out of all of them. Runs where the server runs. */
+/** `ampoule admin`: management of teams by the operator, on the server's machine. */
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -15,7 +15,7 @@ import { adminPrograms, type TeamAccount } from "./ServerSide.ts"
 const maxListed = 1_000
 
 export const where =
-  "It runs on the server's machine, with the server's settings; with the embedded database the server is stopped first. The audit trail records it as done by the system."
+  "Run it on the server's machine, with the server's settings. With the embedded database, stop the server first. The audit trail names the system as its author."
 
 const recordOf = ({ createdAt, ...team }: TeamAccount) => ({ ...team, createdAt: createdAt.toISOString() })
 
@@ -38,9 +38,9 @@ const teams = Help.command(
     const { limit } = options
     if (limit < 1 || limit > maxListed) return yield* usage(`--limit takes a number from 1 to ${maxListed}.`)
     const programs = yield* adminPrograms
-    const found = yield* programs.teams({ search: Option.getOrElse(options.search, () => ""), limit: limit + 1 })
-    const listed = found.slice(0, limit)
-    if (options.json) return yield* json({ items: listed.map(recordOf), hasMore: found.length > limit })
+    const accounts = yield* programs.teams({ search: Option.getOrElse(options.search, () => ""), limit: limit + 1 })
+    const listed = accounts.slice(0, limit)
+    if (options.json) return yield* json({ items: listed.map(recordOf), hasMore: accounts.length > limit })
     yield* table(listed, [
       ["ID", (team) => team.id],
       ["NAME", (team) => `${team.name}${team.suspended ? " (suspended)" : ""}`],
@@ -48,7 +48,7 @@ const teams = Help.command(
       ["PROJECTS", (team) => String(team.projects)],
       ["OWNERS", (team) => team.owners.join(", ")]
     ])
-    if (found.length > limit) yield* note("There are more teams: use --search, or a larger --limit.")
+    if (accounts.length > limit) yield* note("There are more teams: use --search, or a larger --limit.")
   })
 )
 
@@ -59,13 +59,13 @@ const createTeam = Help.command(
   "create-team",
   {
     says: "Create a team, owned by an account of this server.",
-    more: ["Where AMPOULE_TEAM_CREATION is operators, teams are made in no other way.", where],
+    more: ["With AMPOULE_TEAM_CREATION=operators this is the only way to create a team.", where],
     examples: ["ampoule admin create-team Platform --owner ada@example.com"]
   },
   {
     owner: Shared.text("owner", "email", "E-mail address of the account that owns it"),
     json: Shared.json,
-    name: Shared.argument("NAME", "What the team is called")
+    name: Shared.argument("NAME", "Name of the team")
   },
   Effect.fnUntraced(function* (options) {
     const name = yield* Effect.mapError(decodeName(options.name), () => usage("NAME takes 1 to 100 characters."))
@@ -73,7 +73,7 @@ const createTeam = Help.command(
     const programs = yield* adminPrograms
     const team = yield* programs.createTeam(name, owner)
     if (options.json) return yield* json({ team: recordOf(team) })
-    yield* note(`The team ${plain(team.name)} is created: ${plain(team.id)}.`)
+    yield* note(`The team ${plain(team.name)} was created: ${plain(team.id)}.`)
   })
 )
 
@@ -84,9 +84,9 @@ const idOf = (text: string) =>
 const suspendTeam = Help.command(
   "suspend-team",
   {
-    says: "Suspend a team: nothing of it is reached, by anybody.",
+    says: "Suspend a team: all access to it stops.",
     more: [
-      "Sessions, logins, agents and tokens have nothing of the team. All of it is there again when it goes on.",
+      "Sessions, logins, agents and tokens cannot reach anything of the team. Everything returns when the team is resumed.",
       where
     ],
     examples: ["ampoule admin suspend-team 01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30 --yes"]
@@ -95,18 +95,18 @@ const suspendTeam = Help.command(
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
     const team = yield* idOf(options.id)
-    const question = `Suspend the team ${team}? Its programs get no secrets then.`
+    const question = `Suspend the team ${team}? Its programs will receive no secrets.`
     if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was changed.")
     const suspended = yield* programs.suspendTeam(team, true)
     if (options.json) return yield* json({ team: recordOf(suspended) })
-    yield* note(`${plain(suspended.name)} is suspended.`)
+    yield* note(`${plain(suspended.name)} was suspended.`)
   })
 )
 
 const resumeTeam = Help.command(
   "resume-team",
   {
-    says: "Let a suspended team go on.",
+    says: "Resume a suspended team.",
     more: [where],
     examples: ["ampoule admin resume-team 01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30"]
   },
@@ -115,7 +115,7 @@ const resumeTeam = Help.command(
     const programs = yield* adminPrograms
     const team = yield* programs.suspendTeam(yield* idOf(options.id), false)
     if (options.json) return yield* json({ team: recordOf(team) })
-    yield* note(`${plain(team.name)} goes on.`)
+    yield* note(`${plain(team.name)} was resumed.`)
   })
 )
 
@@ -124,7 +124,7 @@ const removeTeam = Help.command(
   {
     says: "Remove a team, with its projects and secrets.",
     more: [
-      "Everybody leaves it, and all of its credentials end. Its secrets are deleted, and purged after 30 days. Its audit trail stays.",
+      "All members leave it, and all of its credentials are revoked. Its secrets are deleted, and purged after 30 days. Its audit trail stays.",
       where
     ],
     examples: ["ampoule admin remove-team 01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30"]
@@ -137,7 +137,7 @@ const removeTeam = Help.command(
     if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was removed.")
     const removed = yield* programs.removeTeam(team)
     if (options.json) return yield* json({ removed: recordOf(removed) })
-    yield* note(`The team ${plain(removed.name)} is removed.`)
+    yield* note(`The team ${plain(removed.name)} was removed.`)
   })
 )
 

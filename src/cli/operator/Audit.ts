@@ -1,5 +1,6 @@
 /**
- * `ampoule audit`: verify, export, cut, accept-restore, rebuild, public-key. All but `verify FILE` run where the server runs.
+ * `ampoule audit`: verify, export, cut, accept-restore, rebuild, public-key. All but `verify FILE` run on the server's
+ * machine.
  */
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
@@ -18,7 +19,7 @@ import { note, out, progress, progressDone, stdinIsTerminal, stdoutIsTerminal } 
 import { maintenancePrograms } from "./ServerSide.ts"
 
 const checkpoints = Options.repeated(
-  Shared.text("checkpoints", "file", "File of signed checkpoints; may be repeated. Else the one of the settings")
+  Shared.text("checkpoints", "file", "File of signed checkpoints; may be repeated. Default: the file in the settings")
 )
 const publicKey = Options.repeated(
   Shared.text(
@@ -32,20 +33,20 @@ const incident = Options.repeated(
   Shared.text("incident", "file", "Signed burn-down of an incident, checked against FILE; needs --public-key")
 )
 
-const keysOf = Effect.fnUntraced(function* (given: ReadonlyArray<string>) {
+const keysOf = Effect.fnUntraced(function* (texts: ReadonlyArray<string>) {
   const fs = yield* FileSystem.FileSystem
   const keys: Array<SignedNote.NoteKey> = []
-  for (const text of given) {
+  for (const text of texts) {
     const lines = Option.isSome(SignedNote.parseKey(text))
       ? [text]
       : (yield* fs
           .readFileString(text)
-          .pipe(Effect.mapError(() => usage(`--public-key: neither a key nor a file that can be read.`))))
+          .pipe(Effect.mapError(() => usage(`--public-key: neither a key nor a readable file.`))))
           .split("\n")
           .filter((line) => line.trim() !== "" && !line.startsWith("#"))
     for (const line of lines) {
       const key = SignedNote.parseKey(line)
-      if (Option.isNone(key)) return yield* usage("--public-key: a line is no key of checkpoints.")
+      if (Option.isNone(key)) return yield* usage("--public-key: a line is not a public key of checkpoints.")
       keys.push(key.value)
     }
   }
@@ -72,8 +73,8 @@ const verifyTrail = (options: VerifyCommand) =>
       if (options.values) return yield* usage("--values needs the database: leave out FILE.")
       if (options.checkpoints.length > 0 && keys.length === 0) {
         return yield* usage(
-          "--checkpoints of a FILE needs --public-key.",
-          "`ampoule audit public-key > audit.pub`, on the machine of the server, prints the keys."
+          "--checkpoints with a FILE needs --public-key.",
+          "`ampoule audit public-key > audit.pub` prints the keys, on the server's machine."
         )
       }
       if (options.incident.length > 0 && keys.length === 0) return yield* usage("--incident needs --public-key.")
@@ -82,8 +83,7 @@ const verifyTrail = (options: VerifyCommand) =>
         options.json
       )
     }
-    if (options.incident.length > 0)
-      return yield* usage("--incident is checked against a FILE: name an exported trail.")
+    if (options.incident.length > 0) return yield* usage("--incident needs a FILE: name an exported trail.")
     const programs = yield* maintenancePrograms
     const report = yield* programs
       .auditVerify({
@@ -96,18 +96,18 @@ const verifyTrail = (options: VerifyCommand) =>
     const notes =
       report.checkpoints.count > 0
         ? []
-        : ["No checkpoint was found: an older copy of the database, or a deleted stream, is not noticed."]
+        : ["No checkpoint was found: an older copy of the database, or a deleted stream, would not be noticed."]
     yield* print({ ...report, notes }, options.json)
   })
 
 const verify = Help.command(
   "verify",
   {
-    says: "Verify that the audit trail is what was written. Exit code 0: whole; 1: altered; 2: cannot tell.",
+    says: "Verify that the audit trail was not altered. Exit code 0: whole; 1: altered; 2: cannot tell.",
     more: [
-      "With FILE offline, from an export alone, with --checkpoints and --public-key. Without FILE on the machine of the server, with its settings: seals of the vault, columns, checkpoints.",
+      "With FILE it verifies an export offline; add --checkpoints and --public-key. Without FILE it runs on the server's machine, with its settings, and checks seals of the vault, columns and checkpoints.",
       "2 means that no checkpoint was found: an older copy of the database, or the deletion of a whole stream, would not be noticed. 0 also counts streams that are not closed yet, after a crash, and entries that wait for a seal; both are printed.",
-      "What is cut off before it has a seal is not noticed: 10 seconds or 1,000 entries of a stream, or everything since the vault went away."
+      "It cannot notice the loss of entries without a seal: the last 10 seconds or 1,000 entries of a stream, or all entries since the vault became unreachable."
     ],
     examples: [
       "ampoule audit verify --values",
@@ -120,10 +120,10 @@ const verify = Help.command(
     checkpoints,
     publicKey,
     incident,
-    values: Shared.flag("values", "Also compare every secret with its last write on record (not with FILE)"),
+    values: Shared.flag("values", "Also compare every secret with its last recorded write (not with FILE)"),
     json: Shared.json,
     file: Args.text({ name: "FILE" }).pipe(
-      Args.withDescription("An exported trail, verified offline; without it the database of the settings"),
+      Args.withDescription("Exported trail to verify offline; default: the database in the settings"),
       Args.optional
     )
   },
@@ -134,25 +134,25 @@ const verify = Help.command(
 
 const day = (name: string, sentence: string) => Options.optional(Shared.text(name, "time", sentence))
 
-const written = (text: string): Effect.Effect<void> =>
+const writeOut = (text: string): Effect.Effect<void> =>
   Effect.async((resume) => {
-    // Waits until it is taken, so that a long trail does not pile up in memory.
+    // Waits for the stream to drain, so that a long trail does not fill the memory.
     process.stdout.write(text, () => resume(Effect.void))
   })
 
 const exportCommand = Help.command(
   "export",
   {
-    says: "Write the audit trail to standard output, whole or from a time to a time.",
-    more: ["Runs on the machine of the server, with its settings; people export their team's trail in the dashboard."],
+    says: "Write the audit trail to standard output, in full or for a period.",
+    more: ["Run it on the server's machine, with its settings. Members export their team's trail in the dashboard."],
     examples: [
       "ampoule audit export > trail.jsonl",
       "ampoule audit export --since 2026-11-01 --until 2026-12-01 --format csv > november.csv"
     ]
   },
   {
-    since: day("since", "From this day or time on"),
-    until: day("until", "Before this day or time"),
+    since: day("since", "Entries from this day or time on"),
+    until: day("until", "Entries before this day or time"),
     format: Options.choice("format", ["jsonl", "csv"]).pipe(
       Options.withDefault("jsonl" as const),
       Options.withDescription("jsonl can be verified; csv is for spreadsheets")
@@ -167,7 +167,7 @@ const exportCommand = Help.command(
         since: Option.getOrNull(since),
         until: Option.getOrNull(until),
         format: options.format,
-        write: written,
+        write: writeOut,
         progress: (entries) => (stdoutIsTerminal() ? Effect.void : progress(`${entries} entries exported`))
       })
       .pipe(Effect.ensuring(progressDone))
@@ -180,12 +180,12 @@ const exportCommand = Help.command(
 const cut = Help.command(
   "cut",
   {
-    says: "Delete old audit entries. A signed note says where each stream goes on, so that the rest verifies.",
-    more: ["Verifies the trail and the secrets first, and cuts nothing when they do not verify."],
+    says: "Delete old audit entries. A signed note marks where each stream continues, so that the rest still verifies.",
+    more: ["Verifies the trail and the secrets first, and deletes nothing if that fails."],
     examples: ["ampoule audit cut --before 2025-11-21"]
   },
   {
-    before: Shared.text("before", "time", "Entries older than this day or time go"),
+    before: Shared.text("before", "time", "Delete entries older than this day or time"),
     checkpoints,
     publicKey,
     yes: Shared.yes
@@ -206,7 +206,7 @@ const cut = Help.command(
         removed: entryProgress("removed")
       })
       .pipe(Effect.ensuring(progressDone))
-    yield* note(`${plural(removed, "entry", "entries")} removed; the trail goes on after signed cuts.`)
+    yield* note(`${plural(removed, "entry", "entries")} removed; the trail continues after signed cuts.`)
   })
 )
 
@@ -217,7 +217,7 @@ const accept = Help.command(
   {
     says: "Record that an older database was restored on purpose, so that the trail verifies again.",
     more: [
-      "Run it once after restoring a backup beside newer checkpoints, or after a fail-over that lost entries, also while servers run. What was lost stays on record."
+      "Run it once after restoring a backup beside newer checkpoints, or after a fail-over that lost entries, also while servers run. The loss stays on record."
     ],
     examples: ["ampoule audit accept-restore"]
   },
@@ -225,13 +225,13 @@ const accept = Help.command(
   Effect.fnUntraced(function* (options) {
     const publicKeys = yield* keysOf(options.publicKey)
     const programs = yield* maintenancePrograms
-    let found = false
-    const done = yield* programs
+    let isNeeded = false
+    const isAccepted = yield* programs
       .auditAccept(
         { checkpoints: options.checkpoints, publicKeys, progress: entryProgress("verified") },
         ({ accepted, closed }) =>
           Effect.gen(function* () {
-            found = true
+            isNeeded = true
             yield* progressDone
             for (const { held, signed } of accepted) {
               yield* note(
@@ -239,7 +239,7 @@ const accept = Help.command(
               )
             }
             for (const { seq, stream } of closed) {
-              yield* note(`Stream ${stream}: ends with entry ${seq}, which no seal says.`)
+              yield* note(`Stream ${stream}: ends with entry ${seq}, without a seal.`)
             }
             return (
               options.yes || (yield* Effect.orElseSucceed(Ask.confirm("Accept this state, on record?"), () => false))
@@ -247,17 +247,16 @@ const accept = Help.command(
           })
       )
       .pipe(Effect.ensuring(progressDone))
-    if (done) return yield* note("Accepted: both heads of each stream are recorded.")
-    // What comes after it in a script must not take the state for accepted.
-    if (!found) {
+    if (isAccepted) return yield* note("Accepted: both heads of each stream are recorded.")
+    // A non-zero exit: later steps of a script must not take the state for accepted.
+    if (!isNeeded) {
       return yield* new CliFailure({
-        message:
-          "There is nothing to accept: no stream of an ended process is without its seal, and none has lost entries."
+        message: "There is nothing to accept: every ended stream has its seal, and no stream has lost entries."
       })
     }
     return yield* new CliFailure({
       message: "Nothing was accepted.",
-      ...(stdinIsTerminal() ? {} : { hint: "There is no terminal to ask at: say --yes." })
+      ...(stdinIsTerminal() ? {} : { hint: "Without a terminal, use --yes." })
     })
   })
 )
@@ -267,15 +266,15 @@ const accept = Help.command(
 const rebuild = Help.command(
   "rebuild",
   {
-    says: "Make the ledger of who was handed which version anew, from the trail.",
-    more: ["It comes to the same as before, unless the database was altered. On record."],
+    says: "Rebuild the ledger of who received which version, from the trail.",
+    more: ["The result is the same as before, unless the database was altered. The trail records the rebuild."],
     examples: ["ampoule audit rebuild"]
   },
   {},
   Effect.fnUntraced(function* () {
     const programs = yield* maintenancePrograms
     yield* programs.auditRebuild
-    yield* note("The ledger was made anew.")
+    yield* note("The ledger was rebuilt.")
   })
 )
 
@@ -285,7 +284,7 @@ const publicKeyCommand = Help.command(
   "public-key",
   {
     says: "Print the public keys of the signed checkpoints, one per root key.",
-    more: ["Keep them where verification happens; after a rotation of the root key there is one more."],
+    more: ["Keep them where you verify exports. Each rotation of the root key adds one."],
     examples: ["ampoule audit public-key > audit.pub"]
   },
   {},
@@ -295,10 +294,10 @@ const publicKeyCommand = Help.command(
   })
 )
 
-const below = [verify, exportCommand, cut, accept, rebuild, publicKeyCommand] as const
+const commands = [verify, exportCommand, cut, accept, rebuild, publicKeyCommand] as const
 export const audit = Help.described(
-  Command.make("audit").pipe(Command.withSubcommands(below)),
+  Command.make("audit").pipe(Command.withSubcommands(commands)),
   { says: "Verify, export and cut the audit trail." },
-  below,
+  commands,
   true
 )

@@ -1,4 +1,4 @@
-/** Verifying an exported trail, offline. */
+/** Offline verification of an exported trail. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -19,11 +19,11 @@ import { plain, progress, progressDone } from "#src/cli/terminal/Output.ts"
 interface FileOptions {
   readonly checkpoints: ReadonlyArray<string>
   readonly keys: ReadonlyArray<SignedNote.NoteKey>
-  /** Files of signed burn-downs. */
+  /** Paths of signed burn-downs. */
   readonly incidents?: ReadonlyArray<string>
 }
 
-/** What was read of the file so far. Bounded by the number of streams and of lists of keys. */
+/** State after the lines read so far. Its size is bounded by the number of streams and of lists of keys. */
 interface FileState {
   readonly file: string
   readonly options: FileOptions
@@ -35,17 +35,17 @@ interface FileState {
   readonly lists: Set<string>
   readonly incidents: IncidentProof
   info: Export.ExportInfo | undefined
-  /** From the first entry on. */
+  /** Undefined before the first entry. */
   verifier: Verifier | undefined
   reader: Checkpoint.Reader
   entries: number
-  /** What the last line says; undefined: not read yet. */
+  /** Number of entries, from the last line; undefined until it is read. */
   end: number | undefined
 }
 
 const notAnExport = (file: string) =>
   new CliFailure({
-    message: `${file} is no export of an audit trail.`,
+    message: `${file} is not an export of an audit trail.`,
     hint: "`ampoule audit export > trail.jsonl` writes one; CSV cannot be verified."
   })
 
@@ -60,7 +60,7 @@ const linesOf = (path: string) =>
     )
   )
 
-/** The lines before the first entry say what the file is; with them the verifier can begin. */
+/** Starts the verifier from the lines before the first entry, which describe the file. */
 const begin = Effect.fnUntraced(function* (state: FileState) {
   const { cuts, expected, file, info, lists, options, problems, starts } = state
   if (info === undefined) return yield* notAnExport(file)
@@ -80,8 +80,8 @@ const begin = Effect.fnUntraced(function* (state: FileState) {
 const readCut = ({ cuts, options, problems }: FileState, note: string) => {
   const opened = Checkpoint.openCut(note, options.keys)
   if (Either.isRight(opened)) return void cuts.push(opened.right)
-  if (options.keys.length > 0) return problems.say(`A cut of the file ${opened.left}.`)
-  // Its signature is not checked: it still says where the stream goes on.
+  if (options.keys.length > 0) return problems.say(`A cut in the file ${opened.left}.`)
+  // Without a key its signature is not checked; the note still gives the continuation of the stream.
   const claimed = Checkpoint.claimedCut(note)
   if (claimed !== undefined) cuts.push(claimed)
 }
@@ -89,7 +89,7 @@ const readCut = ({ cuts, options, problems }: FileState, note: string) => {
 const readEntry = Effect.fnUntraced(function* (state: FileState, hash: Uint8Array, body: string) {
   const verifier = (state.verifier ??= yield* begin(state))
   const place = Export.placeOf(body)
-  if (place === undefined) state.problems.say(`Line ${state.entries + 1} of the entries is no entry.`)
+  if (place === undefined) state.problems.say(`Line ${state.entries + 1} of the entries is not an entry.`)
   else verifier.add({ ...place, hash, body })
   state.incidents.add(body)
   state.entries++
@@ -101,9 +101,9 @@ const readLine = Effect.fnUntraced(function* (state: FileState, text: string) {
   const line = Export.parse(text)
   if (line === undefined) {
     if (state.info === undefined) return yield* notAnExport(state.file)
-    return state.problems.say(`Line ${state.entries + 1} of the entries is no entry.`)
+    return state.problems.say(`Line ${state.entries + 1} of the entries is not an entry.`)
   }
-  if (state.end !== undefined) state.problems.say("Something follows the end of the export.")
+  if (state.end !== undefined) state.problems.say("There is text after the end of the export.")
   switch (line.type) {
     case "export":
       state.info = line.info
@@ -117,7 +117,7 @@ const readLine = Effect.fnUntraced(function* (state: FileState, text: string) {
       state.starts.set(line.head.stream, line.head)
       return
     case "keys":
-      // One that was altered is missing.
+      // An altered list is left out, and so reported as missing.
       if (KeyList.isNamed(line.keys, line.hash)) {
         state.lists.add(line.hash)
         state.incidents.addList(line.hash, line.keys)
@@ -131,20 +131,20 @@ const readLine = Effect.fnUntraced(function* (state: FileState, text: string) {
   }
 })
 
-/** Burn-downs that a known key signed; others are problems. */
+/** Burn-downs signed by a known key; all others are problems. */
 const readIncidents = Effect.fnUntraced(function* ({ incidents = [], keys }: FileOptions, problems: Problems) {
   const fs = yield* FileSystem.FileSystem
-  const found: Array<Incident.BurnDown> = []
+  const burnDowns: Array<Incident.BurnDown> = []
   for (const file of incidents) {
     const note = yield* Effect.mapError(
       fs.readFileString(file),
       () => new CliFailure({ message: `Cannot read ${file}.` })
     )
     const opened = Incident.open(note, keys)
-    if (Either.isRight(opened)) found.push(opened.right)
+    if (Either.isRight(opened)) burnDowns.push(opened.right)
     else problems.say(`The burn-down in ${file} ${opened.left}.`)
   }
-  return new IncidentProof(found)
+  return new IncidentProof(burnDowns)
 })
 
 const incidentNotes = ({ notes }: IncidentProof): ReadonlyArray<string> =>
@@ -153,25 +153,25 @@ const incidentNotes = ({ notes }: IncidentProof): ReadonlyArray<string> =>
     return `Burn-down of ${plain(subject.name)}: ${exposed.length} values were handed out, ${out} still out at ${plain(at)}.`
   })
 
-/** From when to when the file tells all: a cut takes what was before it. */
+/** Period that the file covers completely. Each cut removed the entries before its time. */
 const boundsOf = ({ cuts, info }: FileState) => {
   const cut = cuts.reduce((last, { before }) => (before > last ? before : last), info?.since ?? "")
   return { since: cut === "" ? null : cut, until: info?.until ?? null }
 }
 
 const notesOf = ({ cuts, incidents, info, options }: FileState, notProven: number): ReadonlyArray<string> => [
-  ...(info?.since === null || info === undefined
-    ? []
-    : [`The file begins at ${info.since}: older entries are not in it.`]),
-  ...(info?.until === null || info === undefined
-    ? []
-    : [`The file ends at ${info.until}: younger entries are not in it.`]),
+  ...(info?.since === null || info === undefined ? [] : [`The file begins at ${info.since}: it has no older entries.`]),
+  ...(info?.until === null || info === undefined ? [] : [`The file ends at ${info.until}: it has no younger entries.`]),
   ...(options.checkpoints.length > 0
     ? []
-    : ["No checkpoints were given: a trail that was rewritten as a whole, or ends too early, is not noticed."]),
+    : [
+        "No checkpoints were given: a trail that was rewritten completely, or that ends too early, would not be noticed."
+      ]),
   ...(cuts.length > 0 && options.keys.length === 0 ? ["The cuts were not checked: that needs --public-key."] : []),
   ...incidentNotes(incidents),
-  ...(notProven === 0 ? [] : [`${notProven} times of the burn-downs lie outside of what the file tells: not proven.`])
+  ...(notProven === 0
+    ? []
+    : [`${notProven} times in the burn-downs lie outside the period of the file, and are not proven.`])
 ]
 
 export const verifyFile = Effect.fnUntraced(function* (file: string, options: FileOptions) {
@@ -195,13 +195,13 @@ export const verifyFile = Effect.fnUntraced(function* (file: string, options: Fi
   yield* progressDone
   const verifier = state.verifier ?? (yield* begin(state))
   const { end, entries } = state
-  if (end === undefined) problems.say("The file ends in the middle.")
-  else if (end !== entries) problems.say(`The file holds ${entries} entries and was written with ${end}.`)
+  if (end === undefined) problems.say("The file is cut off before its end.")
+  else if (end !== entries) problems.say(`The file holds ${entries} entries, but was written with ${end}.`)
   const notProven = state.incidents.finish(problems, boundsOf(state))
-  const found = verifier.finish()
-  problems.addReport(found)
+  const trailReport = verifier.finish()
+  problems.addReport(trailReport)
   const report: VerifyReport = {
-    ...found,
+    ...trailReport,
     problems: problems.listed,
     problemCount: problems.count,
     cuts: state.cuts,

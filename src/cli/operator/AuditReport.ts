@@ -1,4 +1,4 @@
-/** What a verification of the audit trail says, to people and to programs. */
+/** Report of a verification, for people and for programs. */
 import * as Effect from "effect/Effect"
 import type * as Checkpoint from "#src/audit/Checkpoint.ts"
 import type { Problem } from "#src/audit/Problems.ts"
@@ -8,10 +8,10 @@ import { exitWith, json, out, plain } from "#src/cli/terminal/Output.ts"
 
 export interface VerifyReport extends Report {
   readonly cuts: ReadonlyArray<Checkpoint.Cut>
-  /** Null: nobody checked them. */
+  /** Null when the seals were not checked. */
   readonly seals: number | null
   readonly checkpoints: { readonly count: number; readonly lastAt: number | undefined; readonly fragments: number }
-  /** What was not looked at, and why. */
+  /** Checks that were left out, with the reason. */
   readonly notes: ReadonlyArray<string>
 }
 
@@ -21,7 +21,7 @@ export const time = (millis: number) => new Date(millis).toISOString()
 
 export const plural = (n: number, one: string, more = `${one}s`) => `${n} ${n === 1 ? one : more}`
 
-/** Whole; altered; unknown: without a checkpoint nobody can say whether streams are missing. */
+/** Whole, altered or unknown. Without a checkpoint, missing streams cannot be noticed. */
 const resultOf = ({ checkpoints, problemCount }: VerifyReport) =>
   problemCount > 0 ? "altered" : checkpoints.count === 0 ? "unknown" : "whole"
 
@@ -51,7 +51,7 @@ const asJson = (report: VerifyReport) => {
 const cutLine = (cuts: VerifyReport["cuts"]) => {
   const removed = cuts.reduce((sum, cut) => sum + cut.seq, 0)
   const before = cuts.reduce((last, cut) => (cut.before > last ? cut.before : last), "")
-  return `${plural(cuts.length, "stream")} cut with leave: ${plural(removed, "entry", "entries")} before ${plain(before)}`
+  return `${plural(cuts.length, "stream")} cut with a signed note: ${plural(removed, "entry", "entries")} before ${plain(before)}`
 }
 
 const sentence = ({ seq, stream, what }: Problem): string =>
@@ -71,8 +71,8 @@ const lines = (report: VerifyReport): ReadonlyArray<string> => {
     ...(notClosed === 0
       ? []
       : [
-          `${plural(notClosed, "stream is", "streams are")} not closed yet: the process ended without closing; ` +
-            "the next server does it within 5 minutes"
+          `${plural(notClosed, "stream is", "streams are")} not closed yet: its process ended without closing it; ` +
+            "the next server closes it within 5 minutes"
         ]),
     ...report.notes,
     ...report.problems.slice(0, problemsShown).map((problem) => `PROBLEM  ${sentence(problem)}`),
@@ -80,7 +80,7 @@ const lines = (report: VerifyReport): ReadonlyArray<string> => {
   ]
 }
 
-/** Exit code 0: whole; 1: altered; 2: that cannot be told. */
+/** Exit code 0: whole; 1: altered; 2: unknown. */
 export const print = Effect.fnUntraced(function* (report: VerifyReport, wantsJson: boolean) {
   const result = resultOf(report)
   if (wantsJson) yield* json(asJson(report))

@@ -1,4 +1,4 @@
-/** `ampoule backup` and `ampoule restore`. They run where the server runs, with its settings. */
+/** `ampoule backup` and `ampoule restore`, on the server's machine and with its settings. */
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
@@ -16,12 +16,12 @@ import * as Shared from "#src/cli/terminal/Options.ts"
 import { json, note, out, progress, progressDone } from "#src/cli/terminal/Output.ts"
 import { maintenancePrograms } from "./ServerSide.ts"
 
-const recipientsOf = Effect.fnUntraced(function* (given: ReadonlyArray<string>, option: string) {
-  return yield* Effect.forEach(given, (text) =>
+const recipientsOf = Effect.fnUntraced(function* (texts: ReadonlyArray<string>, option: string) {
+  return yield* Effect.forEach(texts, (text) =>
     Effect.mapError(RecipientKey.parseRecipient(text), () =>
       usage(
-        `--${option}: a text is no recipient, or mistyped.`,
-        "`ampoule backup keygen FILE` makes an identity and prints its recipient: ampoule-recipient-…"
+        `--${option}: not a recipient, or mistyped.`,
+        "`ampoule backup keygen FILE` creates an identity and prints its recipient: ampoule-recipient-…"
       )
     )
   )
@@ -31,7 +31,7 @@ const identityOf = Effect.fnUntraced(function* (file: string) {
   const text = yield* Ask.fileText(file)
   return yield* Effect.mapError(
     RecipientKey.parseIdentity(Redacted.make(text)),
-    () => new CliFailure({ message: `${file} holds no identity, or a damaged one.` })
+    () => new CliFailure({ message: `${file} does not hold an identity, or it is damaged.` })
   )
 })
 
@@ -42,10 +42,10 @@ const rows = (what: string, count: number) => progress(`${what}: ${count}`)
 const keygen = Help.command(
   "keygen",
   {
-    says: "Make an identity that opens backups, and print the recipient that they are sealed to.",
+    says: "Create an identity that opens backups, and print its recipient, to which backups are sealed.",
     examples: ["ampoule backup keygen backup-identity"]
   },
-  { file: Shared.argument("FILE", "Where the identity goes; must not be there yet") },
+  { file: Shared.argument("FILE", "New file for the identity") },
   Effect.fnUntraced(function* ({ file }) {
     const fs = yield* FileSystem.FileSystem
     const seed = yield* Effect.sync(() => randomBytes(Hpke.keyLength))
@@ -54,7 +54,7 @@ const keygen = Help.command(
     const text = Redacted.value(RecipientKey.printIdentity(pair))
     yield* fs
       .writeFileString(file, text, { flag: "wx", mode: 0o600 })
-      .pipe(Effect.mapError(() => new CliFailure({ message: `${file} is there already, or cannot be written.` })))
+      .pipe(Effect.mapError(() => new CliFailure({ message: `${file} exists already, or cannot be written.` })))
     yield* out(`${RecipientKey.printRecipient(pair.publicKey)}\n`)
     yield* note(`The identity is in ${file}: keep it away from the server, and keep a copy.`)
   })
@@ -65,7 +65,7 @@ const create = Help.command(
   {
     says: "Write a backup: a consistent snapshot of everything but the root key, compressed and sealed.",
     more: [
-      "Servers on Postgres go on meanwhile; with the embedded database the server is stopped first.",
+      "Servers on Postgres keep running. With the embedded database, stop the server first.",
       "The root key is not in the backup. --with-root-key writes it to a second file."
     ],
     examples: [
@@ -75,48 +75,53 @@ const create = Help.command(
   },
   {
     recipient: Options.repeated(
-      Shared.text("recipient", "key", "Who can open it: ampoule-recipient-…; may be repeated")
+      Shared.text("recipient", "key", "Recipient who can open the backup: ampoule-recipient-…; may be repeated")
     ),
-    withRootKey: Shared.flag("with-root-key", "Also write FILE.root-key: the root key, sealed by itself"),
+    withRootKey: Shared.flag("with-root-key", "Also write FILE.root-key: the root key, sealed separately"),
     rootKeyRecipient: Options.repeated(
-      Shared.text("root-key-recipient", "key", "Who can open that; else the recipients of the backup")
+      Shared.text(
+        "root-key-recipient",
+        "key",
+        "Recipient who can open the root key (default: the recipients of the backup)"
+      )
     ),
     json: Shared.json,
-    file: Shared.argument("FILE", "Where the backup goes; must not be there yet")
+    file: Shared.argument("FILE", "New file for the backup")
   },
   Effect.fnUntraced(function* (options) {
     const { file } = options
     const recipients = yield* recipientsOf(options.recipient, "recipient")
     if (recipients.length === 0) {
       return yield* usage(
-        "Who can open the backup? Say --recipient.",
-        "`ampoule backup keygen FILE` makes an identity and prints its recipient."
+        "Who can open the backup? Use --recipient.",
+        "`ampoule backup keygen FILE` creates an identity and prints its recipient."
       )
     }
-    const own = yield* recipientsOf(options.rootKeyRecipient, "root-key-recipient")
-    if (own.length > 0 && !options.withRootKey) return yield* usage("--root-key-recipient goes with --with-root-key.")
+    const rootKeyRecipients = yield* recipientsOf(options.rootKeyRecipient, "root-key-recipient")
+    if (rootKeyRecipients.length > 0 && !options.withRootKey)
+      return yield* usage("--root-key-recipient needs --with-root-key.")
     const rootKey = options.withRootKey
-      ? { file: `${file}.root-key`, recipients: own.length > 0 ? own : recipients }
+      ? { file: `${file}.root-key`, recipients: rootKeyRecipients.length > 0 ? rootKeyRecipients : recipients }
       : null
     const programs = yield* maintenancePrograms
-    const { bytes, ...made } = yield* programs
+    const { bytes, ...summary } = yield* programs
       .backup({ file, recipients, rootKey, progress: rows })
       .pipe(Effect.ensuring(progressDone))
-    if (options.json) return yield* json({ file, bytes, ...made, rootKeyFile: rootKey?.file ?? null })
-    yield* note(`${made.rows} rows of ${made.tables} tables, ${bytes} bytes, in ${file}`)
+    if (options.json) return yield* json({ file, bytes, ...summary, rootKeyFile: rootKey?.file ?? null })
+    yield* note(`${summary.rows} rows of ${summary.tables} tables, ${bytes} bytes, in ${file}`)
     yield* note(
       rootKey === null
-        ? `The root key is not in it (${made.rootKeyIds.join(", ")}): without a copy of it the backup cannot be read.`
-        : `The root key is in ${rootKey.file}, sealed by itself: keep it apart from the backup.`
+        ? `The root key is not in it (${summary.rootKeyIds.join(", ")}): without a copy of it the backup cannot be read.`
+        : `The root key is in ${rootKey.file}, sealed separately: keep it away from the backup.`
     )
   })
 )
 
-const below = [create, keygen] as const
+const commands = [create, keygen] as const
 export const backup = Help.described(
-  Command.make("backup").pipe(Command.withSubcommands(below)),
+  Command.make("backup").pipe(Command.withSubcommands(commands)),
   { says: "Write a backup: `ampoule backup FILE` is `ampoule backup create FILE`." },
-  below,
+  commands,
   true
 )
 
@@ -125,9 +130,9 @@ export const backup = Help.described(
 export const restore = Help.command(
   "restore",
   {
-    says: "Bring a backup back into an empty database: all of it or nothing.",
+    says: "Restore a backup into an empty database, completely or not at all.",
     more: [
-      "Into the database of the settings, embedded or Postgres, wherever the backup came from. What is killed half-way leaves the database empty and can be run again."
+      "The target is the database in the settings, embedded or Postgres, whatever the backup came from. An interrupted restore leaves the database empty; run it again."
     ],
     examples: [
       "ampoule restore 2026-11-21.backup --identity backup-identity",
@@ -137,7 +142,7 @@ export const restore = Help.command(
   {
     identity: Shared.text("identity", "file", "Identity that opens the backup, as `ampoule backup keygen` wrote it"),
     rootKey: Options.optional(
-      Shared.text("root-key", "file", "FILE.root-key of a backup made --with-root-key: put into the data folder")
+      Shared.text("root-key", "file", "FILE.root-key of a backup made with --with-root-key; goes into the data folder")
     ),
     json: Shared.json,
     file: Args.text({ name: "FILE" })
@@ -156,9 +161,9 @@ export const restore = Help.command(
     if (options.json) yield* json(restored)
     else {
       yield* note(
-        `${restored.rows} rows of ${restored.tables} tables, as of ${restored.createdAt}; compared, and equal.`
+        `${restored.rows} rows of ${restored.tables} tables, as of ${restored.createdAt}; compared and equal.`
       )
-      yield* note(`${restored.entries} entries of the audit trail are linked as they were.`)
+      yield* note(`${restored.entries} entries of the audit trail have the same links as before.`)
       yield* restored.opened === null
         ? restored.rootKeyIds.length === 0
           ? note("Nothing in it is sealed with a root key yet.")
@@ -166,9 +171,9 @@ export const restore = Help.command(
               `Nothing in it can be read yet: that needs root key ${restored.rootKeyIds.join(", ")}, in the data folder or AMPOULE_ROOT_KEY.`
             )
         : note(
-            `${restored.opened.dataKeys} data keys open, and a value of each that holds one (${restored.opened.values}).`
+            `${restored.opened.dataKeys} data keys can be opened, and one value of each (${restored.opened.values}).`
           )
-      yield* note("Beside newer checkpoints of the trail, run `ampoule audit accept-restore` once.")
+      yield* note("If newer checkpoints of the trail exist, run `ampoule audit accept-restore` once.")
     }
     if (restored.problems.length > 0) {
       return yield* new CliFailure({

@@ -8,7 +8,7 @@ import { serverPrograms } from "./ServerSide.ts"
 export const server = Help.command(
   "server",
   {
-    says: "Serve, until SIGTERM or ^C: then requests under way are answered first.",
+    says: "Run the server. After SIGTERM or ^C it first completes the requests in progress.",
     more: ["Without AMPOULE_DATABASE_URL it uses an embedded database in AMPOULE_DATA_DIR (./.ampoule)."],
     examples: ["ampoule server", "AMPOULE_PORT=8080 AMPOULE_DATABASE_URL_FILE=/run/secrets/db ampoule server"]
   },
@@ -19,7 +19,7 @@ export const server = Help.command(
 export const migrate = Help.command(
   "migrate",
   {
-    says: "Bring the database to the schema of this release; the server does so itself when it starts.",
+    says: "Migrate the database to the schema of this release. The server does the same when it starts.",
     examples: ["AMPOULE_DATABASE_URL=postgres://… ampoule migrate"]
   },
   { json: Shared.json },

@@ -1,6 +1,6 @@
 /**
- * The programs that need the server's modules: `layers/Cli.ts` loads those of a group when one of them runs, not
- * before. They run on the machine of the server, with its settings; implementations: `layers/*Programs.ts`.
+ * Programs that need the server's modules. `layers/Cli.ts` loads a group when one of its programs runs. They run on the
+ * server's machine, with its settings; implementations: `layers/*Programs.ts`.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -15,7 +15,7 @@ import type { CliFailure } from "#src/cli/terminal/Failure.ts"
 
 // --- server ---
 
-/** A server of this process, for as long as its scope is open. */
+/** Server in this process, running while its scope is open. */
 export interface OwnServer {
   readonly url: string
   readonly setupCode: Redacted.Redacted
@@ -25,7 +25,7 @@ export interface ServerPrograms {
   /** Serves until it is interrupted. */
   readonly server: Effect.Effect<void, CliFailure>
   readonly migrate: Effect.Effect<void, CliFailure>
-  /** For `setup` without a running server: one on a free loopback port, on the configured database. */
+  /** For `setup` without a running server: one on a free loopback port, with the configured database. */
   readonly ownServer: Effect.Effect<OwnServer, CliFailure, Scope.Scope>
 }
 
@@ -34,20 +34,20 @@ export interface ServerPrograms {
 interface RootKeyUse {
   readonly id: string
   readonly current: boolean
-  /** Whether the vault holds it. */
+  /** Whether the vault has it. */
   readonly held: boolean
-  /** Rows that it wraps. */
+  /** Number of rows that it wraps. */
   readonly rows: number
 }
 
 interface Rotated {
   readonly rootKeyId: string
-  /** True when a new root key was made; false when an earlier rotation was finished. */
+  /** True for a new root key; false when an earlier rotation was completed. */
   readonly made: boolean
   readonly rewrapped: number
-  /** What could not be opened, by table and name, and stands as it was. */
+  /** Table and name of each row that could not be opened, and is unchanged. */
   readonly refused: ReadonlyArray<string>
-  /** Held still, and needed by backups that were made before. */
+  /** Root keys that the vault still has, because older backups need them. */
   readonly older: ReadonlyArray<string>
 }
 
@@ -60,26 +60,26 @@ interface DataKeysRotated {
 type OnProgress = (done: number, total: number) => Effect.Effect<void>
 
 export interface VaultPrograms {
-  /** The vault process, until it is interrupted. */
+  /** Runs the vault process until it is interrupted. */
   readonly serve: Effect.Effect<void, CliFailure>
   readonly status: Effect.Effect<ReadonlyArray<RootKeyUse>, CliFailure>
-  /** A new root key in the key file, nothing else: for a vault's host without the database. Answers its id. */
+  /** Adds a root key to the key file, for a vault's host without the database. Returns its id. */
   readonly newKey: Effect.Effect<string, CliFailure>
   readonly rotate: (onProgress: OnProgress) => Effect.Effect<Rotated, CliFailure>
-  /** A signed word that nothing in the database needs an old root key (`src/vault/Release.ts`). */
+  /** Signed statement that no row in the database needs an old root key (`src/vault/Release.ts`). */
   readonly releaseKey: (id: string) => Effect.Effect<string, CliFailure>
-  /** `release`: of `releaseKey`, for a vault's host without the database. */
+  /** `release`: from `releaseKey`, for a vault's host without the database. */
   readonly destroyKey: (id: string, release: Option.Option<string>) => Effect.Effect<void, CliFailure>
   readonly rotateDataKeys: (
     which: {
       readonly environment: Option.Option<string>
       readonly project: Option.Option<string>
-      /** Keys made since then stay. */
+      /** Data keys created after this time stay. */
       readonly before: Date
     },
     onProgress: OnProgress
   ) => Effect.Effect<DataKeysRotated, CliFailure>
-  /** Entries and last hash of the vault's log; fails when it was changed. */
+  /** Number of entries and last hash of the vault's log. Fails when the log was changed. */
   readonly verifyLog: Effect.Effect<{ readonly entries: number; readonly hash: string }, CliFailure>
 }
 
@@ -87,21 +87,21 @@ export interface VaultPrograms {
 
 type Progress = (done: number) => Effect.Effect<void>
 
-export interface VerifyAsked {
-  /** None: the file of the settings, if it is there. */
+export interface VerifyRequest {
+  /** Empty: the file in the settings, if it exists. */
   readonly checkpoints: ReadonlyArray<string>
-  /** Besides those of the vault. */
+  /** In addition to those of the vault. */
   readonly publicKeys: ReadonlyArray<NoteKey>
   readonly progress: Progress
 }
 
-interface VerifyOutcome extends Report {
+interface VerifyResult extends Report {
   readonly cuts: ReadonlyArray<Cut>
   readonly seals: number
   readonly checkpoints: { readonly count: number; readonly lastAt: number | undefined; readonly fragments: number }
 }
 
-interface ExportAsked {
+interface ExportRequest {
   readonly since: Date | null
   readonly until: Date | null
   readonly format: "jsonl" | "csv"
@@ -109,24 +109,24 @@ interface ExportAsked {
   readonly progress: Progress
 }
 
-interface BackupAsked {
-  /** Written beside its name first; a file that is there already is not touched. */
+interface BackupRequest {
+  /** Written to a temporary name first. An existing file is never overwritten. */
   readonly file: string
   /** 32 raw bytes each. */
   readonly recipients: ReadonlyArray<Uint8Array>
-  /** Where the root key goes, sealed by itself. */
+  /** File of the separately sealed root key. */
   readonly rootKey: { readonly file: string; readonly recipients: ReadonlyArray<Uint8Array> } | null
   readonly progress: (table: string, rows: number) => Effect.Effect<void>
 }
 
-interface BackupOutcome {
+interface BackupResult {
   readonly tables: number
   readonly rows: number
   readonly bytes: number
   readonly rootKeyIds: ReadonlyArray<string>
 }
 
-interface RestoreAsked {
+interface RestoreRequest {
   readonly file: string
   /** 32 raw bytes. */
   readonly identity: Uint8Array
@@ -134,29 +134,29 @@ interface RestoreAsked {
   readonly progress: (what: string, rows: number) => Effect.Effect<void>
 }
 
-interface RestoreOutcome {
+interface RestoreResult {
   readonly createdAt: string
   readonly tables: number
   readonly rows: number
   readonly entries: number
-  /** Names of root keys without which nothing can be read. */
+  /** Ids of the root keys that are needed to read anything. */
   readonly rootKeyIds: ReadonlyArray<string>
-  /** Data keys that were opened, with a value of each; null: no root key is at hand. */
+  /** Number of data keys that open, and of values tried, one for each; null without a root key. */
   readonly opened: { readonly dataKeys: number; readonly values: number } | null
   readonly problems: ReadonlyArray<string>
 }
 
 export interface MaintenancePrograms {
-  readonly auditVerify: (asked: VerifyAsked & { readonly values: boolean }) => Effect.Effect<VerifyOutcome, CliFailure>
-  /** Answers how many entries were written. */
-  readonly auditExport: (asked: ExportAsked) => Effect.Effect<number, CliFailure>
-  /** Answers how many entries were removed. */
+  readonly auditVerify: (asked: VerifyRequest & { readonly values: boolean }) => Effect.Effect<VerifyResult, CliFailure>
+  /** Returns the number of entries written. */
+  readonly auditExport: (asked: ExportRequest) => Effect.Effect<number, CliFailure>
+  /** Returns the number of entries removed. */
   readonly auditCut: (
-    asked: VerifyAsked & { readonly before: Date; readonly removed: Progress }
+    asked: VerifyRequest & { readonly before: Date; readonly removed: Progress }
   ) => Effect.Effect<number, CliFailure>
-  /** False: nothing was accepted. */
+  /** Returns false when nothing was accepted. */
   readonly auditAccept: (
-    asked: VerifyAsked,
+    asked: VerifyRequest,
     decide: (found: {
       readonly accepted: ReadonlyArray<Accepted>
       readonly closed: ReadonlyArray<Head>
@@ -164,8 +164,8 @@ export interface MaintenancePrograms {
   ) => Effect.Effect<boolean, CliFailure>
   readonly auditRebuild: Effect.Effect<void, CliFailure>
   readonly auditKeys: Effect.Effect<ReadonlyArray<NoteKey>, CliFailure>
-  readonly backup: (asked: BackupAsked) => Effect.Effect<BackupOutcome, CliFailure>
-  readonly restore: (asked: RestoreAsked) => Effect.Effect<RestoreOutcome, CliFailure>
+  readonly backup: (asked: BackupRequest) => Effect.Effect<BackupResult, CliFailure>
+  readonly restore: (asked: RestoreRequest) => Effect.Effect<RestoreResult, CliFailure>
 }
 
 // --- accounts ---
@@ -205,15 +205,15 @@ export interface AdminPrograms {
     readonly limit: number
   }) => Effect.Effect<ReadonlyArray<UserAccount>, CliFailure>
   readonly resetLink: (email: string) => Effect.Effect<ResetLink, CliFailure>
-  /** Answers the account as it is now. */
+  /** Returns the updated account. */
   readonly changeEmail: (email: string, to: string) => Effect.Effect<UserAccount, CliFailure>
   readonly removeFactor: (email: string) => Effect.Effect<UserAccount, CliFailure>
-  /** Answers the account as it was. */
+  /** Returns the account as it was before. */
   readonly removeUser: (
     email: string,
     options: { readonly evenLastOwner: boolean }
   ) => Effect.Effect<UserAccount, CliFailure>
-  /** In all teams. */
+  /** Applies to all teams. */
   readonly setUserActive: (
     email: string,
     active: boolean,
@@ -226,17 +226,17 @@ export interface AdminPrograms {
   /** `owner`: the e-mail address of an account. */
   readonly createTeam: (name: string, owner: string) => Effect.Effect<TeamAccount, CliFailure>
   readonly suspendTeam: (id: string, suspended: boolean) => Effect.Effect<TeamAccount, CliFailure>
-  /** Answers the team as it was. */
+  /** Returns the team as it was before. */
   readonly removeTeam: (id: string) => Effect.Effect<TeamAccount, CliFailure>
 }
 
-// --- all of them ---
+// --- all groups ---
 
-/** The command line is built from the contract alone: it knows the server side by these interfaces. */
+/** The command line is built from the contract alone; it reaches the server side through these interfaces. */
 export class ServerSide extends Context.Tag("cli/ServerSide")<
   ServerSide,
   {
-    /** Fails where the packages of a server are not installed. */
+    /** Fails when the packages of a server are not installed. */
     readonly server: Effect.Effect<ServerPrograms, CliFailure>
     readonly vault: Effect.Effect<VaultPrograms>
     readonly maintenance: Effect.Effect<MaintenancePrograms>

@@ -1,4 +1,4 @@
-/** `ampoule setup`: the first owner of an instance without a browser; also a first project and a first token. */
+/** `ampoule setup`: creates the first owner of an instance without a browser, and optionally a project and a token. */
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as HttpApi from "@effect/platform/HttpApi"
@@ -17,9 +17,9 @@ import { ManageProjectsApi } from "#schema/ManageProjectsApi.ts"
 import { SessionApi, Setup, SetupApi } from "#schema/SessionApi.ts"
 import * as Ask from "#src/cli/terminal/Ask.ts"
 import { call, connect, type Connection } from "#src/cli/connection/Client.ts"
-import { address, fromVariable } from "#src/cli/connection/Choice.ts"
+import { chooseAddress, fromVariable } from "#src/cli/connection/Choice.ts"
 import { variable } from "#src/cli/terminal/Environment.ts"
-import { CliFailure, hinted, usage } from "#src/cli/terminal/Failure.ts"
+import { CliFailure, withHint, usage } from "#src/cli/terminal/Failure.ts"
 import { decodeUtf8, readIfThere } from "#src/cli/terminal/Folders.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
@@ -40,7 +40,7 @@ const options = {
   team: Shared.text("team", "text", "Name of the first team"),
   generatePassword: Shared.flag(
     "generate-password",
-    "Make a password and print it once (else it is asked for, or read from standard input)"
+    "Generate a password and print it once (default: ask for it, or read standard input)"
   ),
   project: Options.optional(
     Shared.text("project", "text", "Also create a project of this name, with development, staging and production")
@@ -50,17 +50,20 @@ const options = {
     Shared.text(
       "token-file",
       "file",
-      "Also create an API token and put it into this new file, for AMPOULE_API_TOKEN_FILE"
+      "Also create an API token and write it to this new file, for AMPOULE_API_TOKEN_FILE"
     )
   ),
-  tokenName: Options.text("token-name").pipe(Options.withDefault("setup"), Options.withDescription("Its name")),
+  tokenName: Options.text("token-name").pipe(
+    Options.withDefault("setup"),
+    Options.withDescription("Name of the token")
+  ),
   access: Options.choice("access", ["read", "write"]).pipe(
     Options.withDefault("write" as const),
-    Options.withDescription("Its access level")
+    Options.withDescription("Access level of the token")
   ),
   lifetime: Options.choice("lifetime", ["1d", "7d", "30d", "90d", "1y"]).pipe(
     Options.optional,
-    Options.withDescription("How long it lives; else the longest that the plan allows")
+    Options.withDescription("Lifetime of the token (default: the longest that the plan allows)")
   )
 } as const
 
@@ -69,7 +72,10 @@ const codeInUrl = (text: string): Option.Option<Redacted.Redacted> =>
     Option.map((code) => Redacted.make(code))
   )
 
-/** Preset by the operator, else as the server left it in its data folder (docs/contract/session-routes.md). */
+/**
+ * Code of the operator's setting, else the one that the server left in its data folder
+ * (docs/contract/session-routes.md).
+ */
 const setupCode = Effect.gen(function* () {
   const preset = yield* fromVariable("AMPOULE_SETUP_CODE")
   if (Option.isSome(preset)) return Option.some(preset.value.value)
@@ -81,16 +87,16 @@ const setupCode = Effect.gen(function* () {
 
 const noSetupCode = new CliFailure({
   message: "No setup code: the server printed it at its first start.",
-  hint: "Run this where its data folder is (AMPOULE_DATA_DIR), or set AMPOULE_SETUP_CODE."
+  hint: "Run this beside its data folder (AMPOULE_DATA_DIR), or set AMPOULE_SETUP_CODE."
 })
 const wrongSetupCode = new CliFailure({
   message: "The server does not accept the setup code.",
-  hint: "It is in the address that the server printed at its start, unless AMPOULE_SETUP_CODE presets it."
+  hint: "It is in the address that the server printed at its start, unless AMPOULE_SETUP_CODE sets it."
 })
 
-/** A server that is there already, else one of our own on the configured database, for as long as this takes. */
-const server = Effect.fnUntraced(function* (given: Option.Option<string>) {
-  const { url, urlFrom } = yield* address(given, Option.none())
+/** A running server, else one of our own with the configured database, until setup ends. */
+const server = Effect.fnUntraced(function* (urlOption: Option.Option<string>) {
+  const { url, urlFrom } = yield* chooseAddress(urlOption, Option.none())
   const client = yield* HttpClient.HttpClient
   const alive = yield* client.get(`${url}/health/live`).pipe(
     Effect.map((response) => response.status === 200),
@@ -99,12 +105,12 @@ const server = Effect.fnUntraced(function* (given: Option.Option<string>) {
   )
   if (alive) return { url, setupCode: yield* setupCode, staying: true }
   if (urlFrom !== "default") return yield* new CliFailure({ message: `No Ampoule server answers at ${url}.` })
-  const own = yield* (yield* serverPrograms).ownServer
-  return { url: own.url, setupCode: Option.some(own.setupCode), staying: false }
+  const ownServer = yield* (yield* serverPrograms).ownServer
+  return { url: ownServer.url, setupCode: Option.some(ownServer.setupCode), staying: false }
 })
 
 /** 27 characters of 62, about 160 bits. */
-const generated = (): Redacted.Redacted => {
+const generatePassword = (): Redacted.Redacted => {
   const letters = [...randomBytes(64)].filter((byte) => byte < 248).map((byte) => byte % 62)
   const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
   return Redacted.make(
@@ -131,8 +137,8 @@ interface Instance {
 }
 
 /**
- * The first owner and their team, with the cookie of the owner's session. Without a code it fails, and asks the server
- * why there is none: an instance that is set up says so whatever the code.
+ * Creates the first owner with their team, and returns the cookie of the owner's session. Without a code the request is
+ * sent anyway: an instance that is set up reports this whatever the code is.
  */
 const createOwner = Effect.fnUntraced(function* (
   { setupCode, url }: Instance,
@@ -147,17 +153,17 @@ const createOwner = Effect.fnUntraced(function* (
       if (error._tag !== "ServerRefused") return error
       if (error.status === 401) return Option.isNone(setupCode) ? noSetupCode : wrongSetupCode
       if (error.code !== "SETUP_ALREADY_DONE") return error
-      const hint = `Nothing was changed. \`ampoule login\` logs this machine in; API tokens are made at ${url}/app, and an owner invites others there.`
-      return hinted(error, hint)
+      const hint = `Nothing was changed. \`ampoule login\` logs this machine in; API tokens are created at ${url}/app, and an owner invites others there.`
+      return withHint(error, hint)
     }
   )
   return { team, user, cookie: cookieOf(response) }
 })
 
-/** A session of the owner, for what the options ask besides. */
+/** Session of the owner, for the project and the token. */
 const openSession = Effect.fnUntraced(function* (url: string, cookie: Option.Option<Redacted.Redacted>) {
   if (Option.isSome(cookie)) return yield* connect({ url, cookie: cookie.value })
-  return yield* new CliFailure({ message: "The server is set up, but its answer did not include a session." })
+  return yield* new CliFailure({ message: "The server is set up, but its response did not include a session." })
 })
 
 const createProject = Effect.fnUntraced(function* (session: Connection, teamId: TeamId, name: string) {
@@ -193,15 +199,15 @@ const decodeOwner = (options: SetupOptions, password: Redacted.Redacted) =>
     () =>
       usage(
         "The e-mail address, a name or the password is not acceptable.",
-        "Names have 1 to 100 characters; a password has 12 to 256 characters (--generate-password makes one)."
+        "Names have 1 to 100 characters; a password has 12 to 256 characters (--generate-password generates one)."
       )
   )
 
 const runSetup = Effect.fnUntraced(function* (options: SetupOptions) {
-  yield* decodeOwner(options, generated())
+  yield* decodeOwner(options, generatePassword())
   const instance = yield* server(options.url)
-  const isAsked = !options.generatePassword && Option.isSome(instance.setupCode)
-  const password = isAsked ? yield* Ask.newPassword : generated()
+  const promptsForPassword = !options.generatePassword && Option.isSome(instance.setupCode)
+  const password = promptsForPassword ? yield* Ask.newPassword : generatePassword()
   const owner = yield* decodeOwner(options, password)
   const keepToken =
     Option.isSome(options.tokenFile) && Option.isSome(instance.setupCode)
@@ -217,7 +223,7 @@ const runSetup = Effect.fnUntraced(function* (options: SetupOptions) {
   const project = Option.isNone(options.project)
     ? undefined
     : yield* createProject(session, teamId, options.project.value)
-  if (project !== undefined) yield* note(`Project ${project.slug} is created (${project.id}).`)
+  if (project !== undefined) yield* note(`Project ${project.slug} was created (${project.id}).`)
   const token = options.token || keepToken !== undefined ? yield* createToken(session, teamId, options) : undefined
   if (token !== undefined && keepToken !== undefined) yield* keepToken(token.value)
   yield* signOut(session)
@@ -244,9 +250,9 @@ const runSetup = Effect.fnUntraced(function* (options: SetupOptions) {
 export const setup = Help.command(
   "setup",
   {
-    says: "Set a new instance up from the command line: the first owner, their team, and what --project, --token and --token-file ask for.",
+    says: "Set a new instance up from the command line: the first owner and their team, and optionally a project and an API token.",
     more: [
-      "Uses the running server; when none is given and none runs here, it opens the configured database itself. The setup code is read from AMPOULE_SETUP_CODE or the data folder."
+      "Uses the running server. Without --url and without a server on this machine, it opens the configured database itself. The setup code is read from AMPOULE_SETUP_CODE or the data folder."
     ],
     examples: [
       "ampoule setup --email ada@example.com --name Ada --team Platform",

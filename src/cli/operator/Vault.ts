@@ -1,4 +1,4 @@
-/** `ampoule vault`: the vault process, and rotation of what wraps and what seals. */
+/** `ampoule vault`: the vault process, and the rotation of root keys and data keys. */
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
@@ -12,20 +12,20 @@ import * as Shared from "#src/cli/terminal/Options.ts"
 import { json, note, out, progress, progressDone, table, warn } from "#src/cli/terminal/Output.ts"
 import { vaultPrograms } from "./ServerSide.ts"
 
-const shown =
+const showProgress =
   (what: string) =>
   (done: number, total: number): Effect.Effect<void> =>
     progress(`${done} of ${total} ${what}`)
 
 const withProgress = <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.ensuring(work, progressDone)
 
-/** What is unchanged must not count as done. */
+/** Fails when rows are unchanged, so that a script does not count the rotation as complete. */
 const orRefused = (refused: ReadonlyArray<string>) =>
   refused.length === 0
     ? Effect.void
     : Effect.zipRight(
         Effect.forEach(refused.slice(0, 20), (name) => warn(`cannot be opened: ${name}`)),
-        new CliFailure({ message: `${refused.length} could not be opened and are unchanged.` })
+        new CliFailure({ message: `${refused.length} could not be opened, and are unchanged.` })
       )
 
 const status = Help.command(
@@ -50,7 +50,7 @@ const newKey = Help.command(
   "new-key",
   {
     says: "Put a new root key before the others in the key file: for a vault's host without the database.",
-    more: ["The running vault takes it up by itself. Make a copy of the key file before anything else."],
+    more: ["A running vault picks it up without a restart. Copy the key file before you do anything else."],
     examples: ["AMPOULE_DATA_DIR=/var/lib/ampoule-vault ampoule vault new-key"]
   },
   {},
@@ -63,21 +63,21 @@ const newKey = Help.command(
 const rotate = Help.command(
   "rotate",
   {
-    says: "Make a new root key and wrap every key in the database by it, while servers serve.",
+    says: "Create a new root key and wrap all keys in the database with it, while servers run.",
     more: [
-      "Cut off anywhere, it goes on when it is run again. Old root keys stay until they are destroyed: backups need them."
+      "If it is interrupted, run it again to continue. Old root keys stay until you destroy them, because backups need them."
     ],
     examples: ["ampoule vault rotate", "AMPOULE_VAULT_URL=unix:///run/ampoule/vault.sock ampoule vault rotate"]
   },
   { json: Shared.json },
   Effect.fnUntraced(function* (options) {
     const programs = yield* vaultPrograms
-    const rotated = yield* withProgress(programs.rotate(shown("keys wrapped again")))
+    const rotated = yield* withProgress(programs.rotate(showProgress("keys wrapped again")))
     if (options.json) yield* json(rotated)
     else {
       yield* note(`${rotated.rewrapped} keys were wrapped again; ${rotated.rootKeyId} wraps everything.`)
       for (const id of rotated.older) {
-        yield* note(`Once no backup of before is needed: \`ampoule vault destroy-key ${id}\`.`)
+        yield* note(`Once you no longer need older backups: \`ampoule vault destroy-key ${id}\`.`)
       }
     }
     yield* orRefused(rotated.refused)
@@ -86,7 +86,7 @@ const rotate = Help.command(
 
 const rootKeyId = Args.text({ name: "root-key-id" }).pipe(Args.withDescription("rk_ and 8 hex digits"))
 
-const checked = (id: string) =>
+const checkId = (id: string) =>
   /^rk_[0-9a-f]{8}$/.test(id) ? Effect.void : usage("A root key id is rk_ and 8 hex digits.")
 
 const releaseKey = Help.command(
@@ -98,10 +98,10 @@ const releaseKey = Help.command(
   },
   { id: rootKeyId },
   Effect.fnUntraced(function* ({ id }) {
-    yield* checked(id)
+    yield* checkId(id)
     yield* out(yield* (yield* vaultPrograms).releaseKey(id))
     yield* note(
-      `Nothing in the database needs ${id}. Within an hour, where the vault runs: destroy-key with --release.`
+      `Nothing in the database needs ${id}. On the vault's host, run destroy-key with --release within an hour.`
     )
   })
 )
@@ -109,35 +109,35 @@ const releaseKey = Help.command(
 const destroyKey = Help.command(
   "destroy-key",
   {
-    says: "Take an old root key out of the key file for good. Refused while any row names it.",
+    says: "Delete an old root key from the key file for good. Refused while any row names it.",
     more: [
-      "A backup that was made before the rotation cannot be opened any more. Where the vault's host does not reach the database, `release-key` looks there."
+      "Backups from before the rotation can then no longer be opened. If the vault's host cannot reach the database, first run `release-key` on a server."
     ],
     examples: ["ampoule vault destroy-key rk_5f0c2a9d", "ampoule vault destroy-key rk_5f0c2a9d --release release"]
   },
   {
     release: Options.optional(
-      Shared.text("release", "file", "What `release-key` printed where a server runs; - reads standard input")
+      Shared.text("release", "file", "Output of `release-key` from a server's machine; - reads standard input")
     ),
     id: rootKeyId
   },
   Effect.fnUntraced(function* ({ id, release }) {
-    yield* checked(id)
-    const read = Option.isSome(release) ? Option.some(yield* Ask.input(release.value)) : Option.none<string>()
-    yield* (yield* vaultPrograms).destroyKey(id, read)
-    yield* note(`${id} is deleted. Backups made under it can no longer be opened.`)
+    yield* checkId(id)
+    const statement = Option.isSome(release) ? Option.some(yield* Ask.input(release.value)) : Option.none<string>()
+    yield* (yield* vaultPrograms).destroyKey(id, statement)
+    yield* note(`${id} was deleted. Backups made under it can no longer be opened.`)
   })
 )
 
-const uuid = (name: string) => Options.optional(Shared.text(name, "uuid", `Of this ${name} only`))
+const uuid = (name: string) => Options.optional(Shared.text(name, "uuid", `Only this ${name}`))
 
 const isUuid = (text: string) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
 
 const rotateDataKeys = Help.command(
   "rotate-data-keys",
   {
-    says: "Give environments new data keys and seal their values again, while servers serve.",
-    more: ["Old data keys are removed ten minutes after the last value left them."],
+    says: "Give environments new data keys and seal their values again, while servers run.",
+    more: ["An old data key is removed ten minutes after its last value was sealed again."],
     examples: [
       "ampoule vault rotate-data-keys",
       "ampoule vault rotate-data-keys --environment 01980a5e-7c12-7000-8a1b-2c3d4e5f6071"
@@ -146,22 +146,20 @@ const rotateDataKeys = Help.command(
   {
     environment: uuid("environment"),
     project: uuid("project"),
-    before: Options.optional(Shared.text("before", "time", "Keys made since then stay (default: now)")),
+    before: Options.optional(Shared.text("before", "time", "Keep keys created after this time (default: now)")),
     json: Shared.json
   },
   Effect.fnUntraced(function* (options) {
     for (const id of [options.environment, options.project]) {
-      if (Option.exists(id, (id) => !isUuid(id))) return yield* usage("Environments and projects are named by id.")
+      if (Option.exists(id, (id) => !isUuid(id))) return yield* usage("--environment and --project take ids.")
     }
     const now = yield* Clock.currentTimeMillis
     const before = new Date(Option.match(options.before, { onNone: () => now, onSome: (text) => Date.parse(text) }))
     if (Number.isNaN(before.getTime())) return yield* usage("--before takes a time such as 2026-11-21T08:00:00Z.")
     const programs = yield* vaultPrograms
     const rotated = yield* withProgress(
-      programs.rotateDataKeys({ ...options, before }, shown("environments sealed again"))
-    ).pipe(
-      Effect.onError(() => note(`To go on where this stopped: run it again with --before ${before.toISOString()}`))
-    )
+      programs.rotateDataKeys({ ...options, before }, showProgress("environments sealed again"))
+    ).pipe(Effect.onError(() => note(`To continue from here, run it again with --before ${before.toISOString()}`)))
     if (options.json) yield* json(rotated)
     else yield* note(`${rotated.values} values of ${rotated.environments} environments were sealed again.`)
     yield* orRefused(rotated.refused)
@@ -171,32 +169,30 @@ const rotateDataKeys = Help.command(
 const verifyLog = Help.command(
   "verify-log",
   {
-    says: "Check that nothing was changed, dropped or moved in the vault's own log.",
-    more: ["That its end was cut off shows only beside a hash that was noted down before."],
+    says: "Check that no entry of the vault's log was changed, removed or moved.",
+    more: ["Entries removed from its end only show if you compare the hash with an earlier one."],
     examples: ["ampoule vault verify-log"]
   },
   { json: Shared.json },
   Effect.fnUntraced(function* (options) {
-    const found = yield* (yield* vaultPrograms).verifyLog
-    if (options.json) return yield* json(found)
-    yield* note(`${found.entries} entries follow one another; the last hash is ${found.hash}.`)
+    const log = yield* (yield* vaultPrograms).verifyLog
+    if (options.json) return yield* json(log)
+    yield* note(`${log.entries} entries follow one another; the last hash is ${log.hash}.`)
   })
 )
 
-const below = [status, rotate, newKey, releaseKey, destroyKey, rotateDataKeys, verifyLog] as const
+const commands = [status, rotate, newKey, releaseKey, destroyKey, rotateDataKeys, verifyLog] as const
 export const vault = Help.described(
   Command.make("vault", {}, () => Effect.flatMap(vaultPrograms, (programs) => programs.serve)).pipe(
-    Command.withSubcommands(below)
+    Command.withSubcommands(commands)
   ),
   {
-    says: "Run the vault: a process that alone holds the root keys, for servers with AMPOULE_VAULT_URL.",
-    more: [
-      "It listens on AMPOULE_VAULT_URL, else on a socket in AMPOULE_DATA_DIR, and keeps a log of every key that it hands out."
-    ],
+    says: "Run the vault: a process that holds the root keys for servers with AMPOULE_VAULT_URL.",
+    more: ["It listens on AMPOULE_VAULT_URL, or on a socket in AMPOULE_DATA_DIR. It logs each key that it hands out."],
     examples: [
       "ampoule vault",
       "AMPOULE_VAULT_URL=unix:///run/ampoule/vault.sock AMPOULE_DATA_DIR=/var/lib/ampoule-vault ampoule vault"
     ]
   },
-  below
+  commands
 )

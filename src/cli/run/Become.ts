@@ -1,6 +1,6 @@
 /**
- * `ampoule run` becomes its command (execve(2)), by a Node that can (22.15): no process beside it, and signals, job
- * control and exit code are its own.
+ * `ampoule run` turns into its command (execve(2)), with Node 22.15 and later. No process remains beside the command,
+ * which owns signals, job control and exit code.
  */
 import * as Effect from "effect/Effect"
 import { accessSync, constants, statSync } from "node:fs"
@@ -10,8 +10,8 @@ import type { Variables } from "#src/cli/terminal/ChildEnvironment.ts"
 import { isWindows } from "#src/cli/terminal/Windows.ts"
 
 /**
- * What is executed, with the command as its arguments. A Node before 26 aborts when execve fails, with a core that
- * could hold the values. `env` does not fail, finds the command as `spawn` does, and tells why it cannot be started.
+ * Program for execve, with the command as its arguments. Node before 26 aborts when execve fails, with a core dump that
+ * could hold the values. `env` always starts, finds the command as `spawn` does, and reports why it cannot be started.
  */
 const env = "/usr/bin/env"
 
@@ -24,7 +24,7 @@ const isProgram = (path: string): boolean => {
   }
 }
 
-/** An empty part of PATH is the working folder, as shells have it. */
+/** An empty part of PATH means the working folder, as in shells. */
 const isFound = (program: string, path: string): boolean =>
   program.includes("/") ? isProgram(program) : path.split(":").some((folder) => isProgram(join(folder, program)))
 
@@ -33,42 +33,46 @@ type Replace = (file: string, args: ReadonlyArray<string>, environment: Variable
 const replacement = (): Replace | undefined => {
   if (isWindows || !("execve" in process)) return undefined
   const { execve } = process
-  return typeof execve === "function" ? (...given) => void execve.apply(process, given) : undefined
+  return typeof execve === "function" ? (...args) => void execve.apply(process, args) : undefined
 }
 
-/** Node puts pipes into non-blocking mode, which belongs to the pipe itself: `cat` would read an error. */
+/** Undoes Node's non-blocking mode. It belongs to the pipe itself, so `cat` would see a read error. */
 const makeBlocking = (stream: object): void => {
-  // No documented way there is; what `spawn` does in the child is the same call.
+  // Undocumented, but `spawn` makes the same call for the child.
   const handle: unknown = "_handle" in stream ? stream._handle : undefined
   if (typeof handle !== "object" || handle === null || !("setBlocking" in handle)) return
   if (typeof handle.setBlocking === "function") handle.setBlocking(true)
 }
 
-/** Node ignores these, and an ignored signal stays ignored; a handler does not survive. */
+/** Node ignores these, and an ignored signal stays ignored after execve; a handler does not. */
 const ignoredByNode = ["SIGPIPE", "SIGXFSZ"] as const
 
-let leave = () => {}
-/** What is to be done before this process is another program. */
-export const beforeLeaving = (then: () => void): void => {
-  leave = then
+let beforeExec = () => {}
+/** Sets the action to run before this process is replaced. */
+export const onBeforeExec = (action: () => void): void => {
+  beforeExec = action
 }
 
-/** Returns when this process cannot become the command, or the command would not be found: then a child tells. */
+/**
+ * Returns when this process cannot become the command, or the command would not be found. Then a child process reports
+ * the reason.
+ */
 export const become = Effect.fnUntraced(function* (
   [program, ...args]: readonly [program: string, ...ReadonlyArray<string>],
   environment: Variables
 ) {
   const replace = replacement()
-  // With = in it, `env` would take it for a variable; with -, for an option.
+  // `env` takes a name with = for a variable, and one with - for an option.
   if (replace === undefined || /=|^-/.test(program)) return
   if (!isProgram(env) || !isFound(program, environment["PATH"] ?? "/usr/bin:/bin")) return
-  // What was written is out, and a signal that came meanwhile ends this command: nobody is there to hear it later.
+  // Output is flushed, and a signal that arrived in the meantime ends this command, since no later code could handle
+  // it.
   yield* Effect.async<void>((resume) => {
     process.stderr.write("", () => setImmediate(() => resume(Effect.void)))
   })
   yield* Effect.sync(() => {
-    leave()
-    // Otherwise written when a process ends, which this one does not.
+    beforeExec()
+    // Node writes this cache at the end of a process, which execve skips.
     if ("flushCompileCache" in module && typeof module.flushCompileCache === "function") module.flushCompileCache()
     for (const signal of ignoredByNode) process.on(signal, () => {})
     for (const stream of [process.stdin, process.stdout, process.stderr]) makeBlocking(stream)

@@ -1,4 +1,4 @@
-/** One child process: its own standard streams are ours, and how it ends is told in one value. */
+/** One child process: it shares our standard streams, and its end is a single value. */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import { type ChildProcess, spawn, type StdioOptions } from "node:child_process"
@@ -9,7 +9,7 @@ import { exitCodeOf } from "#src/cli/terminal/Signals.ts"
 
 export type Ended =
   | { readonly _tag: "Ended"; readonly code: number; readonly signal?: NodeJS.Signals }
-  /** 127 not found, 126 found but not executable, as shells have it. */
+  /** 127 not found, 126 found but not executable, as in shells. */
   | { readonly _tag: "NotStarted"; readonly code: number; readonly reason: string }
 
 export interface Child {
@@ -21,9 +21,9 @@ interface ChildOptions {
   readonly command: string
   readonly args: ReadonlyArray<string>
   readonly environment: Variables
-  /** Given: standard output and error pass through one each. */
+  /** Makes the redactors through which standard output and error pass. */
   readonly redactor: (() => Redactor) | undefined
-  /** Sees what passed through a redactor. */
+  /** Receives the redacted output. */
   readonly onOutput?: ((bytes: Uint8Array) => void) | undefined
 }
 
@@ -69,43 +69,43 @@ const passThrough = (
   from.on("end", () => write(redactor.flush()))
 }
 
-/** Ends with the scope, when it still runs then. */
+/** Terminates the child when the scope closes. */
 export const start = (options: ChildOptions) =>
   Effect.acquireRelease(
     Effect.gen(function* () {
-      const done = yield* Deferred.make<Ended>()
-      const end = (ended: Ended) => Deferred.unsafeDone(done, Effect.succeed(ended))
+      const result = yield* Deferred.make<Ended>()
+      const complete = (ended: Ended) => Deferred.unsafeDone(result, Effect.succeed(ended))
       const { redactor } = options
       const stdio: StdioOptions = redactor === undefined ? "inherit" : ["inherit", "pipe", "pipe"]
       const child = yield* Effect.try({
-        // The options object is what takes the values: nothing of them is in an argument.
+        // Values travel in the options object, never in an argument.
         try: (): ChildProcess => spawn(options.command, options.args, { env: { ...options.environment }, stdio }),
         catch: notStarted
       }).pipe(
         Effect.catchAll((ended) =>
           Effect.as(
-            Effect.sync(() => end(ended)),
+            Effect.sync(() => complete(ended)),
             undefined
           )
         )
       )
       if (child !== undefined) {
         child.on("error", (error) => {
-          if (child.pid === undefined) end(notStarted(error))
+          if (child.pid === undefined) complete(notStarted(error))
         })
         if (redactor !== undefined && child.stdout !== null && child.stderr !== null) {
           passThrough(child.stdout, process.stdout, redactor(), options.onOutput)
           passThrough(child.stderr, process.stderr, redactor(), options.onOutput)
         }
-        // `close` comes after the last byte of output; without pipes it is the same moment as `exit`.
+        // `close` follows the last byte of output. Without pipes it coincides with `exit`.
         child.on(redactor === undefined ? "exit" : "close", (code, signal) =>
-          end(
+          complete(
             signal === null ? { _tag: "Ended", code: code ?? 1 } : { _tag: "Ended", code: exitCodeOf(signal), signal }
           )
         )
       }
       return {
-        ended: Deferred.await(done),
+        ended: Deferred.await(result),
         kill: (signal) => {
           child?.kill(signal)
         }

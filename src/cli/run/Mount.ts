@@ -1,6 +1,6 @@
 /**
- * `ampoule run --mount FILE`: the values in a named pipe. They pass from memory to memory, the first reader gets them,
- * and after it the file is gone.
+ * `ampoule run --mount FILE`: the values in a named pipe. They pass from memory to memory. The first reader receives
+ * them, and the file is deleted.
  */
 import * as Effect from "effect/Effect"
 import { execFile } from "node:child_process"
@@ -18,41 +18,43 @@ interface Pipe {
 
 const statOf = (path: string) => lstatSync(path, { throwIfNoEntry: false })
 
-const cannotMake = (path: string, why: string, hint?: string) =>
-  new CliFailure({ message: `Cannot make the pipe ${plain(path)}: ${why}.`, ...(hint === undefined ? {} : { hint }) })
+const cannotCreate = (path: string, why: string, hint?: string) =>
+  new CliFailure({ message: `Cannot create the pipe ${plain(path)}: ${why}.`, ...(hint === undefined ? {} : { hint }) })
 
-/** Node has no mkfifo(3). The mode is that of its first moment. */
+/** Calls mkfifo(1), because Node has no mkfifo(3). The mode holds from the first moment. */
 const make = Effect.fnUntraced(function* (file: string) {
   const path = resolve(file)
-  if (isWindows) return yield* cannotMake(path, "files of Windows cannot be pipes")
-  const there = statOf(path)
-  if (there !== undefined) {
-    const hint = there.isFIFO() ? "If a run that was killed has left it: delete it." : "Choose a name that is free."
-    return yield* cannotMake(path, "there is something of that name", hint)
+  if (isWindows) return yield* cannotCreate(path, "files of Windows cannot be pipes")
+  const existing = statOf(path)
+  if (existing !== undefined) {
+    const hint = existing.isFIFO() ? "Delete it if a killed run has left it behind." : "Choose a name that is free."
+    return yield* cannotCreate(path, "a file of that name exists", hint)
   }
   yield* Effect.async<void, CliFailure>((resume) => {
-    // The PATH alone: nothing of our credentials.
+    // The PATH only, without any credential.
     const env = { PATH: process.env["PATH"] ?? "/usr/bin:/bin" }
     execFile("mkfifo", ["-m", "600", path], { env }, (error) =>
       resume(
         error === null
           ? Effect.void
-          : Effect.fail(cannotMake(path, "is its folder there, may it be written, and is there a command mkfifo?"))
+          : Effect.fail(
+              cannotCreate(path, "check that its folder exists and is writable, and that the command mkfifo exists")
+            )
       )
     )
   })
   return { path, inode: statOf(path)?.ino ?? 0 } satisfies Pipe
 })
 
-/** Whatever else stands there later gets nothing, and stays. The number of an inode alone is soon used again. */
-const isOurs = (pipe: Pipe, found: Stats | undefined): boolean => found?.isFIFO() === true && found.ino === pipe.inode
+/** Another file in its place receives nothing, and stays. The inode's number is not enough, since it is soon reused. */
+const isOurs = (pipe: Pipe, stats: Stats | undefined): boolean => stats?.isFIFO() === true && stats.ino === pipe.inode
 
 const remove = (pipe: Pipe) =>
   Effect.sync(() => {
     if (isOurs(pipe, statOf(pipe.path))) rmSync(pipe.path, { force: true })
   })
 
-/** Undefined while nobody reads. It does not block: that would be a thread which cannot be stopped. */
+/** Undefined without a reader. Does not block, because a blocked thread could not be stopped. */
 const openForReader = (pipe: Pipe): number | "gone" | undefined => {
   try {
     const fd = openSync(pipe.path, constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)
@@ -64,7 +66,7 @@ const openForReader = (pipe: Pipe): number | "gone" | undefined => {
   }
 }
 
-/** Until all is read, or the reader has had enough. */
+/** Ends when everything is read, or the reader closes the pipe. */
 const write = (fd: number, content: string) =>
   Effect.async<void>((resume) => {
     const socket = new Socket({ fd, readable: false, writable: true })
@@ -74,23 +76,23 @@ const write = (fd: number, content: string) =>
     return Effect.sync(() => socket.destroy())
   })
 
-/** How often it looks for a reader: programs read their settings as they start. */
+/** Intervals of the search for a reader. Programs read their settings at the start, so it is frequent at first. */
 const pauses = { first: "10 millis", later: "100 millis", patience: 500 } as const
 
 const feed = Effect.fnUntraced(function* (pipe: Pipe, content: string) {
-  for (let looks = 0; ; looks++) {
+  for (let attempts = 0; ; attempts++) {
     const fd = openForReader(pipe)
     if (fd === "gone") return
     if (fd !== undefined) {
-      // Before the first byte: a second reader finds no file, instead of a part of the values.
+      // Before the first byte: a second reader then finds no file, rather than part of the values.
       yield* remove(pipe)
       return yield* write(fd, content)
     }
-    yield* Effect.sleep(looks < pauses.patience ? pauses.first : pauses.later)
+    yield* Effect.sleep(attempts < pauses.patience ? pauses.first : pauses.later)
   }
 })
 
-/** There from now on for one reader, and gone with the scope. */
+/** Serves one reader, and removes the pipe with the scope. */
 export const serve = Effect.fnUntraced(function* (file: string, content: string) {
   const pipe = yield* Effect.acquireRelease(make(file), remove)
   yield* Effect.forkScoped(feed(pipe, content))

@@ -1,17 +1,16 @@
 /**
- * Masks known texts in a byte stream, across the borders of its chunks (docs/security.md, "Lessons from others"). All
- * texts are looked for at once (Aho-Corasick); what could still become one is held back, everything else goes on at
- * once.
+ * Masks known texts in a byte stream, also across chunks (docs/security.md, "Lessons from others"). It searches for all
+ * texts at once (Aho-Corasick). Only bytes that may still become a match are held back.
  */
 import { Buffer } from "node:buffer"
 
 const mask = Buffer.from("[redacted]")
-/** Shorter texts stand in ordinary output by accident; masking them would hide everything and protect nothing. */
+/** Characters. Shorter texts occur in ordinary output by chance: masking them would hide much and protect nothing. */
 export const shortestMasked = 4
-/** Bound of the tables below: about 21 bytes for each byte of text. */
-const mostBytes = 4 * 1024 * 1024
+/** Limit of the tables below, which take about 21 bytes for each byte of text. */
+const maximumBytes = 4 * 1024 * 1024
 
-/** Each line on its own (output is read line by line), also as JSON and URLs write it. */
+/** Each line separately, since output is read line by line, also in JSON's and a URL's encoding. */
 const piecesOf = (value: string): ReadonlyArray<string> =>
   value
     .split(/\r\n|\n|\r/)
@@ -20,34 +19,31 @@ const piecesOf = (value: string): ReadonlyArray<string> =>
     .flatMap((line) => [line, JSON.stringify(line).slice(1, -1), encodeURIComponent(line.toWellFormed())])
 
 export interface Redactor {
-  /** What may be shown of the stream so far. */
+  /** Returns the part of the stream that may be shown. */
   readonly push: (chunk: Uint8Array) => Uint8Array
-  /** The end of the stream: what was held back. */
+  /** Ends the stream, and returns the bytes that were held back. */
   readonly flush: () => Uint8Array
 }
 
 export interface Masks {
-  /** A fresh one for each stream. */
+  /** A new one for each stream. */
   readonly redactor: () => Redactor
-  /** Keys whose value is too short to be masked. */
+  /** Keys whose values are too short to mask. */
   readonly unmasked: ReadonlyArray<string>
 }
 
-/**
- * All texts as one automaton: a trie whose nodes are numbers, and for each node where to go on when a byte does not
- * fit.
- */
+/** All texts as one automaton: a trie of numbered nodes, with the node to continue from when a byte does not match. */
 interface Automaton {
   /** Node after this byte. */
   readonly step: (node: number, byte: number) => number
-  /** Bytes that led to this node and may still become a text. */
+  /** Number of bytes that led to this node and may still become a match. */
   readonly depth: Int32Array
   /** Length of the longest text that ends in this node; 0 = none. */
   readonly matched: Int32Array
 }
 
 interface Trie {
-  /** First child of a node; its siblings follow. 0 = none, since the root is nobody's child. */
+  /** First child of a node; its siblings follow. 0 = none, since the root is never a child. */
   readonly child: Int32Array
   readonly sibling: Int32Array
   readonly byteOf: Uint8Array
@@ -92,7 +88,7 @@ const buildTrie = (needles: ReadonlyArray<Uint8Array>, total: number): Trie => {
 const buildAutomaton = (needles: ReadonlyArray<Uint8Array>, total: number): Automaton => {
   const trie = buildTrie(needles, total)
   const { byteOf, child, depth, matched, nodes, sibling } = trie
-  /** Node of the longest proper suffix that is itself a beginning of a needle. */
+  /** Node of the longest proper suffix that is also a prefix of a needle. */
   const fallback = new Int32Array(total + 1)
   const step = (from: number, byte: number): number => {
     let node = from
@@ -117,10 +113,10 @@ const buildAutomaton = (needles: ReadonlyArray<Uint8Array>, total: number): Auto
 
 const makeRedactor = ({ depth, matched, step }: Automaton): Redactor => {
   let state = 0
-  let held = Buffer.alloc(0)
-  /** For each held byte: 1 = part of a needle. */
+  let pending = Buffer.alloc(0)
+  /** For each pending byte: 1 = part of a needle. */
   let hidden = new Uint8Array(0)
-  /** The last byte that went out was a masked one: its mask is out already. */
+  /** True when the last released byte was masked: the mask is not repeated. */
   let masking = false
 
   const release = (until: number): Uint8Array => {
@@ -129,33 +125,33 @@ const makeRedactor = ({ depth, matched, step }: Automaton): Redactor => {
       const secret = hidden[i] === 1
       let end = i + 1
       while (end < until && (hidden[end] === 1) === secret) end++
-      if (!secret) parts.push(held.subarray(i, end))
+      if (!secret) parts.push(pending.subarray(i, end))
       else if (!masking) parts.push(mask)
       masking = secret
       i = end
     }
     const released = Buffer.concat(parts)
-    held = Buffer.from(held.subarray(until))
+    pending = Buffer.from(pending.subarray(until))
     hidden = hidden.slice(until)
     return released
   }
   return {
     push: (chunk) => {
-      const from = held.length
-      held = Buffer.concat([held, chunk])
-      const marks = new Uint8Array(held.length)
+      const from = pending.length
+      pending = Buffer.concat([pending, chunk])
+      const marks = new Uint8Array(pending.length)
       marks.set(hidden)
       hidden = marks
-      for (let i = from; i < held.length; i++) {
-        state = step(state, held[i]!)
+      for (let i = from; i < pending.length; i++) {
+        state = step(state, pending[i]!)
         const length = matched[state]!
         if (length > 0) hidden.fill(1, i + 1 - length, i + 1)
       }
-      return release(held.length - depth[state]!)
+      return release(pending.length - depth[state]!)
     },
     flush: () => {
       state = 0
-      return release(held.length)
+      return release(pending.length)
     }
   }
 }
@@ -163,7 +159,7 @@ const makeRedactor = ({ depth, matched, step }: Automaton): Redactor => {
 export const masks = (values: Readonly<Record<string, string>>): Masks | "too much" => {
   const needles = [...new Set(Object.values(values).flatMap(piecesOf))].map((text) => Buffer.from(text))
   const total = needles.reduce((sum, needle) => sum + needle.length, 0)
-  if (total > mostBytes) return "too much"
+  if (total > maximumBytes) return "too much"
   const unmasked = Object.keys(values).filter((key) => {
     const value = values[key] ?? ""
     return value !== "" && piecesOf(value).length === 0

@@ -1,4 +1,4 @@
-/** `ampoule inject`: a file of a template that names secrets. */
+/** `ampoule inject`: fills in a template that names secrets. */
 import type * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
@@ -14,28 +14,28 @@ import { onEnvironment } from "#src/cli/connection/Reach.ts"
 import { follow, receiverOf } from "./RenderWatch.ts"
 import { intervalOf } from "./Watching.ts"
 
-/** What else stands between braces belongs to the template languages of others. */
+/** Other text between braces belongs to other template languages. */
 const reference = /\{\{ *([A-Z][A-Z0-9_]{0,254}) *(\| *json *)?\}\}/g
 
-/** The text with each reference replaced, once: what a value brings in is text. Missing keys in the order of the text. */
-export const rendered = (template: string, values: Readonly<Record<string, string>>) => {
+/** Replaces each reference once, so references within a value stay text. Missing keys are in the order of the text. */
+export const render = (template: string, values: Readonly<Record<string, string>>) => {
   const missing = new Set<string>()
   const text = template.replaceAll(reference, (whole, key: string, asJson?: string) => {
-    const found = Object.hasOwn(values, key) ? values[key] : undefined
-    if (found === undefined) {
+    const value = Object.hasOwn(values, key) ? values[key] : undefined
+    if (value === undefined) {
       missing.add(key)
       return whole
     }
-    return asJson === undefined ? found : JSON.stringify(found)
+    return asJson === undefined ? value : JSON.stringify(value)
   })
   return { text, missing: [...missing] }
 }
 
 const textOf = Effect.fnUntraced(function* (template: string, values: Resolved["values"], environment: string) {
-  const { missing, text } = rendered(template, values)
+  const { missing, text } = render(template, values)
   if (missing.length === 0) return text
   return yield* new CliFailure({
-    message: `${environment} has no ${missing.slice(0, 10).join(", ")}, which the template names. Nothing was written.`,
+    message: `${environment} has no ${missing.slice(0, 10).join(", ")}, used by the template. Nothing was written.`,
     hint: `\`ampoule secrets list --env ${environment}\` shows the keys.`
   })
 })
@@ -43,24 +43,24 @@ const textOf = Effect.fnUntraced(function* (template: string, values: Resolved["
 const injectOptions = {
   ...Shared.inEnvironment,
   out: Options.optional(
-    Shared.text("out", "file", "Write this file, readable by you alone (0600), instead of printing")
+    Shared.text("out", "file", "Write this file, readable only by you (0600), instead of printing")
   ),
-  watch: Shared.flag("watch", "Stay, and write the file again when the environment or the template changes"),
+  watch: Shared.flag("watch", "Keep running, and rewrite the file when the environment or the template changes"),
   interval: Shared.watchInterval,
   signal: Options.optional(
-    Shared.text("signal", "name", "With --watch: what is sent when the file was written again (HUP)")
+    Shared.text("signal", "name", "With --watch: signal to send after the file was rewritten (HUP)")
   ),
-  pid: Options.integer("pid").pipe(Options.withDescription("Process that gets the signal"), Options.optional),
+  pid: Options.integer("pid").pipe(Options.withDescription("Process that receives the signal"), Options.optional),
   pidFile: Options.optional(
-    Shared.text("pid-file", "file", "File with the number of the process that gets the signal")
+    Shared.text("pid-file", "file", "File with the id of the process that receives the signal")
   ),
   template: Shared.argument("FILE", "Template; - is standard input")
 } as const
 
-const checked = Effect.fnUntraced(function* (options: Command.Command.ParseConfig<typeof injectOptions>) {
+const checkOptions = Effect.fnUntraced(function* (options: Command.Command.ParseConfig<typeof injectOptions>) {
   const receiver = yield* receiverOf(options)
   if (!options.watch) {
-    return Option.isSome(receiver) ? yield* usage("--signal, --pid and --pid-file go with --watch.") : receiver
+    return Option.isSome(receiver) ? yield* usage("--signal, --pid and --pid-file need --watch.") : receiver
   }
   if (Option.isNone(options.out)) return yield* usage("--watch writes a file: name it with --out.")
   if (options.template === Ask.standardInputName) return yield* usage("--watch reads its template again: name a file.")
@@ -73,19 +73,19 @@ const handler = onEnvironment(
     { environment, projectId, session },
     options: Command.Command.ParseConfig<typeof injectOptions>
   ) {
-    const receiver = yield* checked(options)
+    const receiver = yield* checkOptions(options)
     const template = yield* Ask.input(options.template)
     const update = (etag?: string) => inject(session, { projectId, environment, etag })
     const resolved = Option.getOrElse(yield* update(), () => noSecrets)
     const text = yield* textOf(template, resolved.values, environment)
     if (Option.isNone(options.out)) {
-      if (stdoutIsTerminal()) yield* warn("the values are on this terminal now; --out writes a file.")
+      if (stdoutIsTerminal()) yield* warn("the values are now on this terminal; --out writes a file instead.")
       return yield* value(text, { raw: false })
     }
     const out = options.out.value
     const write = (content: string) => writeWhole(out, content, "the file")
     yield* write(text)
-    yield* note(`${plain(out)} is written, readable by you alone`)
+    yield* note(`${plain(out)} was written, readable only by you`)
     if (!options.watch) return
     const render = (source: string, values: Resolved["values"]) => textOf(source, values, environment)
     yield* follow(
@@ -100,9 +100,9 @@ export const injectCommand = Help.command(
   {
     says: "Print a template with its references, like {{ DATABASE_URL }}, replaced by values.",
     more: [
-      "{{ KEY | json }} writes the value as a JSON string, with its quotes; {{ KEY }} writes it as it is. Other text between braces stays. A key that is not there is an error, and nothing is written.",
-      "With --watch the file is written again, whole, when the environment or the template changes, and a program is told by a signal.",
-      "Prefer `ampoule run` where a program reads variables: a file keeps its values until somebody deletes it."
+      "{{ KEY | json }} writes the value as a JSON string, with its quotes; {{ KEY }} writes it as it is. Other text between braces stays. A missing key is an error, and nothing is written.",
+      "With --watch the file is replaced when the environment or the template changes, and --signal notifies a program.",
+      "Prefer `ampoule run` for programs that read variables: a file keeps its values until someone deletes it."
     ],
     examples: [
       "ampoule inject nginx.conf.template --out nginx.conf",

@@ -1,4 +1,6 @@
-/** `ampoule inject --watch`: the file follows the environment and its template, and a program is told. */
+/**
+ * `ampoule inject --watch`: rewrites the file after changes of the environment or its template, and signals a program.
+ */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -9,16 +11,16 @@ import type { Resolved } from "#src/cli/values/EnvironmentSource.ts"
 import { note, plain, warn } from "#src/cli/terminal/Output.ts"
 import { watching } from "./Watching.ts"
 
-// --- who is told ---
+// --- signal ---
 
 export interface Receiver {
   readonly signal: NodeJS.Signals
-  /** Read again each time: a program that was started anew has another number. */
+  /** Read each time, because a restarted program has another id. */
   readonly pid: Effect.Effect<number, CliFailure>
 }
 
 const isSignal = (name: string): name is NodeJS.Signals => Object.hasOwn(constants.signals, name)
-/** `HUP`, `SIGHUP`. */
+/** Accepts `HUP` and `SIGHUP`. */
 const signalOf = (text: string): NodeJS.Signals | undefined => {
   const name = text.toUpperCase().replace(/^(?!SIG)/, "SIG")
   return isSignal(name) ? name : undefined
@@ -30,7 +32,7 @@ interface ReceiverOptions {
   readonly pidFile: Option.Option<string>
 }
 
-/** Zero, negative numbers and 1 would be groups of processes, or all. */
+/** Zero, 1 and negative numbers could address groups of processes, or all. */
 const isProcess = (pid: number): boolean => Number.isSafeInteger(pid) && pid > 1
 
 const pidIn = (file: string) =>
@@ -38,7 +40,7 @@ const pidIn = (file: string) =>
     const pid = /^\s*(\d{1,10})\s*$/.exec(text)?.[1]
     return pid !== undefined && isProcess(Number(pid))
       ? Effect.succeed(Number(pid))
-      : new CliFailure({ message: `${plain(file)} holds no number of a process.` })
+      : new CliFailure({ message: `${plain(file)} does not hold a process id.` })
   })
 
 export const receiverOf = Effect.fnUntraced(function* ({ pid, pidFile, signal }: ReceiverOptions) {
@@ -46,20 +48,23 @@ export const receiverOf = Effect.fnUntraced(function* ({ pid, pidFile, signal }:
   if (name === undefined) return yield* usage("--signal takes the name of a signal, like HUP or USR1.")
   if (Option.isSome(pid) && Option.isSome(pidFile)) return yield* usage("Give --pid or --pid-file, not both.")
   if (Option.isSome(pid)) {
-    if (!isProcess(pid.value)) return yield* usage("--pid takes the number of a process.")
+    if (!isProcess(pid.value)) return yield* usage("--pid takes a process id.")
     return Option.some<Receiver>({ signal: name, pid: Effect.succeed(pid.value) })
   }
   if (Option.isSome(pidFile)) return Option.some<Receiver>({ signal: name, pid: pidIn(pidFile.value) })
-  if (Option.isSome(signal)) return yield* usage("--signal needs --pid or --pid-file: who is told?")
+  if (Option.isSome(signal)) return yield* usage("--signal needs --pid or --pid-file.")
   return Option.none<Receiver>()
 })
 
-/** A program that is not there is told nothing, and reads the file when it starts. */
-const tell = ({ pid, signal }: Receiver) =>
+/** A program that does not run needs no signal: it reads the file when it starts. */
+const sendSignal = ({ pid, signal }: Receiver) =>
   Effect.flatMap(pid, (receiver) =>
     Effect.try({
       try: () => process.kill(receiver, signal),
-      catch: () => new CliFailure({ message: `${signal} did not reach process ${receiver}: is it there, and yours?` })
+      catch: () =>
+        new CliFailure({
+          message: `${signal} did not reach process ${receiver}: check that it runs, and as your user.`
+        })
     })
   ).pipe(Effect.catchAll((error) => warn(error.message)))
 
@@ -70,7 +75,7 @@ interface Following<R> {
   readonly out: string
   readonly interval: Duration.Duration
   readonly receiver: Option.Option<Receiver>
-  /** None: what the ETag names still holds. */
+  /** None when the content of the ETag is still current. */
   readonly update: (etag: string | undefined) => Effect.Effect<Option.Option<Resolved>, CliError, R>
   readonly render: (template: string, values: Resolved["values"]) => Effect.Effect<string, CliFailure>
   readonly write: (text: string) => Effect.Effect<void, CliFailure, R>
@@ -81,20 +86,20 @@ interface Rendered {
   readonly text: string
 }
 
-/** For ever: until a signal ends the command. */
+/** Runs until a signal ends the command. */
 export const follow = Effect.fnUntraced(function* <R>(job: Following<R>, first: Rendered) {
   let { resolved, text } = first
   const watch = watching(job.interval, `${plain(job.out)} stays as it is.`)
   const once = Effect.gen(function* () {
-    const answer = yield* job.update(Option.getOrUndefined(resolved.etag))
+    const update = yield* job.update(Option.getOrUndefined(resolved.etag))
     watch.answered()
-    resolved = Option.getOrElse(answer, () => resolved)
+    resolved = Option.getOrElse(update, () => resolved)
     const next = yield* job.render(yield* Ask.fileText(job.template), resolved.values)
     if (next !== text) {
       yield* job.write(next)
       text = next
-      yield* note(`${plain(job.out)} is written anew`)
-      if (Option.isSome(job.receiver)) yield* tell(job.receiver.value)
+      yield* note(`${plain(job.out)} was rewritten`)
+      if (Option.isSome(job.receiver)) yield* sendSignal(job.receiver.value)
     }
     watch.worked()
   })

@@ -1,4 +1,4 @@
-/** `ampoule run`: a process with the environment, and nothing written to disk. */
+/** `ampoule run`: a process with the environment's secrets, without writing them to disk. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -15,37 +15,35 @@ import * as Target from "#src/cli/connection/Target.ts"
 import { intervalOf } from "./Watching.ts"
 import * as Windows from "#src/cli/terminal/Windows.ts"
 
-/** What follows the first `--` of the command line, untouched. None: there is no `--`. */
+/** Words after the first `--` of the command line, unchanged. None without a `--`. */
 export class ChildCommand extends Context.Tag("cli/ChildCommand")<
   ChildCommand,
   Option.Option<ReadonlyArray<string>>
 >() {}
 
-/**
- * Exit code of our own failures, which differ from those of the child: `env`, `timeout` and `docker run` use it too.
- */
+/** Exit code of our own failures, distinct from those of the child. `env`, `timeout` and `docker run` use it too. */
 const ownFailure = 125
 
 const noCommand = usage("No command to run.", "Put -- before it: ampoule run [options] -- node app.js")
 
-/** What `--command` is for the shell of the system, as `system(3)` and `npm run` have it. */
+/** Runs the text in the system's shell, as `system(3)` and `npm run` do. */
 const inShell = (line: string) => (Windows.isWindows ? Windows.shell(line) : (["/bin/sh", "-c", line] as const))
 
 const commandOf = Effect.fnUntraced(function* (
   { shellCommand }: RunOptions,
-  given: Option.Option<ReadonlyArray<string>>
+  childCommand: Option.Option<ReadonlyArray<string>>
 ) {
-  const [program, ...args] = Option.getOrElse(given, (): ReadonlyArray<string> => [])
+  const [program, ...args] = Option.getOrElse(childCommand, (): ReadonlyArray<string> => [])
   if (Option.isSome(shellCommand)) {
-    if (program !== undefined) return yield* usage("--command stands for the command after --: give one of them.")
+    if (program !== undefined) return yield* usage("--command replaces the command after --: use one of them.")
     return inShell(shellCommand.value)
   }
   return program === undefined ? yield* noCommand : ([program, ...args] as const)
 })
 
-/** Opens the file of `--sealed`. Handed in, since it needs more of the contract than all the rest here. */
+/** Opens the file of `--sealed`. A parameter, because it loads more of the contract than everything else here. */
 type OpenSealed<R> = (
-  session: Choice.Linked,
+  session: Choice.ChosenLink,
   file: string,
   options: Target.TargetOptions
 ) => Effect.Effect<Resolved, CliError, R>
@@ -70,7 +68,7 @@ export const runCommand = Effect.fnUntraced(
         : Option.getOrElse(yield* fetchEnvironment(session, target, options, { _tag: "first" }), () => noSecrets)
     const tail = options.redact ? makeTail() : undefined
     const started = yield* Clock.currentTimeMillis
-    const ended = yield* supervise(
+    const outcome = yield* supervise(
       {
         command,
         options,
@@ -84,13 +82,13 @@ export const runCommand = Effect.fnUntraced(
     )
     if (target !== undefined && Option.isSome(options.plan)) {
       const durationMillis = (yield* Clock.currentTimeMillis) - started
-      yield* send(session, target, { plan: options.plan.value, exitCode: ended.code, durationMillis, tail })
+      yield* send(session, target, { plan: options.plan.value, exitCode: outcome.code, durationMillis, tail })
     }
-    if (ended._tag === "NotStarted") {
-      return yield* new CliFailure({ message: `${program}: ${ended.reason}.`, exitCode: ended.code })
+    if (outcome._tag === "NotStarted") {
+      return yield* new CliFailure({ message: `${program}: ${outcome.reason}.`, exitCode: outcome.code })
     }
-    if (ended.signal !== undefined) Signals.endLike(ended.signal)
-    yield* exitWith(ended.code)
+    if (outcome.signal !== undefined) Signals.endLike(outcome.signal)
+    yield* exitWith(outcome.code)
   },
   Effect.tapError((error) =>
     Effect.sync(() => {

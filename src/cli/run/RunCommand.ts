@@ -1,8 +1,8 @@
-/** `ampoule run` as the parser of command lines has it. */
+/** `ampoule run` for the parser of command lines. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { secretKey } from "#schema/Patterns.ts"
-import type { Linked } from "#src/cli/connection/Choice.ts"
+import type { ChosenLink } from "#src/cli/connection/Choice.ts"
 import type { Resolved } from "#src/cli/values/EnvironmentSource.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import * as Help from "#src/cli/help/Help.ts"
@@ -11,16 +11,16 @@ import { runCommand } from "./Run.ts"
 import { options } from "#src/cli/values/RunOptions.ts"
 import type { TargetOptions } from "#src/cli/connection/Target.ts"
 
-const openSealed = Effect.fnUntraced(function* (session: Linked, name: string, target: TargetOptions) {
+const openSealed = Effect.fnUntraced(function* (session: ChosenLink, name: string, target: TargetOptions) {
   const [{ openOnServer, readSealed }, { connect }] = yield* Effect.promise(() =>
     Promise.all([import("#src/cli/sealed/OpenSealed.ts"), import("#src/cli/connection/Client.ts")])
   )
   const file = yield* readSealed(name)
   const { activeKey, values } = yield* openOnServer(yield* connect(session.chosen), file, target)
   const foreign = Object.keys(values).find((key) => !secretKey.test(key))
-  if (foreign !== undefined) return yield* new CliFailure({ message: `${name} holds a name that is no secret key.` })
+  if (foreign !== undefined) return yield* new CliFailure({ message: `${name} holds a name that is not a secret key.` })
   if (activeKey !== undefined) {
-    yield* warn(`${name} is sealed with an old key: \`ampoule reseal ${name}\` brings it to the active one.`)
+    yield* warn(`${name} is sealed with an old key: \`ampoule reseal ${name}\` seals it with the active key.`)
   }
   return { values, etag: Option.none() } satisfies Resolved
 })
@@ -28,10 +28,10 @@ const openSealed = Effect.fnUntraced(function* (session: Linked, name: string, t
 export const run = Help.command(
   "run",
   {
-    says: "Run a command with the environment's secrets as variables; nothing is written to disk.",
+    says: "Run a command with the environment's secrets as variables. Nothing is written to disk.",
     more: [
-      "Ends as the command does: with its exit code, or by the signal that ended it (128+N to a shell). 126 when it is not executable, 127 when it is not found. 125: ampoule itself failed before the command ran.",
-      "A secret whose name is known to change which code runs (PATH, NODE_OPTIONS, MAKEFLAGS, HTTPS_PROXY, ...) is passed on only with --allow. The list of such names cannot be complete: whoever may write an environment should be trusted by whoever runs it.",
+      "Exits with the command's exit code, or by the signal that ended it (128+N in a shell). 126: not executable; 127: not found; 125: ampoule itself failed before the command ran.",
+      "A secret whose name is known to change which code runs (PATH, NODE_OPTIONS, MAKEFLAGS, HTTPS_PROXY, ...) is passed on only with --allow. The list of such names cannot be complete, so only run environments whose writers you trust.",
       "The command does not inherit the credentials of Ampoule itself (AMPOULE_API_TOKEN, AMPOULE_DATABASE_URL, ...)."
     ],
     examples: [

@@ -1,4 +1,4 @@
-/** How a planned run went, told to the server for the agent that planned it. */
+/** Report of a planned run, sent to the server for the agent that planned it. */
 import * as Effect from "effect/Effect"
 import { Buffer } from "node:buffer"
 import type { Link } from "#src/cli/connection/Link.ts"
@@ -6,35 +6,35 @@ import { describe } from "#src/cli/terminal/Failure.ts"
 import { warn } from "#src/cli/terminal/Output.ts"
 import * as Target from "#src/cli/connection/Target.ts"
 
-/** Bytes of output that are told, from its end. */
+/** Bytes from the end of the output that the report includes. */
 const tailBytes = 4_096
 
 export interface Tail {
   readonly push: (bytes: Uint8Array) => void
-  /** The end of what was pushed, from the first whole character on. */
+  /** Last part of the output, from the first whole character on. */
   readonly text: () => string
 }
 
 export const makeTail = (): Tail => {
-  let kept: Buffer = Buffer.alloc(0)
+  let last: Buffer = Buffer.alloc(0)
   return {
     push: (bytes) => {
-      kept = Buffer.from(Buffer.concat([kept, bytes.subarray(-tailBytes)]).subarray(-tailBytes))
+      last = Buffer.from(Buffer.concat([last, bytes.subarray(-tailBytes)]).subarray(-tailBytes))
     },
-    text: () => kept.toString().replace(/^\ufffd+/, "")
+    text: () => last.toString().replace(/^\ufffd+/, "")
   }
 }
 
-interface Ended {
+interface EndedRun {
   readonly plan: string
   readonly exitCode: number
   readonly durationMillis: number
-  /** Only of a run whose output is masked. */
+  /** Only for a run with masked output. */
   readonly tail: Tail | undefined
 }
 
-/** A report that fails changes nothing about the run, which is over. */
-export const send = (session: Link, target: Target.Target, { durationMillis, exitCode, plan, tail }: Ended) =>
+/** A failed report has no effect on the run, which has ended. */
+export const send = (session: Link, target: Target.Target, { durationMillis, exitCode, plan, tail }: EndedRun) =>
   Target.withProject(session, target.project, (projectId) =>
     session.ask({
       method: "POST",
@@ -52,7 +52,7 @@ export const send = (session: Link, target: Target.Target, { durationMillis, exi
     Effect.timeout("5 seconds"),
     Effect.catchAll((error) =>
       warn(
-        `the end of the run was not told to the server: ${error._tag === "TimeoutException" ? "it did not answer." : describe(error).message}`
+        `the result of the run was not reported to the server: ${error._tag === "TimeoutException" ? "it did not answer." : describe(error).message}`
       )
     )
   )

@@ -21,9 +21,9 @@ import { watching } from "./Watching.ts"
 interface Job<R> {
   readonly command: readonly [program: string, ...ReadonlyArray<string>]
   readonly options: RunOptions
-  /** None: what the ETag names still holds. */
+  /** None when the content of the ETag is still current. */
   readonly update: (etag: string | undefined) => Effect.Effect<Option.Option<Resolved>, CliError, R>
-  /** Sees the masked output, with `--redact`. */
+  /** Receives the masked output, with `--redact`. */
   readonly onOutput?: (bytes: Uint8Array) => void
 }
 
@@ -33,27 +33,27 @@ interface Change {
   readonly etag: string | undefined
 }
 
-/** Ends when there is another environment that a child can have. */
+/** Ends when another environment is available that a child can use. */
 const nextChange = Effect.fnUntraced(function* <R>(job: Job<R>, current: Prepared, lastEtag: string | undefined) {
   let etag = lastEtag
-  const watch = watching(job.options.interval, "The command runs on with what it has.")
+  const watch = watching(job.options.interval, "The command keeps running with its present values.")
   for (;;) {
     yield* watch.pause
-    const answer = yield* Effect.either(job.update(etag))
-    if (answer._tag === "Left") {
-      yield* watch.failed(answer.left)
+    const update = yield* Effect.either(job.update(etag))
+    if (update._tag === "Left") {
+      yield* watch.failed(update.left)
       continue
     }
     watch.answered()
-    if (Option.isNone(answer.right)) continue
-    etag = Option.getOrUndefined(answer.right.value.etag)
-    const next = yield* Effect.either(prepare(answer.right.value.values, job.command, job.options))
+    if (Option.isNone(update.right)) continue
+    etag = Option.getOrUndefined(update.right.value.etag)
+    const next = yield* Effect.either(prepare(update.right.value.values, job.command, job.options))
     if (next._tag === "Left") {
       yield* watch.failed(next.left)
       continue
     }
     watch.worked()
-    // A new revision need not mean other values: one may have been written and taken back.
+    // A new revision need not mean other values: a write may have been undone.
     if (!Equal.equals(Data.struct(next.right.values), Data.struct(current.values))) {
       return { _tag: "Changed", prepared: next.right, etag } satisfies Change
     }
@@ -63,20 +63,20 @@ const nextChange = Effect.fnUntraced(function* <R>(job: Job<R>, current: Prepare
 /** Undefined without `--redact`. */
 const masksFor = Effect.fnUntraced(function* (values: Variables, redact: boolean) {
   if (!redact) return undefined
-  const found = masks(values)
-  if (found === "too much") {
+  const outputMasks = masks(values)
+  if (outputMasks === "too much") {
     return yield* new CliFailure({
-      message: "Too many bytes of values to look for in the output.",
+      message: "The values are too large to search the output for them.",
       hint: "Select fewer with --only or --except."
     })
   }
-  if (found.unmasked.length > 0) {
-    yield* warn(`not masked, being shorter than ${shortestMasked} characters: ${found.unmasked.join(", ")}`)
+  if (outputMasks.unmasked.length > 0) {
+    yield* warn(`not masked, because shorter than ${shortestMasked} characters: ${outputMasks.unmasked.join(", ")}`)
   }
-  return found
+  return outputMasks
 })
 
-/** How long a command may take to end before it is killed for a restart. */
+/** Time for a command to end before it is killed for a restart. */
 const grace = Duration.seconds(10)
 
 const stop = Effect.fnUntraced(function* (child: ChildProcess.Child) {
@@ -87,7 +87,7 @@ const stop = Effect.fnUntraced(function* (child: ChildProcess.Child) {
   yield* child.ended
 })
 
-/** Signals go to the child. One that would end it is remembered, for a child that is not started yet. */
+/** Signals go to the child. One that ends it is also stored, for a child that has not started yet. */
 const forwardSignals = Effect.gen(function* () {
   let child: ChildProcess.Child | undefined
   let ending: NodeJS.Signals | undefined
@@ -109,7 +109,7 @@ const forwardSignals = Effect.gen(function* () {
   }
 })
 
-/** One child, until it ends by itself or for a restart. */
+/** Runs one child until it ends, by itself or for a restart. */
 const runOnce = Effect.fnUntraced(function* <R>(
   job: Job<R>,
   prepared: Prepared,
@@ -138,7 +138,7 @@ const runOnce = Effect.fnUntraced(function* <R>(
   return winner
 }, Effect.scoped)
 
-/** Restarts, masks, a file for the command, or a report of how it ended. */
+/** True for options that need this process beside the child: restarts, masking, a mounted file, or a report. */
 const needsParent = ({ mount, plan, redact, watch }: RunOptions): boolean =>
   watch || redact || Option.isSome(mount) || Option.isSome(plan)
 
@@ -146,7 +146,7 @@ export const supervise = Effect.fnUntraced(function* <R>(job: Job<R>, first: Res
   let current = yield* prepare(first.values, job.command, job.options)
   let etag = Option.getOrUndefined(first.etag)
   if (!needsParent(job.options)) yield* become(job.command, current.environment)
-  // Before the child is started: a signal in between is passed on, not lost.
+  // Installed before the child starts, so that no signal in between is lost.
   const signals = yield* forwardSignals
   for (;;) {
     const mask = yield* masksFor(current.values, job.options.redact)

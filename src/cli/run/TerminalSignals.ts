@@ -1,66 +1,65 @@
 /**
- * Who sent SIGINT or SIGQUIT: the terminal, which sends it to the child too, or somebody who named this process alone?
- * Nothing tells a program. So a process waits beside, in the same group: when the signal ends it too, the terminal sent
- * it.
+ * Finds the sender of SIGINT or SIGQUIT. The terminal sends it to the child too; `kill` sends it to this process alone.
+ * No system call tells them apart. So a witness process waits in the same group: the terminal's signal ends it as well.
  */
 import * as Effect from "effect/Effect"
 import { type ChildProcess, spawn } from "node:child_process"
 
-/** Milliseconds that the news of its end may take. */
-const patience = 300
+/** Milliseconds to wait for the witness's exit event. */
+const longestWait = 300
 
 interface State {
-  beside: ChildProcess | undefined
-  /** Signals that ended a witness, and were not asked about yet. */
-  readonly seen: Set<NodeJS.Signals>
-  /** Signals that were asked about, and what happens when no witness ends. */
-  readonly asked: Map<NodeJS.Signals, NodeJS.Timeout>
+  witness: ChildProcess | undefined
+  /** Signals that ended a witness, and were not queried yet. */
+  readonly fromTerminal: Set<NodeJS.Signals>
+  /** Signals that were queried, with the timer that runs when no witness ends. */
+  readonly timers: Map<NodeJS.Signals, NodeJS.Timeout>
 }
 
 const start = (state: State): void => {
-  // It reads until this process is gone, and has no value.
+  // `cat` reads until this process is gone, and receives no value.
   const beside = spawn("cat", [], { stdio: ["pipe", "ignore", "ignore"], env: { PATH: process.env["PATH"] } })
-  state.beside = beside
-  beside.on("error", () => (state.beside = undefined))
+  state.witness = beside
+  beside.on("error", () => (state.witness = undefined))
   beside.on("exit", (_, by) => {
-    if (state.beside !== beside) return
-    state.beside = undefined
+    if (state.witness !== beside) return
+    state.witness = undefined
     if (by === null) return
     start(state)
-    const timer = state.asked.get(by)
-    state.asked.delete(by)
+    const timer = state.timers.get(by)
+    state.timers.delete(by)
     if (timer !== undefined) return clearTimeout(timer)
-    // The news of its end may come before the signal.
-    state.seen.add(by)
-    setTimeout(() => state.seen.delete(by), patience).unref()
+    // The exit event may arrive before the signal.
+    state.fromTerminal.add(by)
+    setTimeout(() => state.fromTerminal.delete(by), longestWait).unref()
   })
 }
 
-/** Of the scope. `unlessTerminal` calls back when nobody else got the signal. */
+/** Bound to the scope. `unlessTerminal` calls back when no other process received the signal. */
 export const witness = Effect.map(
   Effect.acquireRelease(
     Effect.sync(() => {
-      const state: State = { beside: undefined, seen: new Set(), asked: new Map() }
+      const state: State = { witness: undefined, fromTerminal: new Set(), timers: new Map() }
       start(state)
       return state
     }),
     (state) =>
       Effect.sync(() => {
-        const { beside } = state
-        state.beside = undefined
+        const { witness: beside } = state
+        state.witness = undefined
         beside?.stdin?.destroy()
       })
   ),
   (state) => ({
     unlessTerminal: (signal: NodeJS.Signals, then: () => void): void => {
-      // Without a witness, the terminal is believed: a second ^C means more to many programs than the first.
-      if (state.seen.delete(signal) || state.beside === undefined || state.asked.has(signal)) return
-      state.asked.set(
+      // Without a witness, assume the terminal. To many programs a second ^C means more than the first.
+      if (state.fromTerminal.delete(signal) || state.witness === undefined || state.timers.has(signal)) return
+      state.timers.set(
         signal,
         setTimeout(() => {
-          state.asked.delete(signal)
+          state.timers.delete(signal)
           then()
-        }, patience)
+        }, longestWait)
       )
     }
   })

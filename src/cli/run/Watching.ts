@@ -1,11 +1,11 @@
-/** Asking again and again whether an environment has changed: `run --watch` and `inject --watch`. */
+/** Polling for changes of an environment: `run --watch` and `inject --watch`. */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import { type CliError, describe, usage } from "#src/cli/terminal/Failure.ts"
 import { warn } from "#src/cli/terminal/Output.ts"
 
-/** Time until the next question: the interval, 20 % more or less, so that many watchers do not ask at once. */
+/** Time until the next request: the interval, 20 % more or less, so that many watchers do not ask at once. */
 const pause = (interval: Duration.Duration, failures: number) =>
   Effect.flatMap(Random.nextRange(0.8, 1.2), (jitter) =>
     Effect.sleep(
@@ -18,10 +18,12 @@ const pause = (interval: Duration.Duration, failures: number) =>
 
 export const intervalOf = (interval: Duration.Duration) =>
   Duration.lessThan(interval, Duration.seconds(1))
-    ? usage("--watch-interval is at least 1s.")
+    ? usage("--watch-interval takes at least 1s.")
     : Effect.succeed(interval)
 
-/** `meanwhile`: what goes on although a question failed. The same failure is told once, until it is over. */
+/**
+ * `meanwhile`: the state while requests fail. Repeated failures of the same kind are reported once, until it recovers.
+ */
 export const watching = (interval: Duration.Duration, meanwhile: string) => {
   let lastMessage = ""
   let failures = 0
@@ -34,7 +36,7 @@ export const watching = (interval: Duration.Duration, meanwhile: string) => {
       lastMessage = message
       return warn(`${message} ${meanwhile}`)
     },
-    /** The server answers: it is asked as often as before. */
+    /** Resets the interval, because the server responds. */
     answered: () => {
       failures = 0
     },

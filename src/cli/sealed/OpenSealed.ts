@@ -1,4 +1,4 @@
-/** Sealed files: read, and opened on the server. */
+/** Sealed files: reading them, and opening them on the server. */
 import * as Args from "@effect/cli/Args"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -18,7 +18,7 @@ import * as Target from "#src/cli/connection/Target.ts"
 export const defaultFile = ".env.sealed"
 
 export const fileArgument = Args.text({ name: "FILE" }).pipe(
-  Args.withDescription(`The sealed file; else ${defaultFile}`),
+  Args.withDescription(`Sealed file (default: ${defaultFile})`),
   Args.withDefault(defaultFile)
 )
 
@@ -27,11 +27,11 @@ export const faultLines = (file: string, faults: ReadonlyArray<SealedFile.Fault>
 
 export const readSealed = Effect.fnUntraced(function* (file: string) {
   const text = yield* Ask.fileText(file)
-  const read = SealedFile.read(text)
-  if (Either.isRight(read)) return { text, ...read.right }
+  const parsed = SealedFile.read(text)
+  if (Either.isRight(parsed)) return { text, ...parsed.right }
   return yield* new CliFailure({
     message: `${file} is not a sealed file.`,
-    hint: faultLines(file, read.left).slice(0, 10).join("\n  ")
+    hint: faultLines(file, parsed.left).slice(0, 10).join("\n  ")
   })
 })
 
@@ -41,40 +41,40 @@ const decodeKeyId = Schema.decodeUnknownOption(SealingKeyId)
 export const foreignFile = ({ environment }: Target.TargetOptions) => {
   const other = Option.match(environment, {
     onNone: () => "in another project",
-    onSome: (slug) => `for another environment than ${plain(slug)}`
+    onSome: (slug) => `for an environment other than ${plain(slug)}`
   })
   return new CliFailure({
     message: `The file is sealed ${other}.`,
-    hint: "Without --project and --env, its own environment counts."
+    hint: "Without --project and --env, the file's own environment is used."
   })
 }
 
-/** Of the header, else of the options; an option that contradicts the header is an error. */
+/** Environment of the header, else of the options. An option that contradicts the header is an error. */
 const environmentOf = Effect.fnUntraced(function* (
   session: Connection,
   file: SealedFile.SealedFile,
   options: Target.TargetOptions
 ) {
-  const named = Option.flatMap(Option.fromNullable(file.environmentId), decodeEnvironmentId)
-  if (Option.isNone(named)) return yield* SealingKeys.environmentId(session, yield* Target.target(options))
-  if (Option.isNone(options.environment) && Option.isNone(options.project)) return named.value
-  const wanted = Option.isSome(options.environment)
+  const headerId = Option.flatMap(Option.fromNullable(file.environmentId), decodeEnvironmentId)
+  if (Option.isNone(headerId)) return yield* SealingKeys.environmentId(session, yield* Target.target(options))
+  if (Option.isNone(options.environment) && Option.isNone(options.project)) return headerId.value
+  const allowed = Option.isSome(options.environment)
     ? [yield* SealingKeys.environmentId(session, yield* Target.target(options))]
     : (yield* SealingKeys.environments(session, yield* Target.project(options.project))).map(({ id }) => id)
-  if (wanted.includes(named.value)) return named.value
+  if (allowed.includes(headerId.value)) return headerId.value
   return yield* foreignFile(options)
 })
 
-/** Opens a file on the server: all of it or nothing. */
+/** Opens a file on the server, completely or not at all. */
 export const openOnServer = Effect.fnUntraced(function* (
   session: Connection,
   file: SealedFile.SealedFile,
   options: Target.TargetOptions
 ) {
-  yield* Capabilities.need(session, "sealedValues")
+  yield* Capabilities.requireFeature(session, "sealedValues")
   const envId = yield* environmentOf(session, file, options)
   const keyId = decodeKeyId(file.keyId)
-  if (Option.isNone(keyId)) return yield* new CliFailure({ message: "The file names no sealing key." })
+  if (Option.isNone(keyId)) return yield* new CliFailure({ message: "The file does not name a sealing key." })
   const client = yield* SealingKeys.sealed(session)
   const opened = yield* call(
     session,

@@ -19,13 +19,13 @@ import * as SealedMerge from "./SealedMerge.ts"
 export const merge = Help.command(
   "merge",
   {
-    says: "Git's merge driver of sealed files, which `ampoule seal install` sets up: merges key by key, and opens nothing.",
-    more: ["Ends with 1 when both sides changed one key; `ampoule seal resolve` takes one of them."],
+    says: "Git's merge driver for sealed files, set up by `ampoule seal install`. It merges key by key, without opening values.",
+    more: ["The exit code is 1 when both sides changed the same key; `ampoule seal resolve` then takes one side."],
     examples: ["ampoule seal merge %O %A %B"]
   },
   {
-    base: Shared.argument("BASE", "The version that both sides began with (%O)"),
-    ours: Shared.argument("OURS", "Our version, which becomes the result (%A)"),
+    base: Shared.argument("BASE", "Common ancestor of both sides (%O)"),
+    ours: Shared.argument("OURS", "Our version, overwritten with the result (%A)"),
     theirs: Shared.argument("THEIRS", "The other version (%B)")
   },
   Effect.fnUntraced(function* (options) {
@@ -38,14 +38,14 @@ export const merge = Help.command(
     if (Either.isLeft(merged)) {
       return yield* new CliFailure({
         message: `The sealed file was not merged: ${merged.left}.`,
-        hint: "Take one side (`git checkout --ours` or `--theirs`), and seal the other's changes again."
+        hint: "Take one side (`git checkout --ours` or `--theirs`), and seal the changes of the other again."
       })
     }
     yield* writeWhole(options.ours, merged.right.text, "the sealed file", { keepMode: true })
     for (const key of merged.right.conflicts) {
       yield* note(`${key}: changed on both sides. \`ampoule seal resolve ${key} --ours\` (or --theirs) takes one.`)
     }
-    if (merged.right.staleManifest) yield* note("After a look at the changes: `ampoule seal manifest`.")
+    if (merged.right.staleManifest) yield* note("Review the changes, then run `ampoule seal manifest`.")
     if (merged.right.conflicts.length > 0) yield* exitWith(1)
   })
 )
@@ -57,16 +57,16 @@ export const resolve = Help.command(
     examples: ["ampoule seal resolve --theirs STRIPE_KEY", "ampoule seal resolve --ours STRIPE_KEY config/.env.sealed"]
   },
   {
-    ours: Shared.flag("ours", "The value of the branch that is merged into"),
-    theirs: Shared.flag("theirs", "The value of the branch that is merged"),
+    ours: Shared.flag("ours", "The value of the branch you merge into"),
+    theirs: Shared.flag("theirs", "The value of the branch that you merge"),
     key: Shared.argument("KEY", "Name of the variable"),
     file: Args.text({ name: "FILE" }).pipe(
-      Args.withDescription(`The sealed file; else ${defaultFile}`),
+      Args.withDescription(`Sealed file (default: ${defaultFile})`),
       Args.withDefault(defaultFile)
     )
   },
   Effect.fnUntraced(function* (options) {
-    if (options.ours === options.theirs) return yield* usage("Say --ours or --theirs.")
+    if (options.ours === options.theirs) return yield* usage("Use --ours or --theirs.")
     const key = yield* parseKey(options.key)
     const text = yield* Ask.fileText(options.file)
     const resolved = SealedMerge.resolve(text, key, options.ours ? "ours" : "theirs")
@@ -92,27 +92,27 @@ const git = (...args: ReadonlyArray<string>) =>
 const attribute = "*.env.sealed merge=ampoule"
 const check = `git diff --cached --name-only --diff-filter=d -z -- '*.env.sealed' | xargs -0 -r ampoule seal check --offline`
 
-/** The hook, unless there is one: that one is somebody's. */
+/** Adds the hook, unless one exists: that one is the user's. */
 const addHook = Effect.fnUntraced(function* () {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const hook = path.resolve(yield* git("rev-parse", "--git-path", "hooks/pre-commit"))
-  const there = yield* readIfThere(hook, "the pre-commit hook")
-  if (Option.exists(there, (bytes) => bytes.toString("utf8").includes("ampoule seal check"))) return
-  if (Option.isSome(there)) return yield* note(`There is a pre-commit hook already. Add this line to it:\n  ${check}`)
+  const existing = yield* readIfThere(hook, "the pre-commit hook")
+  if (Option.exists(existing, (bytes) => bytes.toString("utf8").includes("ampoule seal check"))) return
+  if (Option.isSome(existing)) return yield* note(`A pre-commit hook exists already. Add this line to it:\n  ${check}`)
   yield* fs.makeDirectory(path.dirname(hook), { recursive: true }).pipe(
     Effect.zipRight(fs.writeFileString(hook, `#!/bin/sh\n${check}\n`, { mode: 0o755 })),
     Effect.mapError((error) => cannotWrite("the pre-commit hook", hook, error))
   )
-  yield* note(`${hook}: looks at sealed files before a commit`)
+  yield* note(`${hook}: checks sealed files before each commit`)
 })
 
 export const install = Help.command(
   "install",
   {
-    says: "Set this git repository up for sealed files: merges key by key, and a check before each commit.",
+    says: "Set up this git repository for sealed files: merges key by key, and a check before each commit.",
     more: [
-      "Writes .gitattributes, which is committed; the driver and the hook are of this clone, so each clone runs it once."
+      "Writes .gitattributes, which you commit. The driver and the hook belong to this clone, so run it once in each clone."
     ],
     examples: ["ampoule seal install"]
   },
@@ -120,11 +120,11 @@ export const install = Help.command(
   Effect.fnUntraced(function* () {
     const path = yield* Path.Path
     const file = path.join(yield* git("rev-parse", "--show-toplevel"), ".gitattributes")
-    const there = yield* readIfThere(file, ".gitattributes")
-    const text = Option.match(there, { onNone: () => "", onSome: (bytes) => bytes.toString("utf8") })
+    const existing = yield* readIfThere(file, ".gitattributes")
+    const text = Option.match(existing, { onNone: () => "", onSome: (bytes) => bytes.toString("utf8") })
     if (!text.split("\n").includes(attribute)) {
-      const begun = text === "" || text.endsWith("\n") ? text : `${text}\n`
-      yield* writeWhole(file, `${begun}${attribute}\n`, ".gitattributes", { mode: 0o644, keepMode: true })
+      const start = text === "" || text.endsWith("\n") ? text : `${text}\n`
+      yield* writeWhole(file, `${start}${attribute}\n`, ".gitattributes", { mode: 0o644, keepMode: true })
       yield* note(`${file}: ${attribute}`)
     }
     yield* git("config", "merge.ampoule.name", "sealed files of Ampoule, key by key")

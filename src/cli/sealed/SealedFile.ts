@@ -1,6 +1,6 @@
 /**
- * A sealed `.env` file as text (docs/contract/sealed-values.md): a header that says for which environment and key, then
- * one line for each value, so that two people's changes merge line by line. Pure.
+ * Text of a sealed `.env` file (docs/contract/sealed-values.md). A header names its environment and key. Each value has
+ * a line of its own, so that changes of two people merge line by line. Pure.
  */
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
@@ -8,14 +8,14 @@ import * as Dotenv from "#src/formats/Dotenv.ts"
 import { manifestName, parseEntry } from "#src/sealed/SealedEnv.ts"
 
 export interface SealedFile {
-  /** Of the header; undefined when it says none. */
+  /** From the header; undefined when it names none. */
   readonly environmentId: string | undefined
   readonly keyId: string
-  /** Name to entry text, in the order of the file, `_manifest` among them when there is one. */
+  /** Entry text by name, in the order of the file, including `_manifest` if there is one. */
   readonly entries: ReadonlyMap<string, string>
 }
 
-/** What is wrong, and where: lines count from 1, 0 = the whole file. Never what the line says. */
+/** Position and reason of a fault; lines count from 1, 0 = the whole file. Never includes the line's content. */
 export interface Fault {
   readonly line: number
   readonly reason: string
@@ -40,14 +40,14 @@ export const print = (environmentId: string, keyId: string, entries: ReadonlyMap
 const conflicts = (text: string): ReadonlyArray<Fault> => {
   const lines = text.split("\n")
   const marked = (mark: RegExp) => lines.flatMap((at, i) => (mark.test(at.trimEnd()) ? [i + 1] : []))
-  const begun = marked(/^<{7}(?: |$)/)
-  return (begun.length > 0 ? begun : marked(/^(?:\|{7}|={7}|>{7})(?: |$)/)).map((line) => ({
+  const starts = marked(/^<{7}(?: |$)/)
+  return (starts.length > 0 ? starts : marked(/^(?:\|{7}|={7}|>{7})(?: |$)/)).map((line) => ({
     line,
-    reason: "a merge conflict: keep one line for each key, and take out the lines of git"
+    reason: "a merge conflict: keep one line for each key, and remove git's markers"
   }))
 }
 
-/** Every fault of the file; none = `Either.right`. A line with a plain value is the one that matters most. */
+/** All faults of the file. A plain value counts most, so lines are checked first. */
 export const read = (text: string): Either.Either<SealedFile, ReadonlyArray<Fault>> => {
   const unmerged = conflicts(text)
   if (unmerged.length > 0) return Either.left(unmerged)
@@ -65,20 +65,20 @@ export const read = (text: string): Either.Either<SealedFile, ReadonlyArray<Faul
     }
     keyId ??= entry.value.keyId
     if (entry.value.keyId !== keyId) {
-      faults.push({ line, reason: `${key} is sealed with ${entry.value.keyId}, the file with ${keyId}` })
+      faults.push({ line, reason: `${key} is sealed with ${entry.value.keyId}, but the file with ${keyId}` })
     }
     entries.set(key, value)
   }
   if (faults.length > 0) return Either.left(faults)
-  if (keyId === undefined) return Either.left([{ line: 0, reason: "it holds no sealed values" }])
+  if (keyId === undefined) return Either.left([{ line: 0, reason: "it has no sealed values" }])
   return Either.right({ environmentId: environmentLine.exec(text)?.[1], keyId, entries })
 }
 
 export const nameOf = (at: string): string | undefined => /^(?:export )?([A-Za-z_][A-Za-z0-9_]*)=/.exec(at)?.[1]
 
 /**
- * The text with one entry replaced or added, and nothing else touched; the manifest stays last. Into a file in
- * alphabetical order a new one goes where it belongs: two additions at the end would be a merge conflict each time.
+ * Replaces or adds one entry and changes nothing else; the manifest stays last. In a file in alphabetical order, a new
+ * entry goes to its place. Appended entries of two branches would always conflict.
  */
 export const put = (text: string, name: string, entry: string): string => {
   const lines = text.split("\n")

@@ -1,6 +1,6 @@
 /**
- * Three versions of a sealed file made one, key by key: what git's own merge takes for a conflict because two lines
- * stand beside each other is none. Values stay sealed; no key is needed. Pure.
+ * Merges three versions of a sealed file key by key. Git's own merge reports a conflict for changes on neighbouring
+ * lines, which this does not. Values stay sealed, and no key is needed. Pure.
  */
 import * as Either from "effect/Either"
 import { manifestName } from "#src/sealed/SealedEnv.ts"
@@ -13,10 +13,10 @@ interface Entry {
 }
 
 interface Parts {
-  /** The header, which says for which environment and key. */
+  /** Header with the environment and the key. */
   readonly head: ReadonlyArray<string>
   readonly entries: ReadonlyMap<string, Entry>
-  /** Comments behind the last entry. */
+  /** Comments after the last entry. */
   readonly tail: ReadonlyArray<string>
 }
 
@@ -37,18 +37,18 @@ const partsOf = (text: string): Parts => {
   return { head, entries, tail: above.filter((line) => line !== "") }
 }
 
-/** What both sides mean: the same, or what one of them changed. Left: they changed it differently. */
-const agreed = <A>(base: A, ours: A, theirs: A): Either.Either<A, undefined> =>
+/** Three-way merge of one part: equal sides, or the only changed one. Left when both changed it differently. */
+const mergeOne = <A>(base: A, ours: A, theirs: A): Either.Either<A, undefined> =>
   ours === theirs || theirs === base
     ? Either.right(ours)
     : ours === base
       ? Either.right(theirs)
       : Either.left(undefined)
 
-/** Comments are never a conflict: of two changes both stay. */
+/** Comments never conflict: both changes stay. */
 const comments = (base: Entry | undefined, ours: Entry | undefined, theirs: Entry | undefined) => {
   const [b, o, t] = [base, ours, theirs].map((entry) => (entry?.above ?? []).join("\n"))
-  const one = agreed(b, o, t)
+  const one = mergeOne(b, o, t)
   if (Either.isRight(one)) return one.right === undefined || one.right === "" ? [] : one.right.split("\n")
   const mine = ours?.above ?? []
   return [...mine, ...(theirs?.above ?? []).filter((line) => !mine.includes(line))]
@@ -64,7 +64,7 @@ const conflict = (ours: Entry | undefined, theirs: Entry | undefined): ReadonlyA
   marks.theirs
 ]
 
-/** The conflict that begins in this line: a line at most of each side, and where it ends. */
+/** Conflict that begins on this line: at most one line of each side, and its end. */
 const conflictAt = (lines: ReadonlyArray<string>, at: number) => {
   if (lines[at] !== marks.ours) return undefined
   const between = lines[at + 1] === marks.between ? at + 1 : at + 2
@@ -77,7 +77,7 @@ const conflictAt = (lines: ReadonlyArray<string>, at: number) => {
 const isSorted = (names: ReadonlyArray<string>): boolean =>
   names.every((name, i) => i === 0 || (names[i - 1] ?? "") < name)
 
-/** Alphabetical where both sides are; else ours, and behind it what is new. The manifest is last. */
+/** Alphabetical if both sides are; else our order, followed by new keys. The manifest is last. */
 const order = (ours: Parts, theirs: Parts): ReadonlyArray<string> => {
   const [mine, other] = [ours, theirs].map(({ entries }) => [...entries.keys()].filter((name) => name !== manifestName))
   const all = [...new Set([...(mine ?? []), ...(other ?? [])])]
@@ -85,16 +85,16 @@ const order = (ours: Parts, theirs: Parts): ReadonlyArray<string> => {
   return [...ordered, manifestName]
 }
 
-export interface Merged {
+export interface MergeResult {
   readonly text: string
-  /** Keys that both sides changed, each in another way. */
+  /** Keys that both sides changed differently. */
   readonly conflicts: ReadonlyArray<string>
-  /** The list of entries was sealed before the merge, and has to be sealed anew. */
+  /** True when the manifest was sealed before the merge and must be sealed again. */
   readonly staleManifest: boolean
 }
 
-/** Left: a sentence why the files cannot be merged. `base` may be empty: both sides made the file. */
-export const merge = (base: string, ours: string, theirs: string): Either.Either<Merged, string> => {
+/** Left: the reason why the files cannot be merged. `base` is empty when both sides created the file. */
+export const merge = (base: string, ours: string, theirs: string): Either.Either<MergeResult, string> => {
   const [o, t] = [SealedFile.read(ours), SealedFile.read(theirs)]
   if (Either.isLeft(o) || Either.isLeft(t)) return Either.left("one side is not a sealed file")
   if (o.right.environmentId !== t.right.environmentId) return Either.left("the sides are of two environments")
@@ -106,11 +106,11 @@ export const merge = (base: string, ours: string, theirs: string): Either.Either
   const conflicts: Array<string> = []
   const manifests = [mine, other].flatMap(({ entries }) => entries.get(manifestName)?.line ?? [])
   for (const name of order(mine, other)) {
-    const [was, left, right] = [b, mine, other].map(({ entries }) => entries.get(name))
-    const line = agreed(was?.line, left?.line, right?.line)
-    const above = comments(was, left, right)
+    const [before, left, right] = [b, mine, other].map(({ entries }) => entries.get(name))
+    const line = mergeOne(before?.line, left?.line, right?.line)
+    const above = comments(before, left, right)
     if (name === manifestName) {
-      // Never two of them: which one holds is for `seal manifest` to say.
+      // A single manifest: `seal manifest` decides later which entries it covers.
       if (left !== undefined || right !== undefined) lines.push(...above, (left ?? right)?.line ?? "")
     } else if (Either.isLeft(line)) {
       conflicts.push(name)
@@ -121,19 +121,19 @@ export const merge = (base: string, ours: string, theirs: string): Either.Either
   return Either.right({ text, conflicts, staleManifest: manifests.length > 0 && text !== ours && text !== theirs })
 }
 
-/** The text with the conflict of a key resolved; undefined when there is none. */
+/** Text with the conflict of a key resolved; undefined when it has none. */
 export const resolve = (text: string, key: string, side: "ours" | "theirs"): string | undefined => {
   const lines = text.split("\n")
-  const kept: Array<string> = []
-  let found = false
+  const output: Array<string> = []
+  let isResolved = false
   for (let at = 0; at < lines.length; at++) {
     const block = conflictAt(lines, at)
     const name = block && SealedFile.nameOf(block.ours[0] ?? block.theirs[0] ?? "")
     if (block !== undefined && name === key) {
-      found = true
-      kept.push(...block[side])
+      isResolved = true
+      output.push(...block[side])
       at = block.end
-    } else kept.push(lines[at] ?? "")
+    } else output.push(lines[at] ?? "")
   }
-  return found ? kept.join("\n") : undefined
+  return isResolved ? output.join("\n") : undefined
 }

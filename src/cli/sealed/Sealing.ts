@@ -1,4 +1,4 @@
-/** `ampoule seal`: a `.env` file that can be committed. Sealing needs the public key alone. */
+/** `ampoule seal`: a `.env` file that can be committed. Sealing needs only the public key. */
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
@@ -25,19 +25,19 @@ import * as SealingKeys from "./SealingKeys.ts"
 import * as ValueInput from "#src/cli/values/ValueInput.ts"
 import * as WriteRisks from "#src/cli/values/WriteRisks.ts"
 
-const mostEntries = 500
+const maximumEntries = 500
 
-const offline = Shared.flag("offline", "Use the public key that was fetched last, without asking the server")
+const offline = Shared.flag("offline", "Use the public key of an earlier run, without the server")
 const fileOption = Options.text("file").pipe(
   Options.withPseudoName("file"),
   Options.withDefault(defaultFile),
-  Options.withDescription("The sealed file")
+  Options.withDescription("Sealed file")
 )
-const tooMany = new CliFailure({ message: `A sealed file holds at most ${mostEntries} values.` })
+const tooMany = new CliFailure({ message: `A sealed file holds at most ${maximumEntries} values.` })
 
 /**
- * The active key of the file's environment, which has to be the key of the file. Without a file: of the options'
- * environment. An --env of another environment than the file's is an error.
+ * Active key of the file's environment, which must be the key of the file. Without a file, the environment of the
+ * options counts. An --env other than the file's is an error.
  */
 const keyFor = Effect.fnUntraced(function* (
   current: SealedFile.SealedFile | undefined,
@@ -54,7 +54,7 @@ const keyFor = Effect.fnUntraced(function* (
   if (current === undefined || current.keyId === key.keyId) return key
   return yield* new CliFailure({
     message: `${options.file} is sealed with ${current.keyId}; the active key is ${key.keyId}.`,
-    hint: `\`ampoule reseal ${options.file}\` brings it to the active key.`
+    hint: `\`ampoule reseal ${options.file}\` seals it with the active key.`
   })
 })
 
@@ -63,7 +63,7 @@ const keyFor = Effect.fnUntraced(function* (
 const set = Help.command(
   "set",
   {
-    says: "Seal one value into the file; nothing else in it changes. Works offline once the key was fetched.",
+    says: "Seal one value into the file, and change nothing else in it. Works offline after the key was fetched once.",
     examples: ["ampoule seal set STRIPE_KEY", "pbpaste | ampoule seal set STRIPE_KEY --file config/.env.sealed"]
   },
   {
@@ -84,13 +84,13 @@ const set = Help.command(
     const current = exists ? yield* readSealed(options.file) : undefined
     const key = yield* keyFor(current, options)
     const text = yield* ValueInput.read(name, { ...options, keepNewline: false })
-    yield* WriteRisks.tell([{ key: name, value: text }], [])
+    yield* WriteRisks.warnOfRisks([{ key: name, value: text }], [])
     const one = yield* SealingKeys.sealAll(key, [[name, Redacted.make(text)]], false)
     const entry = one.get(name) ?? ""
     const start = current?.text ?? SealedFile.print(key.environmentId, key.keyId, new Map())
     let sealed = SealedFile.put(start, name, entry)
     const entries = new Map([...(current?.entries ?? []), [name, entry]])
-    if (entries.size > mostEntries + 1) return yield* tooMany
+    if (entries.size > maximumEntries + 1) return yield* tooMany
     if (entries.has(SealedEnv.manifestName)) {
       sealed = SealedFile.put(sealed, SealedEnv.manifestName, yield* SealingKeys.sealManifest(key, entries))
     }
@@ -103,8 +103,8 @@ const set = Help.command(
 const manifest = Help.command(
   "manifest",
   {
-    says: "Seal the list of a file's entries, or seal it again: after a merge, or a line taken out by hand.",
-    more: ["Look at what changed first: from then on the entries that are there are the ones that are meant."],
+    says: "Seal the list of a file's entries again, after a merge or after you removed a line.",
+    more: ["Review the changes first: the new list confirms the entries that the file has now."],
     examples: ["ampoule seal manifest", "ampoule seal manifest --offline config/.env.sealed"]
   },
   {
@@ -122,39 +122,45 @@ const manifest = Help.command(
       keepMode: true
     })
     if (options.json) return yield* json({ file: options.file, keyId: key.keyId, entries: entries.size })
-    yield* note(`${options.file}: the list of its ${entries.size} entries is sealed with ${key.keyId}`)
+    yield* note(`${options.file}: the list of its ${entries.size} entries was sealed with ${key.keyId}`)
   })
 )
 
 const check = Help.command(
   "check",
   {
-    says: "For CI and pre-commit hooks: ends with 1 when a value is not sealed, or sealed with an old key.",
+    says: "Check sealed files, for CI and pre-commit hooks. The exit code is 1 when a value is not sealed, or sealed with an old key.",
     examples: ["ampoule seal check", "ampoule seal check --offline config/*.env.sealed"]
   },
   {
     ...Shared.connection,
     json: Shared.json,
-    offline: Shared.flag("offline", "Look at the files alone; do not ask whether their key is still the active one"),
-    files: Args.text({ name: "FILE" }).pipe(Args.withDescription(`Files to check; else ${defaultFile}`), Args.repeated)
+    offline: Shared.flag(
+      "offline",
+      "Only check the files, without asking the server whether their key is still active"
+    ),
+    files: Args.text({ name: "FILE" }).pipe(
+      Args.withDescription(`Files to check (default: ${defaultFile})`),
+      Args.repeated
+    )
   },
   Effect.fnUntraced(function* (options) {
     const files = options.files.length === 0 ? [defaultFile] : options.files
     const problems: Array<{ readonly file: string; readonly line: number; readonly reason: string }> = []
     const session = options.offline ? Option.none() : Option.some(yield* Credential.open(options))
     for (const file of files) {
-      const read = SealedFile.read(yield* Ask.fileText(file))
-      if (Either.isLeft(read)) {
-        for (const fault of read.left) problems.push({ file, ...fault })
+      const parsed = SealedFile.read(yield* Ask.fileText(file))
+      if (Either.isLeft(parsed)) {
+        for (const fault of parsed.left) problems.push({ file, ...fault })
         continue
       }
-      const environment = Option.flatMap(Option.fromNullable(read.right.environmentId), decodeEnvironmentId)
+      const environment = Option.flatMap(Option.fromNullable(parsed.right.environmentId), decodeEnvironmentId)
       if (Option.isNone(environment)) {
         problems.push({ file, line: 0, reason: "the header names no environment" })
       } else if (Option.isSome(session)) {
         const key = yield* SealingKeys.fetch(session.value, environment.value)
-        if (key.keyId !== read.right.keyId) {
-          problems.push({ file, line: 0, reason: `sealed with ${read.right.keyId}; the active key is ${key.keyId}` })
+        if (key.keyId !== parsed.right.keyId) {
+          problems.push({ file, line: 0, reason: `sealed with ${parsed.right.keyId}; the active key is ${key.keyId}` })
         }
       }
     }
@@ -168,10 +174,8 @@ const check = Help.command(
 const sealFile = Help.command(
   "file",
   {
-    says: "Seal a plain .env file: the sealed one goes to standard output. Needs the public key alone.",
-    more: [
-      "Not protected against: anyone who has the public key can seal a new value. Review changes of the file as you review code."
-    ],
+    says: "Seal a plain .env file, and print the result. Needs only the public key.",
+    more: ["Anyone with the public key can seal a new value. Review changes of the file as you review code."],
     examples: [
       "ampoule seal .env > .env.sealed",
       "ampoule seal --manifest --project shop --env production .env > .env.sealed"
@@ -181,12 +185,12 @@ const sealFile = Help.command(
     ...Shared.inEnvironment,
     offline,
     format: Options.choice("format", readFormats).pipe(
-      Options.withDescription("Format of the plain file; else recognised by its name and content"),
+      Options.withDescription("Format of the plain file (default: detected from its name and content)"),
       Options.optional
     ),
     manifest: Shared.flag(
       "manifest",
-      "Also seal the list of entries: a dropped or an older one is noticed when the file is opened"
+      "Also seal the list of entries: opening the file then notices a missing or an older entry"
     ),
     file: Shared.argument("FILE", "Plain file to seal; - is standard input")
   },
@@ -195,14 +199,14 @@ const sealFile = Help.command(
     const text = yield* Ask.input(options.file)
     const format = Option.getOrElse(options.format, () => detect(options.file, text))
     const parsed = parse(format, text)
-    const named = options.file === Ask.standardInputName ? "Standard input" : plain(options.file)
+    const source = options.file === Ask.standardInputName ? "Standard input" : plain(options.file)
     if (Either.isLeft(parsed)) {
-      return yield* new CliFailure({ message: `${named} as ${format}: ${parsed.left.message}.` })
+      return yield* new CliFailure({ message: `${source} as ${format}: ${parsed.left.message}.` })
     }
-    if (parsed.right.length === 0) return yield* new CliFailure({ message: `${named} holds no entries.` })
-    if (parsed.right.length > mostEntries) return yield* tooMany
+    if (parsed.right.length === 0) return yield* new CliFailure({ message: `${source} has no entries.` })
+    if (parsed.right.length > maximumEntries) return yield* tooMany
     for (const { key } of parsed.right) yield* parseKey(key)
-    yield* WriteRisks.tell(parsed.right, [])
+    yield* WriteRisks.warnOfRisks(parsed.right, [])
     const key = yield* SealingKeys.active(options)
     const entries = yield* SealingKeys.sealAll(
       key,
@@ -213,13 +217,13 @@ const sealFile = Help.command(
   })
 )
 
-const below = [sealFile, set, manifest, check, merge, resolve, install] as const
+const commands = [sealFile, set, manifest, check, merge, resolve, install] as const
 export const seal = Help.described(
-  Command.make("seal").pipe(Command.withSubcommands(below)),
+  Command.make("seal").pipe(Command.withSubcommands(commands)),
   {
     says: "Seal values into a .env file that can be committed: `seal FILE`, `seal set KEY`, `seal check`.",
     examples: ["ampoule seal .env > .env.sealed", "ampoule seal set STRIPE_KEY", "ampoule seal check"]
   },
-  below,
+  commands,
   true
 )

@@ -1,4 +1,4 @@
-/** Public keys of environments: from the server, and kept, so that sealing works without it later. */
+/** Public keys of environments: fetched from the server, and cached so that sealing works offline later. */
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
 import * as Effect from "effect/Effect"
@@ -26,15 +26,15 @@ export const sealed = ({ http }: Connection) => HttpApiClient.group(sealedApi, {
 
 const Key = Shape.struct({ environmentId: Shape.string, keyId: Shape.string, publicKey: Shape.string })
 type Key = Shape.Of<typeof Key>
-const Kept = Shape.record(Key)
-const file = jsonFile("cache", "sealing-keys.json", Kept, "the list of sealing keys")
+const KeyCache = Shape.record(Key)
+const file = jsonFile("cache", "sealing-keys.json", KeyCache, "the list of sealing keys")
 
-const readKept = file.read.pipe(
-  Effect.map(Option.getOrElse((): Shape.Of<typeof Kept> => ({}))),
-  Effect.orElseSucceed((): Shape.Of<typeof Kept> => ({}))
+const readCache = file.read.pipe(
+  Effect.map(Option.getOrElse((): Shape.Of<typeof KeyCache> => ({}))),
+  Effect.orElseSucceed((): Shape.Of<typeof KeyCache> => ({}))
 )
-const keep = (name: string, key: Key) =>
-  Effect.ignore(Effect.flatMap(readKept, (kept) => file.write({ ...kept, [name]: key })))
+const cache = (name: string, key: Key) =>
+  Effect.ignore(Effect.flatMap(readCache, (cached) => file.write({ ...cached, [name]: key })))
 
 const nameOf = (url: string, target: Target.Target) => `${url} ${target.project} ${target.environment}`
 const idName = (url: string, environmentId: string) => `${url} ${environmentId}`
@@ -49,7 +49,7 @@ export const environments = Effect.fnUntraced(function* (session: Connection, pr
   return items
 })
 
-/** The environment's id: sealed routes address it so (docs/contract/secrets.md). */
+/** Id of the environment, which addresses it in sealed routes (docs/contract/secrets.md). */
 export const environmentId = Effect.fnUntraced(function* (session: Connection, target: Target.Target) {
   const items = yield* environments(session, target.project)
   const id = Option.flatMap(Option.fromNullable(items.find((item) => item.slug === target.environment)), (item) =>
@@ -57,14 +57,14 @@ export const environmentId = Effect.fnUntraced(function* (session: Connection, t
   )
   if (Option.isSome(id)) return id.value
   return yield* new CliFailure({
-    message: `This credential reaches no environment ${target.environment} of the project.`,
-    hint: "`ampoule projects environments` lists those it reaches."
+    message: `This credential cannot reach an environment ${target.environment} of the project.`,
+    hint: "`ampoule projects environments` lists those that it can reach."
   })
 })
 
-/** The active key, checked: an id is part of the hash of its key. */
+/** Active key, checked: an id is a part of its key's hash. */
 export const fetch = Effect.fnUntraced(function* (session: Connection, envId: EnvironmentId) {
-  yield* Capabilities.need(session, "sealedValues")
+  yield* Capabilities.requireFeature(session, "sealedValues")
   const client = yield* sealed(session)
   const answer = yield* call(session, client.keypair({ path: { envId } }))
   const raw = SealedEnv.parsePublicKey(answer.publicKey)
@@ -72,62 +72,59 @@ export const fetch = Effect.fnUntraced(function* (session: Connection, envId: En
     return yield* new UnexpectedAnswer({
       url: session.url,
       status: 200,
-      reason: "the sealing key does not have the id that it is named by"
+      reason: "the sealing key does not match its id"
     })
   }
   const key: Key = { environmentId: envId, keyId: answer.keyId, publicKey: answer.publicKey }
-  yield* keep(idName(session.url, envId), key)
+  yield* cache(idName(session.url, envId), key)
   return key
 })
 
-/** The key from the server; when that does not answer, or is not to be asked, the one that was fetched last. */
-const currentOr = Effect.fnUntraced(function* <R>(
+/** Key from the server, or the cached one when the server does not respond or `--offline` is set. */
+const currentOrCached = Effect.fnUntraced(function* <R>(
   name: (url: string) => string,
   options: Credential.ConnectionOptions & { readonly offline: boolean },
-  of: string,
+  subject: string,
   online: Effect.Effect<Key, CliError, R>
 ) {
-  const { url } = yield* Choice.address(options.url, yield* Logins.read)
-  const kept = Option.fromNullable((yield* readKept)[name(url)])
+  const { url } = yield* Choice.chooseAddress(options.url, yield* Logins.read)
+  const cached = Option.fromNullable((yield* readCache)[name(url)])
   if (options.offline) {
     return yield* Effect.mapError(
-      kept,
+      cached,
       () =>
         new CliFailure({
-          message: `The sealing key of ${of} was not fetched yet.`,
+          message: `The sealing key of ${subject} was not fetched yet.`,
           hint: "Run this once without --offline."
         })
     )
   }
   return yield* Effect.catchTag(online, "ServerUnreachable", (error) =>
-    Option.match(kept, {
+    Option.match(cached, {
       onNone: () => Effect.fail(error),
       onSome: (key) => Effect.as(note(`${describe(error).message} Using ${key.keyId}, fetched earlier.`), key)
     })
   )
 })
 
-/** The active key of the environment that the options name. */
+/** Active key of the environment in the options. */
 export const active = Effect.fnUntraced(function* (options: EnvironmentOptions & { readonly offline: boolean }) {
   const target = yield* Target.target(options)
   const online = Effect.gen(function* () {
     const session = yield* Credential.open(options)
     const key = yield* fetch(session, yield* environmentId(session, target))
-    yield* keep(nameOf(session.url, target), key)
+    yield* cache(nameOf(session.url, target), key)
     return key
   })
-  return yield* currentOr((url) => nameOf(url, target), options, "this environment", online)
+  return yield* currentOrCached((url) => nameOf(url, target), options, "this environment", online)
 })
 
-/**
- * The key of a file's own environment. The file itself is not asked for it: what is in a repository can be anyone's
- * key.
- */
+/** Key of a file's own environment, never taken from the file: a repository could name the key of an attacker. */
 export const ofFile = (
   options: Credential.ConnectionOptions & { readonly offline: boolean },
   environment: EnvironmentId
 ) =>
-  currentOr(
+  currentOrCached(
     (url) => idName(url, environment),
     options,
     "this file's environment",
@@ -137,13 +134,13 @@ export const ofFile = (
 const recipient = (key: Key): Effect.Effect<SealedEnv.Recipient, CliFailure> =>
   Effect.flatMap(SealedEnv.parsePublicKey(key.publicKey), (raw) => SealedEnv.recipient(key.environmentId, raw)).pipe(
     Effect.mapError(
-      () => new CliFailure({ message: "The sealing key is damaged.", hint: "Fetch it again: run without --offline." })
+      () => new CliFailure({ message: "The sealing key is damaged.", hint: "Run without --offline to fetch it again." })
     )
   )
 
 const notAKey = () => new CliFailure({ message: "The server's sealing key is not a key." })
 
-/** The list of a file's entries, sealed as its last entry. */
+/** Seals the list of a file's entries as its last entry. */
 export const sealManifest = Effect.fnUntraced(
   function* (key: Key, entries: ReadonlyMap<string, string>) {
     return yield* SealedEnv.sealManifest(yield* recipient(key), entries)

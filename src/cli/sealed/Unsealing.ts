@@ -1,4 +1,4 @@
-/** `ampoule unseal` and `reseal`: what needs the server, because it needs the private key. */
+/** `ampoule unseal` and `reseal`, which need the private key on the server. */
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -18,7 +18,7 @@ import * as SealingKeys from "./SealingKeys.ts"
 export const unseal = Help.command(
   "unseal",
   {
-    says: "Open a sealed file on the server and print its values. Refused as a whole if any entry was altered.",
+    says: "Open a sealed file on the server and print its values. An altered entry makes the whole file fail.",
     examples: ["ampoule unseal", "ampoule unseal --format json config/.env.sealed"]
   },
   {
@@ -45,9 +45,9 @@ export const unseal = Help.command(
       })
     }
     if (activeKey !== undefined)
-      yield* warn(`sealed with an old key: \`ampoule reseal ${options.file}\` brings it to ${plain(activeKey.keyId)}.`)
+      yield* warn(`sealed with an old key: \`ampoule reseal ${options.file}\` seals it with ${plain(activeKey.keyId)}.`)
     if (stdoutIsTerminal())
-      yield* warn("the values are on this terminal now; `ampoule run --sealed` passes them on unseen.")
+      yield* warn("the values are now on this terminal; `ampoule run --sealed` passes them on without showing them.")
     yield* value(printed.right, { raw: false })
   })
 )
@@ -61,16 +61,16 @@ export const reseal = Help.command(
   {
     ...Shared.inEnvironment,
     json: Shared.json,
-    force: Shared.flag("force", "Also when the file has the active key already"),
+    force: Shared.flag("force", "Seal again even if the file has the active key already"),
     file: fileArgument
   },
   Effect.fnUntraced(function* (options) {
     const file = yield* readSealed(options.file)
     const session = yield* Credential.open(options)
     const { activeKey, envId, values } = yield* openOnServer(session, file, options)
-    const told = { file: options.file, before: file.keyId }
+    const summary = { file: options.file, before: file.keyId }
     if (activeKey === undefined && !options.force) {
-      if (options.json) return yield* json({ ...told, keyId: file.keyId, resealed: 0 })
+      if (options.json) return yield* json({ ...summary, keyId: file.keyId, resealed: 0 })
       return yield* note(`${options.file} has the active key, ${file.keyId}.`)
     }
     const key = yield* SealingKeys.fetch(session, envId)
@@ -84,7 +84,7 @@ export const reseal = Help.command(
     yield* writeWhole(options.file, SealedFile.print(envId, key.keyId, entries), "the sealed file", {
       keepMode: true
     })
-    if (options.json) return yield* json({ ...told, keyId: key.keyId, resealed: entries.size })
+    if (options.json) return yield* json({ ...summary, keyId: key.keyId, resealed: entries.size })
     yield* note(`${options.file}: ${entries.size} entries sealed with ${key.keyId} (before: ${file.keyId})`)
   })
 )

@@ -1,4 +1,4 @@
-/** `ampoule changes`: writes that wait for an approval. Decisions are made in the dashboard, as those of `access`. */
+/** `ampoule changes`: writes that wait for an approval. They are decided in the dashboard, like access requests. */
 import * as Command from "@effect/cli/Command"
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
@@ -19,16 +19,19 @@ const clientOf = ({ http }: Connection) => HttpApiClient.group(api, { group: "ch
 
 const isWaiting = (answer: object): answer is ChangeRequest => "changes" in answer && "mayDecide" in answer
 
-/** A write of secrets. One that waits for an approval has written nothing: scripts must not go on as if it had. */
-export const written = Effect.fnUntraced(function* <A extends object, E, R>(
+/**
+ * Runs a write of secrets. Fails when it waits for an approval, because nothing is written yet and scripts must not
+ * continue.
+ */
+export const requireWritten = Effect.fnUntraced(function* <A extends object, E, R>(
   session: Connection,
   write: Effect.Effect<A, E, R>
 ) {
-  const answer = yield* call(session, write)
-  if (!isWaiting(answer)) return answer as Exclude<A, ChangeRequest>
+  const result = yield* call(session, write)
+  if (!isWaiting(result)) return result as Exclude<A, ChangeRequest>
   return yield* new CliFailure({
-    message: `Nothing is written yet. The change waits for an approval as ${plain(answer.id)}.`,
-    hint: `Owners, admins and approvers of the environment decide at ${Pending.pageOf(session.url, answer)}`
+    message: `Nothing was written yet. The change ${plain(result.id)} waits for an approval.`,
+    hint: `Owners, admins and approvers of the environment decide at ${Pending.pageOf(session.url, result)}`
   })
 })
 
@@ -43,14 +46,14 @@ const namesOf = ({ changes }: ChangeRequest) =>
 const list = Help.command(
   "list",
   {
-    says: "List changes that wait: your own, and those that wait for your decision. Names, never values.",
-    more: ["A conflict: the secret has another version than when the change was written."],
+    says: "List pending changes: your own, and those that you decide. It shows names, never values.",
+    more: ["(conflict) means that the secret has changed since the author wrote the change."],
     examples: ["ampoule changes list", "ampoule changes list --json"]
   },
   { ...Shared.connection, json: Shared.json },
   Effect.fnUntraced(function* (options) {
     const session = yield* Credential.open(options)
-    yield* printList(options, yield* pending(session), "No change waits.", [
+    yield* printList(options, yield* pending(session), "No change is pending.", [
       ["ID", ({ id }) => id],
       ["PROJECT", ({ project }) => project],
       ["ENVIRONMENT", ({ environment }) => environment],
@@ -72,7 +75,7 @@ const waiting = Pending.of({
   pending,
   withdraw: (session, requestId) =>
     Effect.flatMap(clientOf(session), (client) => call(session, client.withdraw({ path: { requestId } }))),
-  tell: (change) => `${plain(change.user.email)} in ${plain(change.environment)}: ${plain(namesOf(change))}`
+  line: (change) => `${plain(change.user.email)} in ${plain(change.environment)}: ${plain(namesOf(change))}`
 })
 
 const signs = new Map([
@@ -85,30 +88,30 @@ const signs = new Map([
 const show = Help.command(
   "show",
   {
-    says: "Show what a change that waits would do, key by key. Names, never values.",
-    more: ["+ adds or restores, ~ changes, - deletes. A conflict: the secret has another version than the author saw."],
+    says: "Show what a pending change would do, key by key. It shows names, never values.",
+    more: ["+ adds or restores, ~ changes, - deletes. A conflict means that the secret has changed since."],
     examples: ["ampoule changes show 01980a5e-9f00-7a10-8b21-3c4d5e6f7083"]
   },
   { ...Shared.connection, json: Shared.json, id: waiting.id },
   Effect.fnUntraced(function* (options) {
     const id = yield* parseId(options.id)
     const session = yield* Credential.open(options)
-    const found = yield* waiting.find(session, id)
-    if (options.json) return yield* json(found)
-    const { changes, createdAt, environment, expiresAt, project, user } = found
+    const request = yield* waiting.find(session, id)
+    if (options.json) return yield* json(request)
+    const { changes, createdAt, environment, expiresAt, project, user } = request
     yield* out(`${plain(user.email)} in ${plain(project)} / ${plain(environment)}, written ${plain(createdAt)}\n`)
     for (const { change, conflict, key } of changes) {
       const note = conflict ? "  conflict: changed since" : change === "restore" ? "  restored" : ""
       yield* out(`${signs.get(change) ?? "?"} ${plain(key)}${note}\n`)
     }
-    yield* note(`Waits until ${plain(expiresAt)}. Decide at ${Pending.pageOf(session.url, found)}`)
+    yield* note(`Pending until ${plain(expiresAt)}. Decide at ${Pending.pageOf(session.url, request)}`)
   })
 )
 
-const below = [list, show, waiting.approveCommand, waiting.withdrawCommand] as const
+const commands = [list, show, waiting.approveCommand, waiting.withdrawCommand] as const
 export const changes = Help.described(
-  Command.make("changes").pipe(Command.withSubcommands(below)),
-  { says: "See what waits for an approval, and decide." },
-  below,
+  Command.make("changes").pipe(Command.withSubcommands(commands)),
+  { says: "Show pending changes, and approve or withdraw them." },
+  commands,
   true
 )

@@ -1,4 +1,4 @@
-/** `ampoule exposed`: who was handed which version of a secret; names and numbers, no value. */
+/** `ampoule exposed`: recipients of each version of a secret. Names and numbers, no value. */
 import * as Args from "@effect/cli/Args"
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
@@ -20,11 +20,11 @@ const api = HttpApi.make("ampoule").add(ExposureApi)
 const clientOf = ({ http }: Connection) => HttpApiClient.group(api, { group: "exposure", httpClient: http })
 
 const pageSize = 500
-/** Lines that are printed; `--json` prints one page at a time too. */
+/** Maximum number of lines; `--json` also collects up to this many. */
 const printedAtMost = 5_000
 
-/** All pages, up to a bound; the first answer tells the rest. */
-const whole = <A extends ExposurePage, E, R>(ask: (page: number) => Effect.Effect<A, E, R>) =>
+/** All pages, up to a bound; the other members come from the first page. */
+const allPages = <A extends ExposurePage, E, R>(ask: (page: number) => Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const first = yield* ask(1)
     const items: Array<Exposed> = [...first.items]
@@ -46,11 +46,11 @@ const holderText = ({ name, person, type }: Exposed["holder"]): string => {
   return `${kinds.get(type) ?? ""}${name === "" ? "no recipient" : name}${person === null ? "" : ` of ${person}`}`
 }
 
-const printed = Effect.fnUntraced(function* (options: { readonly json: boolean }, found: ExposurePage) {
-  if (options.json) return yield* json(found)
-  if (found.items.length === 0) yield* note("Nothing was handed out that the trail tells of.")
+const print = Effect.fnUntraced(function* (options: { readonly json: boolean }, exposure: ExposurePage) {
+  if (options.json) return yield* json(exposure)
+  if (exposure.items.length === 0) yield* note("The trail records no access.")
   else {
-    yield* table(found.items, [
+    yield* table(exposure.items, [
       ["KEY", ({ key }) => key],
       ["VERSION", ({ version }) => versionText(version)],
       ["ENVIRONMENT", ({ environment }) => environment],
@@ -60,21 +60,24 @@ const printed = Effect.fnUntraced(function* (options: { readonly json: boolean }
       ["LAST", ({ lastAt, lastIp }) => `${lastAt}${lastIp === "" ? "" : ` from ${lastIp}`}`]
     ])
   }
-  if (found.hasMore)
-    yield* note(`These are ${found.items.length} of ${found.total}: narrow with KEY, --by, --token or --since.`)
-  if (typeof found.leftOutBefore === "string") {
-    yield* note(`Left out: what was read last by ${plain(found.leftOutBefore)}. Narrow with --by, --token or --since.`)
+  if (exposure.hasMore)
+    yield* note(`These are ${exposure.items.length} of ${exposure.total}: narrow with KEY, --by, --token or --since.`)
+  if (typeof exposure.leftOutBefore === "string") {
+    yield* note(
+      `Left out: reads whose last reader is ${plain(exposure.leftOutBefore)}. Narrow with --by, --token or --since.`
+    )
   }
-  yield* note(`As of ${plain(found.upTo)}.`)
-  if (found.unknownBefore !== null) yield* note(`Unknown: versions of reads before ${plain(found.unknownBefore)}.`)
+  yield* note(`As of ${plain(exposure.upTo)}.`)
+  if (exposure.unknownBefore !== null)
+    yield* note(`Unknown: versions of reads before ${plain(exposure.unknownBefore)}.`)
 })
 
 export const exposed = Help.command(
   "exposed",
   {
-    says: "Show who was handed which version of a secret: people, tokens, agents, CI jobs, backups.",
+    says: "Show who received which version of a secret: people, tokens, agents, CI jobs, backups.",
     more: [
-      "For owners and admins, and API tokens with audit:read. With KEY of one secret; without it of the project, which --by and --token narrow to one person or token."
+      "For owners and admins, and API tokens with audit:read. KEY selects one secret. Without it the command covers the project; --by and --token select one person or token."
     ],
     examples: [
       "ampoule exposed DATABASE_URL --env production",
@@ -85,9 +88,9 @@ export const exposed = Help.command(
   {
     ...Shared.inEnvironment,
     json: Shared.json,
-    by: Options.optional(Shared.text("by", "person", "Only what this person was handed: e-mail address or id")),
-    token: Options.optional(Shared.text("token", "name-or-id", "Only what this API token or CI rule was handed")),
-    since: Options.optional(Shared.text("since", "time", "Only what was handed out since this day or time")),
+    by: Options.optional(Shared.text("by", "person", "Only values that this person received: e-mail address or id")),
+    token: Options.optional(Shared.text("token", "name-or-id", "Only values that this API token or CI rule received")),
+    since: Options.optional(Shared.text("since", "time", "Only values that were handed out since this day or time")),
     key: Args.optional(Shared.keyArgument)
   },
   Effect.fnUntraced(function* (options) {
@@ -102,30 +105,32 @@ export const exposed = Help.command(
       const name = yield* Target.project(options.project)
       const session = yield* Credential.open(options)
       const client = yield* clientOf(session)
-      const found = yield* Target.withProject(session, name, (projectId) =>
-        whole((page) => call(session, client.ofProject({ path: { projectId }, urlParams: { ...query, page } })))
+      const exposure = yield* Target.withProject(session, name, (projectId) =>
+        allPages((page) => call(session, client.ofProject({ path: { projectId }, urlParams: { ...query, page } })))
       )
-      return yield* printed(options, found)
+      return yield* print(options, exposure)
     }
     const key = yield* parseKey(options.key.value)
     yield* within(options, ({ session, ...location }) =>
       Effect.gen(function* () {
         const client = yield* clientOf(session)
-        const found = yield* whole((page) =>
+        const exposure = yield* allPages((page) =>
           call(session, client.ofKey({ urlParams: { ...location, ...query, key, page } }))
         )
         const live = yield* Effect.option(findLive(session, location, key))
         if (!options.json && Option.isSome(live)) {
-          yield* out(`${key} ${versionsText(found.versions, live.value.version)}\n`)
+          yield* out(`${key} ${versionsText(exposure.versions, live.value.version)}\n`)
         }
-        yield* printed(options, found)
-        if (!options.json && found.renamedTo.length > 0) {
-          const now = found.renamedTo.map(plain)
-          yield* note(`${key} is called ${now.join(", ")} now: \`ampoule exposed ${now[0]}\`.`)
+        yield* print(options, exposure)
+        if (!options.json && exposure.renamedTo.length > 0) {
+          const names = exposure.renamedTo.map(plain)
+          yield* note(`${key} is now called ${names.join(", ")}: \`ampoule exposed ${names[0]}\`.`)
         }
-        const former = found.formerly.find(() => !options.json)
+        const former = exposure.formerly.find(() => !options.json)
         if (former !== undefined) {
-          yield* note(`It was ${found.formerly.map(plain).join(", ")} before: \`ampoule exposed ${plain(former)}\`.`)
+          yield* note(
+            `It was formerly called ${exposure.formerly.map(plain).join(", ")}: \`ampoule exposed ${plain(former)}\`.`
+          )
         }
       })
     )

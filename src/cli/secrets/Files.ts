@@ -10,17 +10,17 @@ import { preview } from "#src/formats/Preview.ts"
 import { BulkEntry } from "#schema/SecretRequests.ts"
 import * as Ask from "#src/cli/terminal/Ask.ts"
 import type { Connection } from "#src/cli/connection/Client.ts"
-import { written } from "./Changes.ts"
+import { requireWritten } from "./Changes.ts"
 import { CliFailure, usage } from "#src/cli/terminal/Failure.ts"
 import { inject } from "#src/cli/values/EnvironmentSource.ts"
-import { codecs, formats, printed, readFormats } from "#src/cli/values/Formats.ts"
+import { codecs, formats, printValues, readFormats } from "#src/cli/values/Formats.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import {
   json,
   note,
   plain,
-  planned,
+  showPlan,
   progress,
   progressDone,
   stdinIsTerminal,
@@ -28,9 +28,9 @@ import {
   value,
   warn
 } from "#src/cli/terminal/Output.ts"
-import { listAll, type Location, namingEntries, onEnvironment, within } from "#src/cli/connection/Reach.ts"
+import { listAll, type Location, withKeyOfEntry, onEnvironment, within } from "#src/cli/connection/Reach.ts"
 import { secrets as secretsClient } from "#src/cli/connection/Routes.ts"
-import { chosen } from "#src/cli/values/Selection.ts"
+import { selectValues } from "#src/cli/values/Selection.ts"
 import * as Target from "#src/cli/connection/Target.ts"
 import * as WriteRisks from "#src/cli/values/WriteRisks.ts"
 
@@ -62,8 +62,8 @@ export const exportCommand = Help.command(
       const representation = options.source ? "source" : "materialized"
       const resolved = yield* inject(session, { projectId, environment, representation })
       const all = Option.match(resolved, { onNone: () => ({}), onSome: (found) => found.values })
-      const values = yield* chosen(all, options)
-      const text = yield* printed(options.format, values, "--format")
+      const values = yield* selectValues(all, options)
+      const text = yield* printValues(options.format, values, "--format")
       if (stdoutIsTerminal()) yield* warn("the values are on this terminal now; `ampoule run` passes them on unseen.")
       yield* value(text, { raw: false })
     })
@@ -196,8 +196,11 @@ export const writeAll = Effect.fnUntraced(function* (
   for (const request of inRequests(inOrderOfReference(entries))) {
     yield* progress(`${sent} of ${entries.length} written`)
     const secrets = yield* checked(request)
-    const result = yield* written(session, client.createBulk({ payload: { ...location, secrets }, headers: {} })).pipe(
-      namingEntries(secrets),
+    const result = yield* requireWritten(
+      session,
+      client.createBulk({ payload: { ...location, secrets }, headers: {} })
+    ).pipe(
+      withKeyOfEntry(secrets),
       Effect.tapError(() => Effect.zipRight(progressDone, stopped))
     )
     sent += request.length
@@ -262,13 +265,13 @@ export const importFile = Effect.fnUntraced(function* (options: Command.Command.
         yield* tooMany(existing.length, create.length)
       }
       if (!options.json) {
-        yield* planned("+", create)
-        yield* planned("~", update)
+        yield* showPlan("+", create)
+        yield* showPlan("~", update)
         yield* note(
           `${create.length} new, ${update.length} there already (unchanged ones stay as they are), in ${location.environment}`
         )
       }
-      const dangerous = yield* WriteRisks.tell(meant, options.allow)
+      const dangerous = yield* WriteRisks.warnOfRisks(meant, options.allow)
       if (options.dryRun) return options.json ? yield* json({ format, origin, create, update, dangerous }) : undefined
       yield* WriteRisks.refuseUnasked(dangerous, !options.yes && stdinIsTerminal())
       if (!options.yes && !(yield* Ask.confirm(`Write ${meant.length} to ${location.environment}?`))) {

@@ -1,4 +1,4 @@
-/** `ampoule graph`: which secrets are composed of which. */
+/** `ampoule graph`: the references between secrets. */
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import { call } from "#src/cli/connection/Client.ts"
@@ -12,7 +12,7 @@ import { secrets } from "#src/cli/connection/Routes.ts"
 export const graph = Help.command(
   "graph",
   {
-    says: "Show which secrets are composed of which; keys only.",
+    says: "Show which secrets refer to which others; keys only.",
     examples: ["ampoule graph", "ampoule graph --format svg > composition.svg", "ampoule graph --format mermaid"]
   },
   {
@@ -26,17 +26,17 @@ export const graph = Help.command(
   onEnvironment(
     Effect.fnUntraced(function* ({ session, ...place }, options) {
       const client = yield* secrets(session)
-      const answer = yield* call(session, client.composition({ urlParams: place }))
-      if (options.json) return yield* json(answer)
-      // Names come from the server: in a picture for a terminal or a browser they must be names and nothing else.
+      const composition = yield* call(session, client.composition({ urlParams: place }))
+      if (options.json) return yield* json(composition)
+      // Names from the server are cleaned, so that a terminal or a browser finds no instruction in them.
       const graph = {
-        nodes: answer.nodes.map(({ key, kind }) => ({ key: plain(key), kind })),
-        edges: answer.edges.map(({ from, to }) => ({ from: plain(from), to: plain(to) }))
+        nodes: composition.nodes.map(({ key, kind }) => ({ key: plain(key), kind })),
+        edges: composition.edges.map(({ from, to }) => ({ from: plain(from), to: plain(to) }))
       }
       if (graph.edges.length === 0) return yield* note("No secret refers to another.")
       yield* out(GraphPicture[options.format](graph))
       const alone = graph.nodes.length - new Set(graph.edges.flatMap(({ from, to }) => [from, to])).size
-      if (options.format === "text" && alone > 0) yield* note(`${alone} more have no reference.`)
+      if (options.format === "text" && alone > 0) yield* note(`${alone} other keys have no reference.`)
     })
   )
 )

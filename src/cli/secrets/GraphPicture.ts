@@ -1,8 +1,8 @@
-/** The composition of an environment as text, Mermaid and SVG: keys and references, never a value. Pure. */
+/** Composition of an environment as text, Mermaid and SVG: keys and references, never a value. Pure. */
 
 interface Graph {
   readonly nodes: ReadonlyArray<{ readonly key: string; readonly kind: string }>
-  /** From the template to what it uses. */
+  /** From the template to the key that it uses. */
   readonly edges: ReadonlyArray<{ readonly from: string; readonly to: string }>
 }
 
@@ -10,9 +10,9 @@ const byKey = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
 interface Indexed {
   readonly uses: ReadonlyMap<string, ReadonlyArray<string>>
-  /** Keys that refer to something or are referred to. */
+  /** Keys with a reference in either direction. */
   readonly connected: ReadonlyArray<string>
-  /** Keys that refer to something and that nothing refers to. */
+  /** Keys that refer to others, but that no key refers to. */
   readonly tops: ReadonlyArray<string>
 }
 
@@ -28,18 +28,18 @@ const index = ({ edges }: Graph): Indexed => {
   }
 }
 
-/** A tree under each key that nothing refers to; what stood before is not opened a second time. */
+/** A tree under each key that no key refers to. A repeated subtree is shown once. */
 export const text = (graph: Graph): string => {
   const { tops, uses } = index(graph)
   const lines: Array<string> = []
-  const opened = new Set<string>()
+  const expanded = new Set<string>()
   const below = (key: string, indent: string) => {
     const children = uses.get(key) ?? []
-    if (children.length > 0 && opened.has(key)) {
+    if (children.length > 0 && expanded.has(key)) {
       lines[lines.length - 1] += "  (see above)"
       return
     }
-    opened.add(key)
+    expanded.add(key)
     children.forEach((child, i) => {
       const last = i === children.length - 1
       lines.push(`${indent}${last ? "└── " : "├── "}${child}`)
@@ -73,7 +73,7 @@ const escape = (s: string): string =>
   s.replace(/[&<>"']/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" })[c] ?? "")
 
 /**
- * Column of each key: the longest way from a key that nothing refers to. References have no cycles
+ * Column of each key: the longest path from a key that no key refers to. References have no cycles
  * (docs/contract/secrets.md).
  */
 const columns = ({ tops, uses }: Indexed): ReadonlyMap<string, number> => {

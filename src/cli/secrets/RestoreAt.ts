@@ -1,8 +1,8 @@
-/** `ampoule restore --at TIME`: an environment as it was at a moment, after a look at what that changes. */
+/** `ampoule restore --at TIME`: restores an environment to a moment, after a preview of the changes. */
 import * as Effect from "effect/Effect"
 import type { EnvironmentRestoration } from "#schema/SecretResponses.ts"
 import * as Ask from "#src/cli/terminal/Ask.ts"
-import { written } from "./Changes.ts"
+import { requireWritten } from "./Changes.ts"
 import * as Credential from "#src/cli/connection/Credential.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import * as Help from "#src/cli/help/Help.ts"
@@ -19,19 +19,19 @@ const linesOf = ({ created, deleted, renamed, updated }: EnvironmentRestoration)
   ...deleted.map((key) => `- ${plain(key)}`)
 ]
 
-const tellWhatCannot = Effect.fnUntraced(function* ({ lost, unknown }: EnvironmentRestoration) {
-  if (lost.length > 0) yield* note(`no version of then was kept, stay as they are: ${lost.map(plain).join(", ")}`)
+const noteExceptions = Effect.fnUntraced(function* ({ lost, unknown }: EnvironmentRestoration) {
+  if (lost.length > 0) yield* note(`unchanged, because no version of that time was kept: ${lost.map(plain).join(", ")}`)
   if (unknown.length > 0) {
-    yield* note(`removed for good since, not known whether they were there: ${unknown.map(plain).join(", ")}`)
+    yield* note(`deleted for good since then, so possibly missing: ${unknown.map(plain).join(", ")}`)
   }
 })
 
 export const restoreAt = Help.command(
   "restore-at",
   {
-    says: "Take an environment back to what it held at a moment: `ampoule restore --at TIME`.",
+    says: "Restore an environment to its state at a moment: `ampoule restore --at TIME`.",
     more: [
-      "Every key gets the text that it had then; what was not there then is deleted, and can be restored for 30 days. One transaction, of new versions.",
+      "Each key receives the text that it had then, as a new version, in one transaction. Newer keys are deleted, and can be restored for 30 days.",
       "What changes is named first: + comes back, ~ gets the value of then, - is deleted. Versions are compared, and no value is read."
     ],
     examples: [
@@ -45,7 +45,7 @@ export const restoreAt = Help.command(
     json: Shared.json,
     yes: Shared.yes,
     at: Shared.text("at", "time", "A day, a time, or how long ago: 2026-11-21, 2026-11-21T08:00:00Z, 30m, 2h, 1d"),
-    dryRun: Shared.flag("dry-run", "Only say what would change")
+    dryRun: Shared.flag("dry-run", "Only show what would change")
   },
   Effect.fnUntraced(function* (options) {
     const at = (yield* Shared.instant("at", options.at)).toISOString()
@@ -53,21 +53,21 @@ export const restoreAt = Help.command(
     const session = yield* Credential.open(options)
     const client = yield* secretsClient(session)
     const path = { envId: yield* SealingKeys.environmentId(session, target) }
-    const preview = yield* written(session, client.restoreEnvironment({ path, payload: { at, preview: true } }))
+    const preview = yield* requireWritten(session, client.restoreEnvironment({ path, payload: { at, preview: true } }))
     const lines = linesOf(preview)
     if (options.json && (options.dryRun || lines.length === 0)) return yield* json(preview)
     if (!options.json) {
       yield* out(lines.map((line) => `${line}\n`).join(""))
-      yield* tellWhatCannot(preview)
-      if (lines.length === 0) return yield* note(`${target.environment} is as it was at ${preview.at}.`)
+      yield* noteExceptions(preview)
+      if (lines.length === 0) return yield* note(`${target.environment} is already as it was at ${preview.at}.`)
     }
     if (options.dryRun) return yield* note("Nothing was written.")
-    if (!options.yes && !(yield* Ask.confirm(`Take ${target.environment} back to ${preview.at}?`))) {
+    if (!options.yes && !(yield* Ask.confirm(`Restore ${target.environment} to ${preview.at}?`))) {
       return yield* new CliFailure({ message: "Nothing was written." })
     }
     const payload = { at, expectedRevision: preview.revision }
-    const done = yield* written(session, client.restoreEnvironment({ path, payload }))
-    if (options.json) return yield* json(done)
-    yield* note(`${target.environment} is as it was at ${done.at}: ${lines.length} changed.`)
+    const result = yield* requireWritten(session, client.restoreEnvironment({ path, payload }))
+    if (options.json) return yield* json(result)
+    yield* note(`${target.environment} is now as it was at ${result.at}: ${lines.length} changed.`)
   })
 )

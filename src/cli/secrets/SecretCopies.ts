@@ -1,4 +1,4 @@
-/** `ampoule secrets copy`: from one environment of a project to another, with the text as written. */
+/** `ampoule secrets copy`: copies secrets to another environment of the project, with unexpanded references. */
 import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
@@ -9,7 +9,7 @@ import { CliFailure, usage } from "#src/cli/terminal/Failure.ts"
 import { isTemplate } from "./Files.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
-import { json, note, planned } from "#src/cli/terminal/Output.ts"
+import { json, note, showPlan } from "#src/cli/terminal/Output.ts"
 import { noSuchKey, parseKey } from "#src/cli/terminal/Keys.ts"
 import { listAll, onEnvironment } from "#src/cli/connection/Reach.ts"
 import { createOrUpdate, lineOf, parseText, upsert } from "./SecretWrites.ts"
@@ -20,7 +20,7 @@ export const copy = Help.command(
   {
     says: "Copy secrets to another environment of the project, or to another key; references stay references.",
     more: [
-      "Reads the texts and writes them: it needs both rights. What is there already is named, and asked about. `history` of the copy begins anew."
+      "It reads the texts and writes them, so it needs both rights. Before it replaces keys, it names them and asks. The copy starts a history of its own."
     ],
     examples: [
       "ampoule secrets copy STRIPE_KEY SENTRY_DSN --env staging --to production",
@@ -31,7 +31,7 @@ export const copy = Help.command(
     ...Shared.inEnvironment,
     json: Shared.json,
     yes: Shared.yes,
-    to: Options.optional(Shared.text("to", "slug", "Environment to write to; else the same one")),
+    to: Options.optional(Shared.text("to", "slug", "Environment to write to (default: the same one)")),
     as: Options.optional(Shared.text("as", "key", "Name of the copy, for one key")),
     keys: Args.text({ name: "KEY" }).pipe(Args.withDescription("Keys to copy"), Args.atLeast(1))
   },
@@ -41,7 +41,7 @@ export const copy = Help.command(
       const as = Option.isSome(options.as) ? yield* parseKey(options.as.value) : undefined
       const to = Option.isSome(options.to) ? yield* Target.slug(options.to.value) : environment
       if (as !== undefined && keys.length > 1) return yield* usage("--as works with one key at a time.")
-      if (as === undefined && to === environment) return yield* usage("Say --to SLUG, or --as KEY.")
+      if (as === undefined && to === environment) return yield* usage("Use --to SLUG, or --as KEY.")
       if (keys.length > 100) return yield* usage("At most 100 keys at a time.")
       const target = { projectId, environment: to }
       const resolved = yield* inject(session, { projectId, environment, representation: "source" })
@@ -54,7 +54,7 @@ export const copy = Help.command(
         Effect.fnUntraced(function* (key) {
           const text = texts.get(key)
           if (text === undefined) return yield* noSuchKey(key, environment)
-          // A literal that looks like a template says that it is none.
+          // A literal that looks like a template is sent with its kind.
           const isPinned = kinds.get(key) === "literal" && isTemplate(text)
           return {
             key: as ?? key,
@@ -63,10 +63,10 @@ export const copy = Help.command(
           }
         })
       )
-      const there = new Set((yield* listAll(session, target)).map(({ key }) => key))
-      const replaced = copies.filter(({ key }) => there.has(key)).map(({ key }) => key)
+      const existing = new Set((yield* listAll(session, target)).map(({ key }) => key))
+      const replaced = copies.filter(({ key }) => existing.has(key)).map(({ key }) => key)
       if (replaced.length > 0 && !options.yes) {
-        yield* planned("~", replaced)
+        yield* showPlan("~", replaced)
         if (!(yield* Ask.confirm(`Replace ${replaced.length} in ${to}?`))) {
           return yield* new CliFailure({ message: "Nothing was written." })
         }

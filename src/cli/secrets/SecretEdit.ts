@@ -1,4 +1,4 @@
-/** `ampoule secrets edit`: an environment as a file in an editor, and what changed in it written back. */
+/** `ampoule secrets edit`: opens an environment as a file in an editor, and writes the changes back. */
 import * as Args from "@effect/cli/Args"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -18,7 +18,7 @@ import { checked, writeAll } from "./Files.ts"
 import { codecs } from "#src/cli/values/Formats.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
-import { note, planned, stderrIsTerminal, stdinIsTerminal, warn } from "#src/cli/terminal/Output.ts"
+import { note, showPlan, stderrIsTerminal, stdinIsTerminal, warn } from "#src/cli/terminal/Output.ts"
 import { noSuchKey, parseKey } from "#src/cli/terminal/Keys.ts"
 import { idOf, listAll, type Location, onEnvironment } from "#src/cli/connection/Reach.ts"
 import { secrets as secretsClient } from "#src/cli/connection/Routes.ts"
@@ -26,20 +26,20 @@ import * as Signals from "#src/cli/terminal/Signals.ts"
 import * as WriteRisks from "#src/cli/values/WriteRisks.ts"
 import * as Windows from "#src/cli/terminal/Windows.ts"
 
-/** A folder in memory, for this user alone, gone with the scope. Linux has one; elsewhere it is said that it is on a disk. */
+/** Private folder in memory, removed with the scope. Only Linux has one; elsewhere a warning names the disk. */
 const memoryFolder = Effect.gen(function* () {
   const fs = yield* FileSystem.FileSystem
   for (const directory of ["/dev/shm", variable("XDG_RUNTIME_DIR") ?? "/nowhere"]) {
-    const made = yield* Effect.option(fs.makeTempDirectoryScoped({ directory, prefix: "ampoule-" }))
-    if (Option.isSome(made)) return made.value
+    const temporary = yield* Effect.option(fs.makeTempDirectoryScoped({ directory, prefix: "ampoule-" }))
+    if (Option.isSome(temporary)) return temporary.value
   }
-  yield* warn("this system has no folder in memory: the file is on a disk until the editor ends.")
+  yield* warn("this system has no folder in memory, so the file stays on a disk until the editor ends.")
   return yield* fs
     .makeTempDirectoryScoped({ directory: tmpdir(), prefix: "ampoule-" })
-    .pipe(Effect.mapError(() => new CliFailure({ message: "No folder for the file can be made." })))
+    .pipe(Effect.mapError(() => new CliFailure({ message: "Cannot create a folder for the file." })))
 })
 
-/** The line for the shell that `git` and others run, with the file behind it. */
+/** Editor command for the shell, as in `git`, with the file as its argument. */
 const editorCommand = (file: string) => {
   const editor = variable("VISUAL") ?? variable("EDITOR")
   return Windows.isWindows
@@ -47,7 +47,7 @@ const editorCommand = (file: string) => {
     : (["/bin/sh", "-c", `${editor ?? "vi"} "$1"`, "editor", file] as const)
 }
 
-/** ^C and ^Z are the editor's. */
+/** Ignores ^C and ^Z, which belong to the editor. */
 const openEditor = Effect.fnUntraced(function* (file: string) {
   const [command, ...args] = editorCommand(file)
   yield* Signals.handledBy(() => {})
@@ -57,10 +57,10 @@ const openEditor = Effect.fnUntraced(function* (file: string) {
     keepsExisting: () => true,
     passCredentials: false
   })
-  const ended = yield* (yield* ChildProcess.start({ command, args, environment, redactor: undefined })).ended
-  if (ended.code === 0) return
+  const outcome = yield* (yield* ChildProcess.start({ command, args, environment, redactor: undefined })).ended
+  if (outcome.code === 0) return
   return yield* new CliFailure({
-    message: "The editor did not end well, so nothing was written.",
+    message: "The editor failed, so nothing was written.",
     hint: "VISUAL or EDITOR names the editor, with its options: EDITOR='code --wait'."
   })
 }, Effect.scoped)
@@ -72,16 +72,16 @@ interface Change {
   readonly removed: ReadonlyArray<string>
 }
 
-/** `shown`: what the file held; a key of `all` that it did not hold is there all the same. */
-const difference = (all: Resolved["values"], shown: Resolved["values"], after: ReadonlyArray<ParsedEntry>): Change => {
-  const had = new Map(Object.entries(all))
-  const written = after.filter(({ key, value }) => had.get(key) !== value)
-  const kept = new Set(after.map(({ key }) => key))
+/** `inFile`: the content of the file. Keys of `all` outside it also count as existing. */
+const difference = (all: Resolved["values"], inFile: Resolved["values"], after: ReadonlyArray<ParsedEntry>): Change => {
+  const before = new Map(Object.entries(all))
+  const written = after.filter(({ key, value }) => before.get(key) !== value)
+  const remaining = new Set(after.map(({ key }) => key))
   return {
     written,
-    added: written.filter(({ key }) => !had.has(key)).map(({ key }) => key),
-    changed: written.filter(({ key }) => had.has(key)).map(({ key }) => key),
-    removed: Object.keys(shown).filter((key) => !kept.has(key))
+    added: written.filter(({ key }) => !before.has(key)).map(({ key }) => key),
+    changed: written.filter(({ key }) => before.has(key)).map(({ key }) => key),
+    removed: Object.keys(inFile).filter((key) => !remaining.has(key))
   }
 }
 
@@ -97,7 +97,7 @@ const deleteAll = Effect.fnUntraced(function* (session: Connection, location: Lo
   }
 })
 
-/** Shows what changed and writes it, when the person says so and nobody else wrote meanwhile. */
+/** Shows the changes and writes them, after the user confirms and if no other change was made in the meantime. */
 const save = Effect.fnUntraced(function* (
   session: Connection,
   location: Location,
@@ -105,16 +105,20 @@ const save = Effect.fnUntraced(function* (
   { added, changed, removed, written }: Change
 ) {
   yield* checked(written)
-  yield* planned("+", added)
-  yield* planned("~", changed)
-  yield* planned("-", removed)
-  yield* WriteRisks.tell(written, [])
+  yield* showPlan("+", added)
+  yield* showPlan("~", changed)
+  yield* showPlan("-", removed)
+  yield* WriteRisks.warnOfRisks(written, [])
   if (!(yield* Ask.confirm(`Write this to ${location.environment}?`))) return yield* note("Nothing was written.")
-  const now = yield* inject(session, { ...location, representation: "source", etag: Option.getOrElse(etag, () => "") })
-  if (Option.isSome(now)) {
+  const latest = yield* inject(session, {
+    ...location,
+    representation: "source",
+    etag: Option.getOrElse(etag, () => "")
+  })
+  if (Option.isSome(latest)) {
     return yield* new CliFailure({
-      message: `Somebody else changed ${location.environment} meanwhile, so nothing was written.`,
-      hint: "Open it anew, and make your changes there."
+      message: `${location.environment} was changed by someone else in the meantime, so nothing was written.`,
+      hint: "Open it again, and repeat your changes."
     })
   }
   if (written.length > 0) yield* writeAll(session, location, written)
@@ -125,23 +129,23 @@ const save = Effect.fnUntraced(function* (
 const header = (environment: string) =>
   [
     `# Secrets of ${environment}, one a line. References like \${OTHER_KEY} stay references.`,
-    "# A line that you take out deletes the secret (30 days: `ampoule secrets restore`). Nothing is written before you say so.",
+    "# Removing a line deletes the secret (30 days: `ampoule secrets restore`). Nothing is written before you confirm.",
     ""
   ].join("\n")
 
 export const edit = Help.command(
   "edit",
   {
-    says: "Change secrets in your editor (VISUAL, EDITOR): what changed is shown by name, then written.",
+    says: "Change secrets in your editor (VISUAL, EDITOR). The changed keys are shown before they are written.",
     more: [
-      "The file is in memory, for you alone (0600), and gone when the editor ends. What the editor itself keeps elsewhere (copies, a history of registers) is up to it.",
-      "Nothing is written when somebody else changed the environment meanwhile."
+      "The file is in memory, readable only by you (0600), and deleted when the editor ends. The editor itself may keep copies elsewhere, such as backups and registers.",
+      "Nothing is written if someone else has changed the environment in the meantime."
     ],
     examples: ["ampoule secrets edit --env staging", "EDITOR='code --wait' ampoule secrets edit DB_HOST DB_PORT"]
   },
   {
     ...Shared.inEnvironment,
-    keys: Args.text({ name: "KEY" }).pipe(Args.withDescription("Keys to show; else all"), Args.repeated)
+    keys: Args.text({ name: "KEY" }).pipe(Args.withDescription("Keys to show (default: all)"), Args.repeated)
   },
   onEnvironment(
     Effect.fnUntraced(function* ({ session, ...location }, options) {
@@ -151,37 +155,38 @@ export const edit = Help.command(
       const keys = yield* Effect.forEach(options.keys, (key) => parseKey(key))
       const resolved = yield* inject(session, { ...location, representation: "source" })
       const { etag, values } = Option.getOrElse(resolved, (): Resolved => ({ values: {}, etag: Option.none() }))
-      const absent = keys.find((key) => !Object.hasOwn(values, key))
-      if (absent !== undefined) return yield* noSuchKey(absent, location.environment)
-      const shown = Object.fromEntries(
+      const missing = keys.find((key) => !Object.hasOwn(values, key))
+      if (missing !== undefined) return yield* noSuchKey(missing, location.environment)
+      const inFile = Object.fromEntries(
         Object.entries(values).filter(
-          ([key, value]) => !value.includes("\0") && (keys.length === 0 || keys.some((wanted) => wanted === key))
+          ([key, value]) => !value.includes("\0") && (keys.length === 0 || keys.some((requested) => requested === key))
         )
       )
       const { parse, print: toText } = yield* codecs
       const text = toText(
         "dotenv",
-        Object.entries(shown).map(([key, value]) => ({ key, value }))
+        Object.entries(inFile).map(([key, value]) => ({ key, value }))
       )
       const path = yield* Path.Path
       const fs = yield* FileSystem.FileSystem
       const file = path.join(yield* memoryFolder, `${location.environment}.env`)
-      const failed = () => new CliFailure({ message: "The file of the editor cannot be written or read." })
+      const failed = () => new CliFailure({ message: "Cannot write or read the editor's file." })
       const first = header(location.environment) + Either.getOrElse(text, () => "")
       yield* Effect.mapError(fs.writeFileString(file, first, { flag: "wx", mode: 0o600 }), failed)
       const once = Effect.gen(function* () {
         yield* openEditor(file)
-        const parsed = parse("dotenv", yield* Ask.fileText(file, "What the editor wrote"))
+        const parsed = parse("dotenv", yield* Ask.fileText(file, "The editor's file"))
         if (Either.isLeft(parsed)) return yield* new CliFailure({ message: `${parsed.left.message}.` })
-        const change = difference(values, shown, parsed.right)
+        const change = difference(values, inFile, parsed.right)
         if (change.written.length + change.removed.length === 0) return yield* note("Nothing was changed.")
         yield* save(session, location, etag, change)
       })
       for (;;) {
-        const done: Either.Either<void, CliError> = yield* Effect.either(once)
-        if (Either.isRight(done)) return
-        yield* note(print(done.left, false).trimEnd())
-        if (!(yield* Ask.confirm("Open it again?"))) return yield* new CliFailure({ message: "The changes are gone." })
+        const result: Either.Either<void, CliError> = yield* Effect.either(once)
+        if (Either.isRight(result)) return
+        yield* note(print(result.left, false).trimEnd())
+        if (!(yield* Ask.confirm("Open it again?")))
+          return yield* new CliFailure({ message: "The changes were discarded." })
       }
     }, Effect.scoped)
   )

@@ -1,4 +1,4 @@
-/** `ampoule secrets list` in its plain form: scripts and prompts call it often, so it loads no typed group. */
+/** `ampoule secrets list` in its plain form. Scripts and prompts call it often, so it loads no typed group. */
 import * as Effect from "effect/Effect"
 import * as Choice from "#src/cli/connection/Choice.ts"
 import { bodyOf } from "#src/cli/connection/Link.ts"
@@ -10,7 +10,7 @@ export interface ListOptions extends Choice.ConnectionOptions, Target.TargetOpti
   readonly json: boolean
 }
 
-/** `SecretListItem`, without what is asked for by `--last-read`. What a server before metadata does not send is left out. */
+/** `SecretListItem` without the members of `--last-read`. Members that an older server does not send are optional. */
 const Item = Shape.struct({
   id: Shape.string,
   projectId: Shape.string,
@@ -28,7 +28,7 @@ const Item = Shape.struct({
   updatedBy: Shape.struct({ type: Shape.string, id: Shape.string, name: Shape.nullable(Shape.string) })
 })
 const Page = Shape.struct({ items: Shape.array(Item), hasMore: Shape.boolean })
-type Listed = Shape.Of<typeof Item>
+type ListItem = Shape.Of<typeof Item>
 
 const largestPage = "500"
 
@@ -38,19 +38,19 @@ export const readList = Effect.fnUntraced(function* (options: ListOptions) {
   const { environment } = target
   const items = yield* Target.withProject(server, target.project, (projectId) =>
     Effect.gen(function* () {
-      const found: Array<Listed> = []
+      const all: Array<ListItem> = []
       for (let page = 1; ; page++) {
         const query = { projectId, environment, page: String(page), pageSize: largestPage }
         const { hasMore, items } = yield* bodyOf(server, yield* server.ask({ path: "/secrets", query }), Page)
-        found.push(...items)
-        if (!hasMore) return found
+        all.push(...items)
+        if (!hasMore) return all
       }
     })
-  ).pipe(Target.sayingHowToAsk(target))
+  ).pipe(Target.withAccessHint(target))
   yield* list(options, items, "No secrets.", columns)
 })
 
-interface Shown {
+interface Row {
   readonly key: string
   readonly kind: string
   readonly version: number
@@ -59,7 +59,7 @@ interface Shown {
   readonly updatedBy: { readonly type: string; readonly name: string | null }
 }
 
-export const columns: ReadonlyArray<readonly [title: string, cell: (item: Shown) => string]> = [
+export const columns: ReadonlyArray<readonly [title: string, cell: (item: Row) => string]> = [
   ["KEY", (item) => item.key],
   ["KIND", (item) => (item.references.length === 0 ? item.kind : `${item.kind} (${item.references.join(", ")})`)],
   ["VERSION", (item) => String(item.version)],

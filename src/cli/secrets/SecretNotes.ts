@@ -1,4 +1,4 @@
-/** `ampoule secrets note` and `notes`: who looks after a secret, what it is for, by which day its value is replaced. */
+/** `ampoule secrets note` and `notes`: owner, purpose, tags and rotation date of secrets. */
 import * as Options from "@effect/cli/Options"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -16,20 +16,20 @@ import { secrets as secretsClient } from "#src/cli/connection/Routes.ts"
 
 const decodeAbout = Schema.decodeUnknownOption(DescribeSecret)
 
-/** Days begin in UTC, as for the server's reminder. */
+/** Days begin in UTC, as in the server's reminder. */
 const today = Effect.map(Clock.currentTimeMillis, (now) => new Date(now).toISOString().slice(0, 10))
 
-/** Of an option: an empty text takes away what was there. */
+/** Member of an option; an empty text clears it. */
 const member = (name: string, option: Option.Option<string>) =>
   Option.match(option, { onNone: () => ({}), onSome: (text) => ({ [name]: text === "" ? null : text }) })
 
 export const note = Help.command(
   "note",
   {
-    says: "Show or write what is said of a secret: its owner, a note, the day by which its value is replaced, tags.",
+    says: "Show or edit a secret's owner, note, rotation date and tags.",
     more: [
-      "Without an option it shows what is said. An empty text (--owner '') takes it away.",
-      "Whoever may read the key reads this; it is not sealed. Never write a value here."
+      "Without an option it shows them. An empty text (--owner '') clears one.",
+      "Everyone who can see the key can read these, and they are not sealed. Never write a value here."
     ],
     examples: [
       "ampoule secrets note DATABASE_URL",
@@ -40,10 +40,10 @@ export const note = Help.command(
   {
     ...Shared.inEnvironment,
     json: Shared.json,
-    owner: Options.optional(Shared.text("owner", "text", "Person or team that looks after it")),
-    text: Options.optional(Shared.text("text", "text", "What it is for")),
-    rotateBy: Options.optional(Shared.text("rotate-by", "day", "Day by which its value is replaced, like 2027-01-31")),
-    tags: Options.optional(Shared.text("tags", "list", "Words that group secrets, with commas between them")),
+    owner: Options.optional(Shared.text("owner", "text", "Person or team responsible for the secret")),
+    text: Options.optional(Shared.text("text", "text", "Purpose of the secret")),
+    rotateBy: Options.optional(Shared.text("rotate-by", "day", "Day by which to replace the value, like 2027-01-31")),
+    tags: Options.optional(Shared.text("tags", "list", "Words that group secrets, separated by commas")),
     key: Shared.keyArgument
   },
   onEnvironment(
@@ -68,13 +68,13 @@ export const note = Help.command(
       const client = yield* secretsClient(session)
       const live = yield* findLive(session, location, key)
       const path = { secretId: yield* idOf(session, live.id) }
-      const described = Option.isSome(payload)
+      const metadata = Option.isSome(payload)
         ? yield* call(session, client.describe({ path, payload: payload.value }))
         : yield* call(session, client.described({ path }))
-      if (options.json) return yield* json(described)
+      if (options.json) return yield* json(metadata)
       if (isWrite) yield* say(`${key}: saved`)
       yield* out(
-        `owner       ${plain(described.owner ?? "-")}\nreplace by  ${plain(described.rotateBy ?? "-")}\ntags        ${plain(described.tags.join(", ") || "-")}\nnote        ${plain(described.note ?? "-")}\n`
+        `owner       ${plain(metadata.owner ?? "-")}\nreplace by  ${plain(metadata.rotateBy ?? "-")}\ntags        ${plain(metadata.tags.join(", ") || "-")}\nnote        ${plain(metadata.note ?? "-")}\n`
       )
     })
   )
@@ -83,14 +83,14 @@ export const note = Help.command(
 export const notes = Help.command(
   "notes",
   {
-    says: "List the secrets with their owner, the day by which their value is replaced, their tags and their note.",
+    says: "List the secrets with their owner, rotation date, tags and note.",
     examples: ["ampoule secrets notes", "ampoule secrets notes --due --env production --exit-code"]
   },
   {
     ...Shared.inEnvironment,
     json: Shared.json,
-    due: Shared.flag("due", "Only those whose day has come"),
-    exitCode: Shared.flag("exit-code", "End with 1 when the day of one has come")
+    due: Shared.flag("due", "Only secrets whose rotation date has been reached"),
+    exitCode: Shared.flag("exit-code", "Exit with 1 when a rotation date has been reached")
   },
   onEnvironment(
     Effect.fnUntraced(function* ({ session, ...location }, options) {
@@ -103,7 +103,7 @@ export const notes = Help.command(
         options.due
           ? items.filter(isDue)
           : items.filter((item) => (item.owner ?? item.note ?? item.rotateBy) !== null || item.tags.length > 0),
-        options.due ? "No value is due for replacement." : "Nothing is said of these secrets.",
+        options.due ? "No value is due for replacement." : "These secrets have no owner, note, rotation date or tags.",
         [
           ["KEY", (item) => item.key],
           ["OWNER", (item) => item.owner ?? "-"],

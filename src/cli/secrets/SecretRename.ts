@@ -1,4 +1,4 @@
-/** `ampoule secrets rename`: another key, with all versions. */
+/** `ampoule secrets rename`: changes a key and keeps all versions. */
 import * as Effect from "effect/Effect"
 import { call } from "#src/cli/connection/Client.ts"
 import { type CliError, ServerRefused } from "#src/cli/terminal/Failure.ts"
@@ -10,14 +10,16 @@ import { findLive, idOf, onEnvironment } from "#src/cli/connection/Reach.ts"
 import { secrets as secretsClient } from "#src/cli/connection/Routes.ts"
 import * as WriteRisks from "#src/cli/values/WriteRisks.ts"
 
-/** What to do about the templates that refer to it, in the words of this command. */
-const sayingHow = <A, E extends CliError, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | ServerRefused, R> =>
+/** Words the server's refusal with an option of this command. */
+const withRewriteHint = <A, E extends CliError, R>(
+  self: Effect.Effect<A, E, R>
+): Effect.Effect<A, E | ServerRefused, R> =>
   Effect.mapError(self, (error) =>
     error._tag === "ServerRefused" && error.code === "SECRET_HAS_DEPENDENTS"
       ? new ServerRefused({
           ...error,
           message: "Other secrets refer to it.",
-          hint: "With --rewrite they get the new key, in a new version each."
+          hint: "With --rewrite they receive the new key, each in a new version."
         })
       : error
   )
@@ -25,10 +27,10 @@ const sayingHow = <A, E extends CliError, R>(self: Effect.Effect<A, E, R>): Effe
 export const rename = Help.command(
   "rename",
   {
-    says: "Give a secret another key. It keeps its versions, its owner and its note.",
+    says: "Rename a secret. It keeps its versions, owner and note.",
     more: [
-      "The text is written once more, as the next version, under the new key. Programs that read the old key find it no more.",
-      "Templates that refer to it refuse the rename; with --rewrite they are written with the new key, in the same transaction."
+      "The text is written again under the new key, as the next version. Programs that read the old key no longer find it.",
+      "The rename is refused while templates use the key. With --rewrite they are updated in the same transaction."
     ],
     examples: [
       "ampoule secrets rename DB_PASS DATABASE_PASSWORD",
@@ -38,11 +40,11 @@ export const rename = Help.command(
   {
     ...Shared.inEnvironment,
     json: Shared.json,
-    rewrite: Shared.flag("rewrite", "Write the templates that refer to it with the new key"),
+    rewrite: Shared.flag("rewrite", "Update the templates that refer to it"),
     expectedVersion: Shared.expectedVersion,
     allow: Shared.allow,
     key: Shared.keyArgument,
-    to: Shared.argument("NEW_KEY", "Key that it gets")
+    to: Shared.argument("NEW_KEY", "New key")
   },
   onEnvironment(
     Effect.fnUntraced(function* ({ session, ...location }, options) {
@@ -56,11 +58,11 @@ export const rename = Help.command(
         ...(options.rewrite ? { references: "rewrite" as const } : {}),
         ...(expectedVersion === undefined ? {} : { expectedVersion })
       }
-      const renamed = yield* sayingHow(call(session, client.rename({ path, payload })))
+      const renamed = yield* withRewriteHint(call(session, client.rename({ path, payload })))
       if (options.json) return yield* json(renamed)
-      yield* note(`${key}: is ${to} now, version ${renamed.version}`)
+      yield* note(`${key}: is now ${to}, version ${renamed.version}`)
       if (renamed.rewritten.length > 0)
-        yield* note(`written with the new key: ${renamed.rewritten.map(plain).join(", ")}`)
+        yield* note(`updated to the new key: ${renamed.rewritten.map(plain).join(", ")}`)
     })
   )
 )

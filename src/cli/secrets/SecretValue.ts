@@ -1,7 +1,7 @@
-/** `ampoule secrets get`: programs call it often, so it loads no typed group of the contract. */
+/** `ampoule secrets get`. Programs call it often, so it loads no typed group of the contract. */
 import * as Effect from "effect/Effect"
 import * as Choice from "#src/cli/connection/Choice.ts"
-import { namingKey, parseKey } from "#src/cli/terminal/Keys.ts"
+import { withKey, parseKey } from "#src/cli/terminal/Keys.ts"
 import { bodyOf } from "#src/cli/connection/Link.ts"
 import { json, value } from "#src/cli/terminal/Output.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
@@ -15,8 +15,8 @@ export interface GetOptions extends Choice.ConnectionOptions, Target.TargetOptio
 }
 
 const Body = Shape.struct({ value: Shape.string })
-/** `SecretWithValue`: nothing else that a server may send is printed. */
-const Printed = Shape.struct({
+/** `SecretWithValue`. Other members of a response are not printed. */
+const PrintedMembers = Shape.struct({
   id: Shape.string,
   projectId: Shape.string,
   environment: Shape.string,
@@ -35,9 +35,9 @@ export const readValue = Effect.fnUntraced(function* (options: GetOptions) {
   const server = yield* Choice.open(options)
   const key = yield* parseKey(options.key)
   const representation = options.source ? "source" : undefined
-  const answer = yield* Target.withProject(server, target.project, (projectId) =>
+  const response = yield* Target.withProject(server, target.project, (projectId) =>
     server.ask({ path: "/secrets/value", query: { projectId, environment, key, representation } })
-  ).pipe(namingKey(key, environment), Target.sayingHowToAsk(target))
-  if (options.json) return yield* json(yield* bodyOf(server, answer, Printed))
-  yield* value((yield* bodyOf(server, answer, Body)).value, options)
+  ).pipe(withKey(key, environment), Target.withAccessHint(target))
+  if (options.json) return yield* json(yield* bodyOf(server, response, PrintedMembers))
+  yield* value((yield* bodyOf(server, response, Body)).value, options)
 })

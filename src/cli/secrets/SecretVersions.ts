@@ -4,7 +4,7 @@ import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { call } from "#src/cli/connection/Client.ts"
-import { written } from "./Changes.ts"
+import { requireWritten } from "./Changes.ts"
 import * as Credential from "#src/cli/connection/Credential.ts"
 import { CliFailure, usage } from "#src/cli/terminal/Failure.ts"
 import * as Help from "#src/cli/help/Help.ts"
@@ -25,7 +25,7 @@ export const diff = Help.command(
     ...Shared.connection,
     project: Shared.project,
     json: Shared.json,
-    exitCode: Shared.flag("exit-code", "End with 1 when they differ"),
+    exitCode: Shared.flag("exit-code", "Exit with 1 when they differ"),
     source: Shared.argument("SOURCE", "Environment to compare from"),
     target: Shared.argument("TARGET", "Environment to compare to")
   },
@@ -54,7 +54,7 @@ export const diff = Help.command(
 export const history = Help.command(
   "history",
   {
-    says: "Show the versions of a secret, newest first, without values; also of a deleted one.",
+    says: "Show the versions of a secret, newest first, without values. It works for deleted secrets too.",
     examples: ["ampoule secrets history DATABASE_URL"]
   },
   { ...Shared.inEnvironment, json: Shared.json, key: Shared.keyArgument },
@@ -88,7 +88,7 @@ export const rollback = Help.command(
     json: Shared.json,
     expectedVersion: Shared.expectedVersion,
     key: Shared.keyArgument,
-    version: Args.integer({ name: "VERSION" }).pipe(Args.withDescription("Version whose text is written again"))
+    version: Args.integer({ name: "VERSION" }).pipe(Args.withDescription("Version to write again"))
   },
   onEnvironment(
     Effect.fnUntraced(function* ({ session, ...location }, options) {
@@ -99,12 +99,12 @@ export const rollback = Help.command(
       const live = yield* findLive(session, location, key)
       const secretId = yield* idOf(session, live.id)
       const payload = { version: options.version, ...(expected === undefined ? {} : { expectedVersion: expected }) }
-      const result = yield* written(session, client.rollback({ path: { secretId }, payload }))
+      const result = yield* requireWritten(session, client.rollback({ path: { secretId }, payload }))
       if (options.json) return yield* json(result)
       yield* note(
         result.version === live.version
-          ? `${key}: unchanged, version ${result.version} says the same already`
-          : `${key}: version ${result.version} now says what version ${options.version} said`
+          ? `${key}: unchanged, because version ${result.version} has the same text`
+          : `${key}: version ${result.version} now has the text of version ${options.version}`
       )
     })
   )
@@ -122,7 +122,7 @@ export const deleted = Help.command(
         ["KEY", (item) => item.key],
         ["VERSION", (item) => String(item.version)],
         ["DELETED", (item) => item.deletedAt],
-        ["GONE FOR GOOD", (item) => item.purgeAt],
+        ["PURGED ON", (item) => item.purgeAt],
         ["ID", (item) => item.id]
       ])
     })
@@ -131,12 +131,12 @@ export const deleted = Help.command(
 
 export const restore = Help.command(
   "restore",
-  { says: "Bring a deleted secret back.", examples: ["ampoule secrets restore OLD_TOKEN"] },
+  { says: "Restore a deleted secret.", examples: ["ampoule secrets restore OLD_TOKEN"] },
   {
     ...Shared.inEnvironment,
     json: Shared.json,
     id: Options.optional(
-      Shared.text("id", "text", "Which of several deleted secrets of this key; else the last deleted")
+      Shared.text("id", "text", "Id, if several secrets of this key were deleted (default: the last one)")
     ),
     key: Shared.keyArgument
   },
@@ -145,14 +145,17 @@ export const restore = Help.command(
       const key = yield* parseKey(options.key)
       const client = yield* secretsClient(session)
       const candidates = yield* findDeleted(session, location, key)
-      const wanted = candidates.find((item) => Option.isNone(options.id) || item.id === options.id.value)
-      if (wanted === undefined) {
+      const candidate = candidates.find((item) => Option.isNone(options.id) || item.id === options.id.value)
+      if (candidate === undefined) {
         return yield* new CliFailure({
-          message: `There is no deleted secret ${key} to restore.`,
-          hint: "`ampoule secrets deleted` lists those there are."
+          message: `No deleted secret ${key} can be restored.`,
+          hint: "`ampoule secrets deleted` lists those that can be."
         })
       }
-      const result = yield* written(session, client.restore({ path: { secretId: yield* idOf(session, wanted.id) } }))
+      const result = yield* requireWritten(
+        session,
+        client.restore({ path: { secretId: yield* idOf(session, candidate.id) } })
+      )
       if (options.json) return yield* json(result)
       yield* note(`${key}: restored at version ${result.version}`)
     })

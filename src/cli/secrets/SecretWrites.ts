@@ -9,7 +9,7 @@ import { type SecretKey, SecretText } from "#schema/Values.ts"
 import type { Connection } from "#src/cli/connection/Client.ts"
 import * as Choice from "#src/cli/connection/Choice.ts"
 import { usage } from "#src/cli/terminal/Failure.ts"
-import { written } from "./Changes.ts"
+import { requireWritten } from "./Changes.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { json, note, plain, stdinIsTerminal, warn } from "#src/cli/terminal/Output.ts"
@@ -19,7 +19,7 @@ import {
   idOf,
   listAll,
   type Location,
-  namingEntries,
+  withKeyOfEntry,
   onEnvironment,
   within
 } from "#src/cli/connection/Reach.ts"
@@ -39,7 +39,7 @@ interface SetRequest {
   readonly expectedVersion: number | undefined
 }
 
-/** Without `kind` and `expectedVersion`: one request, whether or not the keys exist. */
+/** One request without `kind` and `expectedVersion`, whether or not the keys exist. */
 export const upsert = Effect.fnUntraced(function* (
   session: Connection,
   location: Location,
@@ -47,7 +47,7 @@ export const upsert = Effect.fnUntraced(function* (
 ) {
   const client = yield* secretsClient(session)
   const payload = { ...location, secrets: secrets.map(({ key, value }) => ({ key, value })) }
-  return (yield* namingEntries(secrets)(written(session, client.createBulk({ payload, headers: {} })))).items
+  return (yield* withKeyOfEntry(secrets)(requireWritten(session, client.createBulk({ payload, headers: {} })))).items
 })
 
 export const createOrUpdate = Effect.fnUntraced(function* (
@@ -60,13 +60,16 @@ export const createOrUpdate = Effect.fnUntraced(function* (
   const text = kind === "template" ? { kind, source: value } : { ...(kind === undefined ? {} : { kind }), value }
   const body = { ...text, ...(expectedVersion === undefined ? {} : { expectedVersion }) }
   const live = yield* Effect.option(findLive(session, location, key))
-  // Without a live secret the version expected is that of a deleted one.
+  // Without a live secret, the expected version is that of a deleted one.
   if (Option.isNone(live) || expectedVersion === 0) {
-    const created = yield* written(session, client.create({ payload: { ...location, key, ...body }, headers: {} }))
+    const created = yield* requireWritten(
+      session,
+      client.create({ payload: { ...location, key, ...body }, headers: {} })
+    )
     return { ...created, outcome: "created" }
   }
   const path = { secretId: yield* idOf(session, live.value.id) }
-  const updated = yield* written(session, client.update({ path, payload: body }))
+  const updated = yield* requireWritten(session, client.update({ path, payload: body }))
   return { ...updated, outcome: updated.version === live.value.version ? "unchanged" : "updated" }
 })
 
@@ -74,12 +77,12 @@ const setOptions = {
   ...Shared.inEnvironment,
   json: Shared.json,
   kind: Options.choice("kind", ["literal", "template"]).pipe(
-    Options.withDescription("literal: ${KEY} is text; template: ${KEY} is expanded; else the text decides"),
+    Options.withDescription("literal: ${KEY} is text; template: ${KEY} is expanded; default: detected from the text"),
     Options.optional
   ),
   expectedVersion: Shared.expectedVersion,
   valueFile: ValueInput.valueFile,
-  keepNewline: Shared.flag("keep-newline", "Keep a line end at the end of standard input (else one is removed)"),
+  keepNewline: Shared.flag("keep-newline", "Keep the line end at the end of standard input (default: one is removed)"),
   allowEmpty: ValueInput.allowEmpty,
   fromArgs: Shared.flag("from-args", "Take KEY=VALUE from the command line, where others can see it"),
   allow: Shared.allow,
@@ -88,7 +91,7 @@ const setOptions = {
 
 type SetOptions = Command.Command.ParseConfig<typeof setOptions>
 
-interface Written {
+interface KeyText {
   readonly key: SecretKey
   readonly text: string
 }
@@ -96,22 +99,22 @@ interface Written {
 const fromArguments = Effect.fnUntraced(function* (words: ReadonlyArray<string>) {
   const pairs = words.map((word) => [word.indexOf("="), word] as const)
   if (pairs.some(([at]) => at < 0)) return yield* usage("--from-args takes KEY=VALUE only.")
-  yield* warn("these values were seen by whoever lists processes, and the shell's history keeps them.")
+  yield* warn("the process list exposed these values, and the shell's history keeps them.")
   return yield* Effect.forEach(pairs, ([at, word]) =>
-    Effect.map(parseKey(word.slice(0, at)), (key): Written => ({ key, text: word.slice(at + 1) }))
+    Effect.map(parseKey(word.slice(0, at)), (key): KeyText => ({ key, text: word.slice(at + 1) }))
   )
 })
 
-/** Each key asked for in turn; a pipe or a file holds one value. */
+/** Prompts for each key in turn; a pipe or a file holds one value. */
 const fromInput = Effect.fnUntraced(function* (keys: ReadonlyArray<SecretKey>, options: SetOptions) {
   if (keys.length > 1 && (Option.isSome(options.valueFile) || !stdinIsTerminal())) {
     return yield* usage(
-      "Several keys are asked for at a terminal; a pipe or a file holds the value of one.",
+      "Several keys need a terminal: a pipe or a file holds one value.",
       "Write KEY=value lines and pipe them to `ampoule secrets import - --yes`."
     )
   }
   return yield* Effect.forEach(keys, (key) =>
-    Effect.map(ValueInput.read(key, options), (text): Written => ({ key, text }))
+    Effect.map(ValueInput.read(key, options), (text): KeyText => ({ key, text }))
   )
 })
 
@@ -121,11 +124,11 @@ export const lineOf = (key: string, result: { readonly outcome: string; readonly
 export const set = Help.command(
   "set",
   {
-    says: "Create or update secrets. A value is typed unseen, or comes from standard input or a file.",
+    says: "Create or update secrets. Type the value without echo, or pass it by standard input or a file.",
     more: [
-      "Several keys are asked for one after the other, and written all or none.",
-      "One line end at the end of standard input is removed; a file is used as it is.",
-      "A key that is known to change which code runs (PATH, NODE_OPTIONS, MAKEFLAGS, ...) has to be confirmed, or named by --allow. The list of such keys cannot be complete."
+      "Several keys are prompted for one by one, and written together or not at all.",
+      "One line end at the end of standard input is removed. A file is used unchanged.",
+      "A key that is known to change which code runs (PATH, NODE_OPTIONS, MAKEFLAGS, ...) must be confirmed, or named by --allow. The list of such keys cannot be complete."
     ],
     examples: [
       "ampoule secrets set DATABASE_PASSWORD",
@@ -148,14 +151,14 @@ export const set = Help.command(
     }
     if (options.keys.length > 100) return yield* usage("At most 100 keys at a time.")
     yield* Target.target(options)
-    // Before a person types something that then cannot be sent.
+    // Checked before the user types a value that could not be sent.
     if (Option.isNone(yield* Choice.choose(options))) return yield* Choice.noCredential
-    const written = options.fromArgs ? yield* fromArguments(options.keys) : yield* fromInput(keys, options)
-    const secrets = yield* Effect.forEach(written, ({ key, text }) =>
+    const entries = options.fromArgs ? yield* fromArguments(options.keys) : yield* fromInput(keys, options)
+    const secrets = yield* Effect.forEach(entries, ({ key, text }) =>
       Effect.map(parseText(key, text), (value) => ({ key, value }))
     )
     yield* WriteRisks.confirm(
-      written.map(({ key, text }) => ({ key, value: text })),
+      entries.map(({ key, text }) => ({ key, value: text })),
       options.allow
     )
     const results = yield* within(options, ({ session, ...location }) =>
@@ -171,14 +174,14 @@ export const set = Help.command(
 export const unset = Help.command(
   "unset",
   {
-    says: "Delete secrets: several at once all or none.",
+    says: "Delete secrets; several are deleted together or not at all.",
     examples: ["ampoule secrets unset OLD_TOKEN", "ampoule secrets unset DB_PASSWORD --disposition flatten"]
   },
   {
     ...Shared.inEnvironment,
     json: Shared.json,
     disposition: Options.choice("disposition", ["flatten", "cascade"]).pipe(
-      Options.withDescription("Secrets that refer to it: flatten keeps their text, cascade deletes them too"),
+      Options.withDescription("For secrets that refer to it: flatten keeps their text, cascade deletes them too"),
       Options.optional
     ),
     keys: Args.text({ name: "KEY" }).pipe(Args.withDescription("Keys to delete"), Args.atLeast(1))
@@ -188,7 +191,7 @@ export const unset = Help.command(
       const keys = yield* Effect.forEach([...new Set(options.keys)], (key) => parseKey(key))
       const client = yield* secretsClient(session)
       const live = yield* listAll(session, location)
-      const found = yield* Effect.forEach(
+      const ids = yield* Effect.forEach(
         keys,
         Effect.fnUntraced(function* (key) {
           const item = live.find((candidate) => candidate.key === key)
@@ -196,23 +199,23 @@ export const unset = Help.command(
         })
       )
       const disposition = Option.getOrUndefined(options.disposition)
-      const [only] = found
-      if (only !== undefined && found.length === 1) {
-        const result = yield* written(
+      const [only] = ids
+      if (only !== undefined && ids.length === 1) {
+        const result = yield* requireWritten(
           session,
           client.remove({ path: { secretId: only }, urlParams: disposition === undefined ? {} : { disposition } })
         )
         if (options.json) return yield* json(result)
-        yield* note(`${result.key}: deleted. \`ampoule secrets restore ${result.key}\` brings it back within 30 days.`)
+        yield* note(`${result.key}: deleted. \`ampoule secrets restore ${result.key}\` restores it within 30 days.`)
         if (result.flattened.length > 0) yield* note(`flattened: ${result.flattened.map(plain).join(", ")}`)
         if (result.cascaded.length > 0) yield* note(`deleted too: ${result.cascaded.map(plain).join(", ")}`)
         return
       }
       if (disposition !== undefined) return yield* usage("--disposition works with one key at a time.")
-      if (found.length > 100) return yield* usage("At most 100 keys at a time.")
-      const result = yield* written(session, client.deleteBulk({ payload: { ids: found, ...location }, headers: {} }))
+      if (ids.length > 100) return yield* usage("At most 100 keys at a time.")
+      const result = yield* requireWritten(session, client.deleteBulk({ payload: { ids, ...location }, headers: {} }))
       if (options.json) return yield* json(result)
-      yield* note(`${result.deleted} deleted. \`ampoule secrets restore KEY\` brings each back within 30 days.`)
+      yield* note(`${result.deleted} deleted. \`ampoule secrets restore KEY\` restores each within 30 days.`)
     })
   )
 )

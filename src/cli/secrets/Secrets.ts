@@ -1,4 +1,4 @@
-/** `ampoule secrets …`: one command per route, values only where they are asked for. */
+/** `ampoule secrets …`: one command per route. Only `get` and `export` print values. */
 import * as Command from "@effect/cli/Command"
 import * as Effect from "effect/Effect"
 import type { SecretListItem } from "#schema/SecretResponses.ts"
@@ -32,7 +32,7 @@ const listWithReads = onEnvironment(
 const list = Help.command(
   "list",
   {
-    says: "List keys and metadata; never a value.",
+    says: "List keys and metadata, never values.",
     examples: [
       "ampoule secrets list --project shop --env development",
       "ampoule secrets list --last-read",
@@ -42,7 +42,7 @@ const list = Help.command(
   {
     ...Shared.inEnvironment,
     json: Shared.json,
-    lastRead: Shared.flag("last-read", "Also when each was handed out last, and to whom; for owners and admins")
+    lastRead: Shared.flag("last-read", "Also show the time and the reader of the last read; for owners and admins")
   },
   (options) => (options.lastRead ? listWithReads(options) : readList(options))
 )
@@ -50,24 +50,24 @@ const list = Help.command(
 const get = Help.command(
   "get",
   {
-    says: "Print one value; without a line end when standard output is not a terminal.",
+    says: "Print one value, without a line end if standard output is not a terminal.",
     more: [
-      "Prefer `ampoule run`: a value that is printed is easily kept by a shell, a log or a clipboard.",
-      "On a terminal, control characters are made visible. A file or a pipe gets the value as it is."
+      "Prefer `ampoule run`: a printed value easily ends up in a shell history, a log or a clipboard.",
+      "On a terminal, control characters are made visible. A file or a pipe receives the value unchanged."
     ],
     examples: ["ampoule secrets get DATABASE_URL", 'psql "$(ampoule secrets get DATABASE_URL)"']
   },
   {
     ...Shared.inEnvironment,
     json: Shared.json,
-    source: Shared.flag("source", "The text as written, references not expanded"),
-    raw: Shared.flag("raw", "On a terminal too, print control characters as they are"),
+    source: Shared.flag("source", "Print the text with unexpanded references"),
+    raw: Shared.flag("raw", "Print control characters unchanged, even on a terminal"),
     key: Shared.keyArgument
   },
   readValue
 )
 
-const below = [
+const commands = [
   list,
   get,
   set,
@@ -87,8 +87,8 @@ const below = [
   restoreAt
 ] as const
 export const secrets = Help.described(
-  Command.make("secrets").pipe(Command.withSubcommands(below)),
+  Command.make("secrets").pipe(Command.withSubcommands(commands)),
   { says: "Read and write the secrets of an environment." },
-  below,
+  commands,
   true
 )

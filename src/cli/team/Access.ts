@@ -1,6 +1,6 @@
 /**
- * `ampoule access`: who reaches an environment, and asking for it. Decisions are made in the dashboard: no stored
- * credential decides.
+ * `ampoule access`: access to an environment, and requests for it. They are decided in the dashboard, because no stored
+ * credential may decide.
  */
 import * as Command from "@effect/cli/Command"
 import * as HttpApi from "@effect/platform/HttpApi"
@@ -14,7 +14,7 @@ import { AccessRequestId } from "#schema/Ids.ts"
 import { GrantLevel } from "#schema/Scopes.ts"
 import { call, type Connection } from "#src/cli/connection/Client.ts"
 import * as Credential from "#src/cli/connection/Credential.ts"
-import { type CliError, hinted, usage } from "#src/cli/terminal/Failure.ts"
+import { type CliError, withHint, usage } from "#src/cli/terminal/Failure.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { json, list as printList, note, out, plain, table } from "#src/cli/terminal/Output.ts"
@@ -37,7 +37,7 @@ const hoursOf = Effect.fnUntraced(function* (text: string) {
 const request = Help.command(
   "request",
   {
-    says: "Ask for access to an environment for some hours; owners, admins and its approvers decide.",
+    says: "Request access to an environment for some hours. Owners, admins and its approvers decide.",
     more: [
       "Levels: names, run (run programs with its values), values (read them), write; each includes those before it."
     ],
@@ -46,10 +46,10 @@ const request = Help.command(
   {
     ...Shared.inEnvironment,
     json: Shared.json,
-    for: Shared.text("for", "duration", "How long, from the approval on: 2h, 3d"),
-    why: Shared.text("why", "reason", "What for; those who decide read it, and the trail keeps it"),
+    for: Shared.text("for", "duration", "Duration, from the approval on: 2h, 3d"),
+    why: Shared.text("why", "reason", "Reason for the request, shown to the approvers and kept in the audit trail"),
     level: Options.choice("level", GrantLevel.literals).pipe(
-      Options.withDescription("names, run, values or write (values, unless said)"),
+      Options.withDescription("names, run, values or write (default: values)"),
       Options.withDefault("values")
     )
   },
@@ -60,11 +60,11 @@ const request = Help.command(
     const envId = yield* SealingKeys.environmentId(session, target)
     const client = yield* clientOf(session)
     const payload = { level: options.level, hours, reason: options.why }
-    const made = yield* call(session, client.create({ path: { envId }, payload }))
-    if (options.json) return yield* json(made)
-    yield* note(`Asked for ${plain(made.level)} of ${plain(made.environment)} for ${made.hours} h.`)
-    yield* note(`Owners, admins and its approvers decide at ${Pending.pageOf(session.url, made)}`)
-    yield* out(`${plain(made.id)}\n`)
+    const request = yield* call(session, client.create({ path: { envId }, payload }))
+    if (options.json) return yield* json(request)
+    yield* note(`Requested ${plain(request.level)} of ${plain(request.environment)} for ${request.hours} h.`)
+    yield* note(`Owners, admins and its approvers decide at ${Pending.pageOf(session.url, request)}`)
+    yield* out(`${plain(request.id)}\n`)
   })
 )
 
@@ -73,8 +73,8 @@ const pending = Effect.fnUntraced(function* (session: Connection) {
   return (yield* call(session, client.list())).items
 })
 
-const whose = ({ grant, mcpOnly, name, person, role, way }: WayIn): string => {
-  const called = name === null ? "" : ` ${name}`
+const wayText = ({ grant, mcpOnly, name, person, role, way }: WayIn): string => {
+  const nameText = name === null ? "" : ` ${name}`
   switch (way) {
     case "role":
       return `role ${role}`
@@ -84,13 +84,13 @@ const whose = ({ grant, mcpOnly, name, person, role, way }: WayIn): string => {
       return `${of} by ${grant?.givenBy.email ?? ""}${why}`
     }
     case "api_token":
-      return `API token${called}${mcpOnly ? " (only /mcp)" : ""}, made by ${person.email}`
+      return `API token${nameText}${mcpOnly ? " (only /mcp)" : ""}, created by ${person.email}`
     case "machine_rule":
-      return `CI rule${called}, made by ${person.email}`
+      return `CI rule${nameText}, created by ${person.email}`
     case "cli_grant":
-      return `login${called}`
+      return `login${nameText}`
     case "oauth_grant":
-      return `agent${called}`
+      return `agent${nameText}`
     default:
       return way
   }
@@ -98,13 +98,13 @@ const whose = ({ grant, mcpOnly, name, person, role, way }: WayIn): string => {
 
 const isOfPerson = ({ way }: WayIn) => way !== "api_token" && way !== "machine_rule"
 
-/** A row of the table: who or what, how far, by which way, until when, used last. */
+/** Row of the table: holder, level, way in, end and last use. */
 const rowsOf = ({ items, requests }: EnvironmentAccess): ReadonlyArray<Readonly<Record<string, string>>> => [
   ...items.map((one) => ({
     who: isOfPerson(one) ? one.person.email : (one.name ?? one.id),
     may: one.level,
-    way: whose(one),
-    until: one.until ?? (one.way === "role" ? "the role changes" : "somebody ends it"),
+    way: wayText(one),
+    until: one.until ?? (one.way === "role" ? "the role changes" : "revoked"),
     used: one.lastUsedAt ?? "never"
   })),
   ...requests.map((one) => ({
@@ -119,9 +119,9 @@ const rowsOf = ({ items, requests }: EnvironmentAccess): ReadonlyArray<Readonly<
 const forManagers = <A, E extends CliError, R>(self: Effect.Effect<A, E, R>) =>
   Effect.mapError(self, (error) =>
     error._tag === "ServerRefused" && error.code === "FORBIDDEN"
-      ? hinted(
+      ? withHint(
           error,
-          "Owners and admins see who reaches an environment. `ampoule access requests` lists your own requests."
+          "Only owners and admins can see who has access to an environment. `ampoule access requests` lists your own requests."
         )
       : error
   )
@@ -129,9 +129,9 @@ const forManagers = <A, E extends CliError, R>(self: Effect.Effect<A, E, R>) =>
 const list = Help.command(
   "list",
   {
-    says: "Show who and what reaches an environment: people, tokens, CI rules, logins, agents and requests.",
+    says: "Show who has access to an environment: people, tokens, CI rules, logins, agents and requests.",
     more: [
-      "By which way, until when and used last. For owners and admins; `ampoule access requests` is for everybody."
+      "It shows the reason for each access, its end and its last use. For owners and admins; everyone can use `ampoule access requests`."
     ],
     examples: ["ampoule access list", "ampoule access list --env production --json"]
   },
@@ -141,23 +141,23 @@ const list = Help.command(
     const session = yield* Credential.open(options)
     const envId = yield* SealingKeys.environmentId(session, target)
     const client = yield* HttpApiClient.group(reachApi, { group: "environmentAccess", httpClient: session.http })
-    const found = yield* forManagers(call(session, client.ofEnvironment({ path: { envId } })))
-    if (options.json) return yield* json(found)
-    yield* table(rowsOf(found), [
+    const accessList = yield* forManagers(call(session, client.ofEnvironment({ path: { envId } })))
+    if (options.json) return yield* json(accessList)
+    yield* table(rowsOf(accessList), [
       ["WHO", ({ who = "" }) => who],
       ["MAY", ({ may = "" }) => may],
       ["BY", ({ way = "" }) => way],
       ["UNTIL", ({ until = "" }) => until],
       ["LAST USE", ({ used = "" }) => used]
     ])
-    if (found.hasMore) yield* note("There are more tokens, rules, logins and agents than are shown.")
+    if (accessList.hasMore) yield* note("Not all tokens, rules, logins and agents are shown.")
   })
 )
 
 const requestsList = Help.command(
   "requests",
   {
-    says: "List pending requests: your own, and those that wait for your decision.",
+    says: "List pending requests: your own, and those that you decide.",
     examples: ["ampoule access requests", "ampoule access requests --json"]
   },
   { ...Shared.connection, json: Shared.json },
@@ -186,14 +186,14 @@ const requests = Pending.of({
   pending,
   withdraw: (session, requestId) =>
     Effect.flatMap(clientOf(session), (client) => call(session, client.withdraw({ path: { requestId } }))),
-  tell: ({ environment, hours, level, reason, user }) =>
-    `${plain(user.email)} asks for ${plain(level)} of ${plain(environment)} for ${hours} h: ${plain(reason)}`
+  line: ({ environment, hours, level, reason, user }) =>
+    `${plain(user.email)} requests ${plain(level)} of ${plain(environment)} for ${hours} h: ${plain(reason)}`
 })
 
-const below = [list, request, requestsList, requests.approveCommand, requests.withdrawCommand] as const
+const commands = [list, request, requestsList, requests.approveCommand, requests.withdrawCommand] as const
 export const access = Help.described(
-  Command.make("access").pipe(Command.withSubcommands(below)),
-  { says: "Show who reaches an environment, and ask for access to it." },
-  below,
+  Command.make("access").pipe(Command.withSubcommands(commands)),
+  { says: "Show who has access to an environment, and request access." },
+  commands,
   true
 )

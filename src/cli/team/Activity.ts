@@ -1,4 +1,4 @@
-/** `ampoule activity`: what happened in a project, in sentences. Names and times; no value is in the trail. */
+/** `ampoule activity`: events of a project as sentences. Names and times only; the trail has no values. */
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
 import * as Options from "@effect/cli/Options"
@@ -9,7 +9,7 @@ import type { AuditEntry } from "#schema/Audit.ts"
 import { wordsOf } from "#src/formats/AuditWords.ts"
 import { call, type Connection } from "#src/cli/connection/Client.ts"
 import * as Credential from "#src/cli/connection/Credential.ts"
-import { hinted, ServerRefused, usage } from "#src/cli/terminal/Failure.ts"
+import { withHint, ServerRefused, usage } from "#src/cli/terminal/Failure.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import { parseKey } from "#src/cli/terminal/Keys.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
@@ -20,8 +20,8 @@ const api = HttpApi.make("ampoule").add(ActivityApi)
 const clientOf = ({ http }: Connection) => HttpApiClient.group(api, { group: "activity", httpClient: http })
 
 const largestPage = 200
-/** Entries of one answer; older ones are read with --until. */
-const most = 2_000
+/** Entries per call; older ones need --until. */
+const maximumEntries = 2_000
 
 const actors = new Map([
   ["api_token", "token "],
@@ -49,46 +49,46 @@ const sentenceOf = ({ action, actor, environment, keys, outcome, reason, target,
   return outcome === "denied" ? `refused${reason === undefined ? "" : ` (${reason})`}: ${did}` : did
 }
 
-/** The newest `wanted` entries, and whether there are more. */
+/** The newest `count` entries, and whether the trail has more. */
 const entries = Effect.fnUntraced(function* (
   session: Connection,
   path: { readonly projectId: Effect.Effect.Success<ReturnType<typeof projectIdOf>> },
   query: ActivityQuery,
-  wanted: number
+  count: number
 ) {
   const client = yield* clientOf(session)
-  const found: Array<AuditEntry> = []
+  const all: Array<AuditEntry> = []
   let cursor: string | null = null
   do {
-    const limit = Math.min(largestPage, wanted - found.length)
+    const limit = Math.min(largestPage, count - all.length)
     const urlParams: ActivityQuery = { ...query, limit, ...(cursor === null ? {} : { cursor }) }
     const { items, nextCursor } = yield* call(session, client.list({ path, urlParams }))
-    found.push(...items)
+    all.push(...items)
     cursor = nextCursor
-  } while (cursor !== null && found.length < wanted)
-  return { items: found, hasMore: cursor !== null }
+  } while (cursor !== null && all.length < count)
+  return { items: all, hasMore: cursor !== null }
 })
 
 const projectIdOf = (session: Connection, name: string) => Target.withProject(session, name, Effect.succeed)
 
-/** A role that may not read the trail is told so, and who may. */
-const sayingWhoMay = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+/** Adds the roles that may read the trail to a refusal. */
+const withReaders = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.mapError(self, (error) =>
     error instanceof ServerRefused && error.code === "FORBIDDEN"
-      ? hinted(error, "Owners and admins of the team read what happened, and API tokens with audit:read.")
+      ? withHint(error, "Only owners and admins of the team, and API tokens with audit:read, can read the activity.")
       : error
   )
 
-const at = (name: "since" | "until", option: Option.Option<string>) =>
-  Effect.map(Effect.transposeOption(Option.map(option, (text) => Shared.instant(name, text))), (found) =>
-    Option.match(found, { onNone: () => ({}), onSome: (date) => ({ [name]: date.toISOString() }) })
+const timeOption = (name: "since" | "until", option: Option.Option<string>) =>
+  Effect.map(Effect.transposeOption(Option.map(option, (text) => Shared.instant(name, text))), (time) =>
+    Option.match(time, { onNone: () => ({}), onSome: (date) => ({ [name]: date.toISOString() }) })
   )
 
 export const activity = Help.command(
   "activity",
   {
-    says: "Show what happened in a project, the newest first: who changed, read or ran what.",
-    more: ["For owners and admins, and API tokens with audit:read. With --env of one environment."],
+    says: "Show the activity of a project, newest first: who changed, read or ran what.",
+    more: ["For owners and admins, and API tokens with audit:read. --env selects one environment."],
     examples: [
       "ampoule activity",
       "ampoule activity --env production --since 7d",
@@ -100,34 +100,36 @@ export const activity = Help.command(
     project: Shared.project,
     json: Shared.json,
     environment: Options.optional(Shared.text("env", "slug", "Only this environment of the project")),
-    key: Options.optional(Shared.text("key", "key", "Only what is about this key")),
-    since: Options.optional(Shared.text("since", "time", "Only from this day or time on: 2026-11-21, 2h, 7d")),
-    until: Options.optional(Shared.text("until", "time", "Only before this day or time")),
+    key: Options.optional(Shared.text("key", "key", "Only entries about this key")),
+    since: Options.optional(Shared.text("since", "time", "Only entries from this day or time on: 2026-11-21, 2h, 7d")),
+    until: Options.optional(Shared.text("until", "time", "Only entries before this day or time")),
     limit: Options.integer("limit").pipe(
-      Options.withDescription("How many entries, at most 2000 (50)"),
+      Options.withDescription("Maximum number of entries (1 to 2000, default 50)"),
       Options.withDefault(50)
     )
   },
   Effect.fnUntraced(function* (options) {
-    if (options.limit < 1 || options.limit > most) return yield* usage("--limit takes a whole number from 1 to 2000.")
+    if (options.limit < 1 || options.limit > maximumEntries)
+      return yield* usage("--limit takes a whole number from 1 to 2000.")
     const environment = yield* Effect.transposeOption(Option.map(options.environment, Target.slug))
     const key = yield* Effect.transposeOption(Option.map(options.key, parseKey))
     const query: ActivityQuery = {
       ...Option.match(environment, { onNone: () => ({}), onSome: (environment) => ({ environment }) }),
       ...Option.match(key, { onNone: () => ({}), onSome: (key) => ({ key }) }),
-      ...(yield* at("since", options.since)),
-      ...(yield* at("until", options.until))
+      ...(yield* timeOption("since", options.since)),
+      ...(yield* timeOption("until", options.until))
     }
     const name = yield* Target.project(options.project)
     const session = yield* Credential.open(options)
     const projectId = yield* projectIdOf(session, name)
-    const found = yield* sayingWhoMay(entries(session, { projectId }, query, options.limit))
-    if (options.json) return yield* json(found)
-    if (found.items.length === 0) return yield* note("Nothing happened that the trail tells of.")
-    yield* table(found.items, [
+    const page = yield* withReaders(entries(session, { projectId }, query, options.limit))
+    if (options.json) return yield* json(page)
+    if (page.items.length === 0) return yield* note("The trail has no such entries.")
+    yield* table(page.items, [
       ["WHEN", ({ at }) => at],
       ["WHAT", sentenceOf]
     ])
-    if (found.hasMore) yield* note(`There is more: --limit, or --until ${found.items.at(-1)?.at ?? ""}.`)
+    if (page.hasMore)
+      yield* note(`There are more entries: use a larger --limit, or --until ${page.items.at(-1)?.at ?? ""}.`)
   })
 )

@@ -1,6 +1,6 @@
 /**
- * `ampoule incident`: a bad day. It tells what was handed out and how far the replacing is; what ends and writes things
- * needs a signed-in person, as decisions of `access` do.
+ * `ampoule incident`: shows exposed values and the progress of their replacement. Revoking and writing need a signed-in
+ * person, like decisions about access.
  */
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
@@ -22,20 +22,20 @@ import { identity } from "#src/cli/connection/Routes.ts"
 const api = HttpApi.make("ampoule").add(IncidentsApi)
 const clientOf = ({ http }: Connection) => HttpApiClient.group(api, { group: "incidents", httpClient: http })
 
-/** The team that is named, or the only one that the person manages. */
-const teamOf = Effect.fnUntraced(function* (session: Connection, named: Option.Option<string>) {
+/** Team of the option, or the only one that the user manages. */
+const teamOf = Effect.fnUntraced(function* (session: Connection, option: Option.Option<string>) {
   const client = yield* identity(session)
   const { teams } = yield* call(session, client.me())
   const managed = teams.filter(({ role }) => role === "owner" || role === "admin")
-  const fits = Option.match(named, {
+  const matches = Option.match(option, {
     onNone: () => managed,
     onSome: (text) => managed.filter(({ id, name }) => id === text || name === text)
   })
-  const [one, other] = fits
+  const [one, other] = matches
   if (one === undefined)
-    return yield* new CliFailure({ message: "You manage no such team: owners and admins do this." })
+    return yield* new CliFailure({ message: "You do not manage such a team: this needs an owner or admin." })
   if (other === undefined) return TeamIdOut.make(one.id)
-  return yield* usage(`Say --team: you manage ${fits.map(({ name }) => plain(name)).join(", ")}.`)
+  return yield* usage(`Use --team: you manage ${matches.map(({ name }) => plain(name)).join(", ")}.`)
 })
 
 const state = ({ out: isOut, replaced, uses }: Incident["exposed"][number]): string => {
@@ -47,8 +47,8 @@ const state = ({ out: isOut, replaced, uses }: Incident["exposed"][number]): str
   return "TO REPLACE"
 }
 
-const printed = Effect.fnUntraced(function* ({ exposed, kept, keptCount, upTo }: IncidentReport) {
-  if (exposed.length === 0) yield* note("No current value was handed out that the trail tells of.")
+const printReport = Effect.fnUntraced(function* ({ exposed, kept, keptCount, upTo }: IncidentReport) {
+  if (exposed.length === 0) yield* note("The trail records no access to a current value.")
   else {
     yield* table(exposed, [
       ["KEY", ({ key, renamedTo }) => (renamedTo === null ? key : `${key} (now ${renamedTo})`)],
@@ -70,7 +70,7 @@ const pageOf = (url: string, teamId: string, rest: string) => `${url}/app/teams/
 
 const decodeId = Schema.decodeUnknown(IncidentId)
 
-const chosen = (options: {
+const subjectOf = (options: {
   readonly person: Option.Option<string>
   readonly token: Option.Option<string>
   readonly grant: Option.Option<string>
@@ -82,10 +82,10 @@ const chosen = (options: {
 export const incident = Help.command(
   "incident",
   {
-    says: "A bad day: show which current values somebody was handed, and go to the page that ends and replaces them.",
+    says: "Respond to a leak: show the current values that a person, token or login received, and open the page that replaces them.",
     more: [
-      "For owners and admins. It ends nothing by itself: the page does, signed in. There, generated values are written on request, and a person who holds a vendor's key gets a page of their own.",
-      "With --id how far an incident is; with --note its signed burn-down, which `ampoule audit verify FILE --incident NOTE` checks offline. Without anything the incidents of the team."
+      "For owners and admins. The command itself revokes nothing; you do that on the page, signed in. The page also writes generated values on request, and has a page of its own for each person with a vendor's key.",
+      "--id shows the progress of an incident. --note prints its signed burn-down, which `ampoule audit verify FILE --incident NOTE` checks offline. Without options it lists the team's incidents."
     ],
     examples: [
       "ampoule incident --person bob@example.com --since 2026-11-01",
@@ -97,16 +97,16 @@ export const incident = Help.command(
     ...Shared.connection,
     json: Shared.json,
     noBrowser: Shared.noBrowser,
-    team: Options.optional(Shared.text("team", "name-or-id", "The team, when you manage several")),
-    person: Options.optional(Shared.text("person", "person", "What this person was handed: e-mail address or id")),
-    token: Options.optional(Shared.text("token", "name-or-id", "What this API token or CI rule was handed")),
-    grant: Options.optional(Shared.text("grant", "id", "What this CLI login or connected agent was handed")),
-    since: Options.optional(Shared.text("since", "time", "Only what was handed out since this day or time")),
-    id: Options.optional(Shared.text("id", "incident", "An incident that is open")),
+    team: Options.optional(Shared.text("team", "name-or-id", "Team, if you manage several")),
+    person: Options.optional(Shared.text("person", "person", "Person who received the values: e-mail address or id")),
+    token: Options.optional(Shared.text("token", "name-or-id", "API token or CI rule that received the values")),
+    grant: Options.optional(Shared.text("grant", "id", "CLI login or connected agent that received the values")),
+    since: Options.optional(Shared.text("since", "time", "Only values that were handed out since this day or time")),
+    id: Options.optional(Shared.text("id", "incident", "Id of an open incident")),
     note: Shared.flag("note", "With --id: print the signed burn-down")
   },
   Effect.fnUntraced(function* (options) {
-    const subject = chosen(options)
+    const subject = subjectOf(options)
     if (subject.length > 1 || (subject.length === 1 && Option.isSome(options.id))) {
       return yield* usage("Give one of --person, --token, --grant and --id.")
     }
@@ -117,16 +117,16 @@ export const incident = Help.command(
     const client = yield* clientOf(session)
     if (Option.isSome(options.id)) {
       const incidentId = yield* Effect.mapError(decodeId(options.id.value), () =>
-        usage("That is no id of an incident.")
+        usage("That is not the id of an incident.")
       )
       const path = { teamId, incidentId }
       if (options.note) return yield* out((yield* call(session, client.note({ path }))).note)
-      const found = yield* call(session, client.show({ path }))
-      if (options.json) return yield* json(found)
-      yield* printed(found)
-      const left = found.exposed.filter((one) => one.out).length
-      yield* note(`${left} of ${found.exposed.length} are still as they were handed out.`)
-      return yield* note(pageOf(session.url, teamId, `/${found.id}`))
+      const incident = yield* call(session, client.show({ path }))
+      if (options.json) return yield* json(incident)
+      yield* printReport(incident)
+      const stillOut = incident.exposed.filter((one) => one.out).length
+      yield* note(`${stillOut} of ${incident.exposed.length} have not been replaced yet.`)
+      return yield* note(pageOf(session.url, teamId, `/${incident.id}`))
     }
     const [one] = subject
     if (one === undefined) {
@@ -139,13 +139,13 @@ export const incident = Help.command(
         ["STILL OUT", ({ out: left }) => String(left)]
       ])
     }
-    const asked = Option.match(since, { onNone: () => ({}), onSome: (at) => ({ since: at.toISOString() }) })
-    const urlParams: IncidentQuery = { [one[0]]: one[1], ...asked }
-    const found = yield* call(session, client.report({ path: { teamId }, urlParams }))
-    if (options.json) return yield* json(found)
-    yield* printed(found)
-    yield* note("Nothing has ended yet. End it, and replace the values, on this page, signed in:")
-    const query = new URLSearchParams([[...one], ...Object.entries(asked)]).toString()
+    const sinceParam = Option.match(since, { onNone: () => ({}), onSome: (at) => ({ since: at.toISOString() }) })
+    const urlParams: IncidentQuery = { [one[0]]: one[1], ...sinceParam }
+    const report = yield* call(session, client.report({ path: { teamId }, urlParams }))
+    if (options.json) return yield* json(report)
+    yield* printReport(report)
+    yield* note("Nothing was revoked yet. Revoke it and replace the values on this page, signed in:")
+    const query = new URLSearchParams([[...one], ...Object.entries(sinceParam)]).toString()
     yield* Browser.offer(pageOf(session.url, teamId, `/new?${query}`), options)
   })
 )

@@ -1,4 +1,4 @@
-/** Making, changing and deleting projects and environments, each after an approval (`Management.ts`). */
+/** Commands that create, change and delete projects and environments, each after an approval (`Management.ts`). */
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as HttpApi from "@effect/platform/HttpApi"
@@ -27,29 +27,29 @@ import * as Target from "#src/cli/connection/Target.ts"
 const api = HttpApi.make("ampoule").add(ManageProjectsApi)
 const clientOf = ({ http }: Connection) => HttpApiClient.group(api, { group: "manageProjects", httpClient: http })
 
-/** Members that were given. */
-const given = (members: Readonly<Record<string, Option.Option<unknown>>>): Record<string, unknown> =>
+/** Members with a value. */
+const present = (members: Readonly<Record<string, Option.Option<unknown>>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(members).flatMap(([name, one]) => (Option.isSome(one) ? [[name, one.value]] : [])))
 
 // --- projects ---
 
 const visibility = Options.choice("visibility", ["team", "granted"]).pipe(
-  Options.withDescription("Who sees it: the team, or those who were granted something in it"),
+  Options.withDescription("Who sees it: the team, or people with a grant in it"),
   Options.optional
 )
-const slug = Options.optional(Shared.text("slug", "slug", "Its short name, for addresses and .ampoule.json"))
+const slug = Options.optional(Shared.text("slug", "slug", "Short name, for addresses and .ampoule.json"))
 
-/** The project that a command names, with its team. */
+/** Project of an argument, with its team. */
 const projectOf = Effect.fnUntraced(function* (session: Connection, name: string) {
   const client = yield* projectsClient(session)
   const projectId = yield* Target.withProject(session, name, Effect.succeed)
   const { items } = yield* call(session, client.list())
-  const found = items.find(({ id }) => id === projectId)
-  if (found !== undefined) return found
-  return yield* new CliFailure({ message: `This credential sees no project ${plain(name)}.` })
+  const project = items.find(({ id }) => id === projectId)
+  if (project !== undefined) return project
+  return yield* new CliFailure({ message: `This credential cannot see a project ${plain(name)}.` })
 })
 
-/** The team that owns a project, which the approval is for. */
+/** Team that owns the project, for which the approval is requested. */
 const teamOf = (session: Connection, { teamId }: Project) => Management.teamOf(session, Option.some(teamId))
 
 export const makeProject = (managed: Management.Managed, payload: CreateProject) =>
@@ -64,11 +64,8 @@ const created = ({ id, slug }: { readonly id: string; readonly slug: string }) =
 export const createProject = Help.command(
   "create",
   {
-    says: "Make a project, and print its id.",
-    more: [
-      Management.approved,
-      "Its environments are development, staging and protected production, unless --environment says which."
-    ],
+    says: "Create a project, and print its id.",
+    more: [Management.approved, "Without --environment it has development, staging and a protected production."],
     examples: [
       "ampoule projects create Shop",
       "ampoule projects create Shop --slug shop --environment development --environment production"
@@ -78,23 +75,23 @@ export const createProject = Help.command(
     ...Management.options,
     slug,
     visibility,
-    environments: Options.repeated(Shared.text("environment", "slug", "An environment to begin with; may be repeated")),
-    name: Shared.argument("NAME", "Its name, as people read it")
+    environments: Options.repeated(Shared.text("environment", "slug", "Environment to create; may be repeated")),
+    name: Shared.argument("NAME", "Display name")
   },
   Effect.fnUntraced(function* (options) {
     const { environments, name, slug, visibility } = options
     const payload = yield* Management.payloadOf(CreateProject)({
       name,
-      ...given({ slug, visibility }),
+      ...present({ slug, visibility }),
       ...(environments.length === 0 ? {} : { environments: environments.map((slug) => ({ slug })) })
     })
-    const made = yield* Management.inTeam(options, (managed) => makeProject(managed, payload))
-    yield* options.json ? json(made) : created(made)
+    const project = yield* Management.inTeam(options, (managed) => makeProject(managed, payload))
+    yield* options.json ? json(project) : created(project)
   })
 )
 
 const projectArgument = Shared.argument("PROJECT", "Id or slug of the project")
-/** The team is that of the project. */
+/** The project determines the team. */
 const { team: _, ...ofProject } = Management.options
 
 export const updateProject = Help.command(
@@ -106,24 +103,24 @@ export const updateProject = Help.command(
   },
   {
     ...ofProject,
-    name: Options.optional(Shared.text("name", "text", "Its new name")),
+    name: Options.optional(Shared.text("name", "text", "New display name")),
     slug,
     visibility,
     project: projectArgument
   },
   Effect.fnUntraced(function* (options) {
-    const members = given({ name: options.name, slug: options.slug, visibility: options.visibility })
-    if (Object.keys(members).length === 0) return yield* usage("Say what to change: --name, --slug or --visibility.")
+    const members = present({ name: options.name, slug: options.slug, visibility: options.visibility })
+    if (Object.keys(members).length === 0) return yield* usage("Use --name, --slug or --visibility.")
     const payload = yield* Management.payloadOf(UpdateProject)(members)
     const session = yield* Credential.open(options)
     const project = yield* projectOf(session, options.project)
     const team = yield* teamOf(session, project)
-    const changed = yield* Management.managing(session, team, options, ({ connection }) =>
+    const updated = yield* Management.managing(session, team, options, ({ connection }) =>
       Effect.flatMap(clientOf(connection), (client) =>
         call(connection, client.update({ path: { projectId: project.id }, payload }))
       )
     )
-    yield* options.json ? json(changed) : note(`Changed ${plain(changed.slug)}.`)
+    yield* options.json ? json(updated) : note(`Changed ${plain(updated.slug)}.`)
   })
 )
 
@@ -153,18 +150,18 @@ export const deleteProject = Help.command(
 // --- environments ---
 
 const protection = Options.choice("protected", ["yes", "no"]).pipe(
-  Options.withDescription("Whether owners and admins alone change it"),
+  Options.withDescription("Whether only owners and admins can change it"),
   Options.optional
 )
 const readers = Options.choice("readers", ["team", "granted"]).pipe(
-  Options.withDescription("Who reads its values: the team by role, or those who were granted it"),
+  Options.withDescription("Who reads its values: the team by role, or people with a grant"),
   Options.optional
 )
 const changes = Options.choice("changes", ["direct", "proposed"]).pipe(
-  Options.withDescription("What people below admin write: it is written, or waits for an approval"),
+  Options.withDescription("Writes of roles below admin: direct, or proposed and approved first"),
   Options.optional
 )
-const environmentName = Options.optional(Shared.text("name", "text", "Its name, as people read it"))
+const environmentName = Options.optional(Shared.text("name", "text", "Display name"))
 const rules = { name: environmentName, protected: protection, readers, changes } as const
 const membersOf = (options: {
   readonly name: Option.Option<string>
@@ -172,7 +169,7 @@ const membersOf = (options: {
   readonly readers: Option.Option<string>
   readonly changes: Option.Option<string>
 }) =>
-  given({
+  present({
     name: options.name,
     protected: Option.map(options.protected, (answer) => answer === "yes"),
     readers: options.readers,
@@ -181,7 +178,7 @@ const membersOf = (options: {
 
 const position = Options.integer("position").pipe(
   Options.withPseudoName("n"),
-  Options.withDescription("Its place among the environments of the project; 1 is the first"),
+  Options.withDescription("Position among the environments of the project; 1 is the first"),
   Options.optional
 )
 
@@ -211,27 +208,27 @@ const listEnvironments = Help.command(
     const name = yield* Target.project(options.project)
     const session = yield* Credential.open(options)
     const items = yield* environmentsOf(session, name)
-    yield* printList(options, items, "This credential reaches no environment of the project.", columns)
+    yield* printList(options, items, "This credential cannot reach any environment of the project.", columns)
   })
 )
 
-/** A command about one environment, or a new one, of the project that is named or of this folder. */
+/** Options of a command about one existing or new environment. */
 const ofEnvironment = {
   ...ofProject,
   project: Shared.project,
-  environment: Shared.argument("ENVIRONMENT", "Its slug")
+  environment: Shared.argument("ENVIRONMENT", "Slug of the environment")
 } as const
 
-/** In a project that is named, by who manages its team. */
+/** Creates an environment in a project; needs a manager of its team. */
 export const makeEnvironment = Effect.fnUntraced(function* (
   session: Connection,
-  asked: { readonly noBrowser: boolean },
+  browser: { readonly noBrowser: boolean },
   name: string,
   payload: CreateEnvironment
 ) {
   const project = yield* projectOf(session, name)
   const team = yield* teamOf(session, project)
-  return yield* Management.managing(session, team, asked, ({ connection }) =>
+  return yield* Management.managing(session, team, browser, ({ connection }) =>
     Effect.flatMap(clientOf(connection), (client) =>
       call(connection, client.createEnvironment({ path: { projectId: project.id }, payload }))
     )
@@ -241,7 +238,7 @@ export const makeEnvironment = Effect.fnUntraced(function* (
 const createEnvironment = Help.command(
   "create",
   {
-    says: "Make an environment in a project, and print its id.",
+    says: "Create an environment in a project, and print its id.",
     more: [Management.approved],
     examples: ["ampoule environments create qa", "ampoule environments create live --project shop --protected yes"]
   },
@@ -250,12 +247,12 @@ const createEnvironment = Help.command(
     const payload = yield* Management.payloadOf(CreateEnvironment)({ slug: options.environment, ...membersOf(options) })
     const name = yield* Target.project(options.project)
     const session = yield* Credential.open(options)
-    const made = yield* makeEnvironment(session, options, name, payload)
-    yield* options.json ? json(made) : created(made)
+    const environment = yield* makeEnvironment(session, options, name, payload)
+    yield* options.json ? json(environment) : created(environment)
   })
 )
 
-/** An environment of a project that is named, with the team that owns it. */
+/** Environment of an argument, with its project and team. */
 const environmentOf = Effect.fnUntraced(function* (
   options: Credential.ConnectionOptions & { readonly project: Option.Option<string>; readonly environment: string }
 ) {
@@ -266,8 +263,8 @@ const environmentOf = Effect.fnUntraced(function* (
   const environment = items.find(({ id, slug }) => slug === options.environment || id === options.environment)
   if (environment === undefined) {
     return yield* new CliFailure({
-      message: `This credential reaches no environment ${plain(options.environment)} of ${plain(project.slug)}.`,
-      hint: "`ampoule environments list` shows those that it reaches."
+      message: `This credential cannot reach an environment ${plain(options.environment)} of ${plain(project.slug)}.`,
+      hint: "`ampoule environments list` shows those that it can reach."
     })
   }
   return { session, project, environment, team: yield* teamOf(session, project) }
@@ -276,24 +273,24 @@ const environmentOf = Effect.fnUntraced(function* (
 const updateEnvironment = Help.command(
   "update",
   {
-    says: "Change the name, the rules or the place of an environment.",
+    says: "Change the name, the rules or the position of an environment.",
     more: [Management.approved],
     examples: ["ampoule environments update staging --protected yes", "ampoule environments update qa --position 1"]
   },
   { ...ofEnvironment, ...rules, position },
   Effect.fnUntraced(function* (options) {
-    const members = { ...membersOf(options), ...given({ position: options.position }) }
+    const members = { ...membersOf(options), ...present({ position: options.position }) }
     if (Object.keys(members).length === 0) {
-      return yield* usage("Say what to change: --name, --protected, --readers, --changes or --position.")
+      return yield* usage("Use --name, --protected, --readers, --changes or --position.")
     }
     const payload = yield* Management.payloadOf(UpdateEnvironment)(members)
     const { environment, session, team } = yield* environmentOf(options)
-    const changed = yield* Management.managing(session, team, options, ({ connection }) =>
+    const updated = yield* Management.managing(session, team, options, ({ connection }) =>
       Effect.flatMap(clientOf(connection), (client) =>
         call(connection, client.updateEnvironment({ path: { envId: environment.id }, payload }))
       )
     )
-    yield* options.json ? json(changed) : note(`Changed ${plain(changed.slug)}.`)
+    yield* options.json ? json(updated) : note(`Changed ${plain(updated.slug)}.`)
   })
 )
 
@@ -318,10 +315,10 @@ const deleteEnvironment = Help.command(
   })
 )
 
-const below = [listEnvironments, createEnvironment, updateEnvironment, deleteEnvironment] as const
+const commands = [listEnvironments, createEnvironment, updateEnvironment, deleteEnvironment] as const
 export const environments = Help.described(
-  Command.make("environments").pipe(Command.withSubcommands(below)),
-  { says: "List, make, change and delete the environments of a project." },
-  below,
+  Command.make("environments").pipe(Command.withSubcommands(commands)),
+  { says: "List, create, change and delete the environments of a project." },
+  commands,
   true
 )

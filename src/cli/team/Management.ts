@@ -1,6 +1,6 @@
 /**
- * Commands that manage a team (docs/contract/management.md): the login asks, its person approves in the browser, and what
- * comes of it stays in the memory of this process, which gives it back when the command is done.
+ * Commands that manage a team (docs/contract/management.md). The login requests an approval, which its owner grants in
+ * the browser. The resulting credential stays in this process's memory, and is revoked when the command ends.
  */
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
@@ -22,8 +22,8 @@ export interface ManagingOptions extends Credential.ConnectionOptions {
   readonly noBrowser: boolean
 }
 
-/** What the help of these commands says of it. */
-export const approved = "It needs your approval in the browser, each time: no stored credential manages anything."
+/** Paragraph in the help of these commands. */
+export const approved = "Each run needs your approval in the browser: no stored credential can manage a team."
 
 export const options = {
   ...Shared.connection,
@@ -39,7 +39,7 @@ interface Team {
   readonly name: string
 }
 
-/** What a command does with the team; `connection` manages it and reads nothing else. */
+/** Team and connection of a command. `connection` manages the team, and reads nothing else. */
 export interface Managed {
   readonly connection: Connection
   readonly team: Team
@@ -48,33 +48,38 @@ export interface Managed {
 const decodeTeam = Schema.decodeSync(TeamIdSchema)
 const manages = ({ role }: { readonly role: string }) => role === "owner" || role === "admin"
 
-/** The team that is named, or the only one that the person manages. */
-export const teamOf = Effect.fnUntraced(function* (session: Connection, wanted: Option.Option<string>) {
+/** Team of the option, or the only one that the user manages. */
+export const teamOf = Effect.fnUntraced(function* (session: Connection, option: Option.Option<string>) {
   const client = yield* identity(session)
   const { teams } = yield* call(session, client.me())
-  if (Option.isSome(wanted)) {
-    const named = teams.filter(({ id, name }) => id === wanted.value.toLowerCase() || name === wanted.value)
-    const [team] = named
+  if (Option.isSome(option)) {
+    const matches = teams.filter(({ id, name }) => id === option.value.toLowerCase() || name === option.value)
+    const [team] = matches
     if (team === undefined) {
       return yield* new CliFailure({
-        message: `This login has no team ${plain(wanted.value)}.`,
-        hint: teams.length === 0 ? "It has none." : `It has: ${teams.map(({ name }) => plain(name)).join(", ")}.`
+        message: `This login does not belong to a team ${plain(option.value)}.`,
+        hint:
+          teams.length === 0
+            ? "It belongs to no team."
+            : `It belongs to: ${teams.map(({ name }) => plain(name)).join(", ")}.`
       })
     }
-    if (named.length > 1)
-      return yield* usage("Several teams have this name.", "Say --team ID: `ampoule whoami` shows it.")
+    if (matches.length > 1)
+      return yield* usage("Several teams have this name.", "Use --team ID: `ampoule whoami --json` shows the id.")
     if (!manages(team)) return yield* notManaged(team)
     return { id: decodeTeam(team.id), name: team.name }
   }
-  const own = teams.filter(manages)
-  const [first, ...others] = own
+  const managed = teams.filter(manages)
+  const [first, ...others] = managed
   if (first === undefined) return yield* notManaged(teams[0])
   if (others.length === 0) return { id: decodeTeam(first.id), name: first.name }
-  if (!stdinIsTerminal()) return yield* usage("Which team?", "Say --team NAME-OR-ID.")
-  const seen = own.map(({ name }) => name)
-  const names = own.map(({ id, name }) => (seen.filter((other) => other === name).length > 1 ? String(id) : name))
+  if (!stdinIsTerminal()) return yield* usage("Which team?", "Use --team NAME-OR-ID.")
+  const allNames = managed.map(({ name }) => name)
+  const names = managed.map(({ id, name }) =>
+    allNames.filter((other) => other === name).length > 1 ? String(id) : name
+  )
   const chosen = yield* Ask.oneOf("Team", [names[0] ?? first.name, ...names.slice(1)])
-  const team = own[names.indexOf(chosen)] ?? first
+  const team = managed[names.indexOf(chosen)] ?? first
   return { id: decodeTeam(team.id), name: team.name }
 })
 
@@ -82,56 +87,56 @@ const notManaged = (team: { readonly name: string; readonly role: string } | und
   new CliFailure({
     message:
       team === undefined
-        ? "This login has no team."
+        ? "This login does not belong to a team."
         : `You are a ${plain(team.role)} of ${plain(team.name)}: owners and admins manage a team.`,
     hint: "Ask an owner or admin of the team."
   })
 
-const begin = Effect.fnUntraced(function* (session: Connection, team: Team, asked: { readonly noBrowser: boolean }) {
+const begin = Effect.fnUntraced(function* (session: Connection, team: Team, browser: { readonly noBrowser: boolean }) {
   const client = yield* Device.client(session)
   const started = yield* call(session, client.startManagement({ payload: { teamId: team.id, host: Device.host() } }))
   yield* note(`Managing ${plain(team.name)} needs your approval: for this command alone, and 10 minutes at most.`)
-  yield* Device.show(started, asked)
+  yield* Device.show(started, browser)
   const { credential } = yield* Device.wait(session, started, "The command")
   return { connection: yield* connect({ url: session.url, credential }), team } satisfies Managed
 })
 
-/** What has ended by itself needs no end. */
+/** Ignores failures: an approval that has expired needs no end. */
 const end = ({ connection }: Managed) =>
   Effect.flatMap(Device.client(connection), (client) => Effect.ignore(call(connection, client.endManagement())))
 
-/** Asks for the approval, does it, and gives the approval back, whatever came of it. */
+/** Requests the approval, runs `use` with it, and revokes it in any case. */
 export const managing = <A, E extends CliError, R>(
   session: Connection,
   team: Team,
-  asked: { readonly noBrowser: boolean },
+  browser: { readonly noBrowser: boolean },
   use: (managed: Managed) => Effect.Effect<A, E, R>
 ) =>
   Effect.uninterruptibleMask((restore) =>
-    Effect.flatMap(restore(begin(session, team, asked)), (managed) =>
+    Effect.flatMap(restore(begin(session, team, browser)), (managed) =>
       Effect.ensuring(restore(use(managed)), end(managed))
     )
   )
 
 /** For a command about a team. */
 export const inTeam = <A, E extends CliError, R>(
-  asked: ManagingOptions,
+  options: ManagingOptions,
   use: (managed: Managed) => Effect.Effect<A, E, R>
 ) =>
   Effect.gen(function* () {
-    const session = yield* Credential.open(asked)
-    const team = yield* teamOf(session, asked.team)
-    return yield* managing(session, team, asked, use)
+    const session = yield* Credential.open(options)
+    const team = yield* teamOf(session, options.team)
+    return yield* managing(session, team, options, use)
   })
 
-/** What the server would refuse is refused before anybody approves anything. */
+/** Rejects invalid input before the user approves anything. */
 export const payloadOf =
   <A, I>(schema: Schema.Schema<A, I>) =>
-  (given: object): Effect.Effect<A, CliFailure> =>
-    Effect.mapError(Schema.decodeUnknown(schema)(given), (error) => {
+  (input: object): Effect.Effect<A, CliFailure> =>
+    Effect.mapError(Schema.decodeUnknown(schema)(input), (error) => {
       const [issue] = ParseResult.ArrayFormatter.formatErrorSync(error)
       const field = issue?.path.map(String).join(".") ?? ""
-      // Our own sentences begin so; any other quotes what was given.
+      // Only our own messages begin with "must"; all others quote the input.
       const why = issue?.message.startsWith("must ") === true ? issue.message : "is not acceptable"
       return usage(`${field === "" ? "This" : field} ${why}.`)
     })

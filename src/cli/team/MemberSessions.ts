@@ -1,4 +1,4 @@
-/** `ampoule sessions --member`: where a member is signed in, seen and ended by who manages them, after an approval. */
+/** `ampoule sessions --member`: sessions of a member, listed and ended by a manager after an approval. */
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
 import * as Effect from "effect/Effect"
@@ -18,30 +18,30 @@ const kinds: ReadonlyMap<string, string> = new Map([
 export const kindOf = ({ name, type }: HeldCredential): string =>
   type === "session" && name === "management" ? "command line that manages a team" : (kinds.get(type) ?? type)
 
-const at = Effect.fnUntraced(function* (managed: Managed, email: string) {
+const pathOf = Effect.fnUntraced(function* (managed: Managed, email: string) {
   const userId = yield* memberOf(managed, email)
   const client = yield* HttpApiClient.group(api, { group: "personAccess", httpClient: managed.connection.http })
   return { client, path: { teamId: managed.team.id, userId } }
 })
 
-/** Browsers, logins and agents; what the person made for machines is on their page. */
+/** Browsers, logins and agents. The member's API tokens and CI rules are listed elsewhere. */
 export const list = (email: string) =>
   Effect.fnUntraced(function* (managed: Managed) {
-    const { client, path } = yield* at(managed, email)
+    const { client, path } = yield* pathOf(managed, email)
     const { credentials } = yield* call(managed.connection, client.show({ path }))
     return credentials.filter(({ type }) => kinds.has(type))
   })
 
 export const end = (email: string, credentialId: string) =>
   Effect.fnUntraced(function* (managed: Managed) {
-    const { client, path } = yield* at(managed, email)
+    const { client, path } = yield* pathOf(managed, email)
     yield* call(managed.connection, client.endOne({ path: { ...path, credentialId } }))
   })
 
 const isGone = (error: CliError) => error instanceof ServerRefused && error.code === "GRANT_NOT_FOUND"
 const isForbidden = (error: CliError) => error instanceof ServerRefused && error.code === "FORBIDDEN"
 
-/** A session opens all teams of a person: one whom somebody else manages elsewhere stays signed in. */
+/** A session opens all teams of a person. It stays open if another team of theirs has a different manager. */
 export const endAll = (email: string) =>
   Effect.fnUntraced(function* (managed: Managed) {
     const items = yield* list(email)(managed)
@@ -55,6 +55,6 @@ export const endAll = (email: string) =>
         Effect.catchIf(isForbidden, () => Effect.succeed("kept" as const))
       )
     )
-    const kept = outcomes.filter((outcome) => outcome === "kept").length
-    return { ended: outcomes.length - kept, kept }
+    const keptCount = outcomes.filter((outcome) => outcome === "kept").length
+    return { ended: outcomes.length - keptCount, kept: keptCount }
   })

@@ -26,13 +26,13 @@ const all = ({ connection, team }: Management.Managed) =>
   )
 
 const decodeId = Schema.decodeUnknown(UserId)
-/** A member by their address. */
+/** Member by e-mail address. */
 export const memberOf = Effect.fnUntraced(function* (managed: Management.Managed, email: string) {
-  const found = (yield* all(managed)).find((one) => one.email === email.toLowerCase() || one.userId === email)
-  if (found !== undefined) return yield* Effect.orDie(decodeId(found.userId))
+  const member = (yield* all(managed)).find((one) => one.email === email.toLowerCase() || one.userId === email)
+  if (member !== undefined) return yield* Effect.orDie(decodeId(member.userId))
   return yield* new CliFailure({
-    message: `${plain(managed.team.name)} has no member of this address.`,
-    hint: "`ampoule members list` shows them."
+    message: `${plain(managed.team.name)} has no member with this address.`,
+    hint: "`ampoule members list` shows the members."
   })
 })
 
@@ -56,28 +56,28 @@ const roleOption = Options.choice("role", Role.literals)
 const invite = Help.command(
   "invite",
   {
-    says: "Invite a person, and print the link to hand to them.",
-    more: [Management.approved, "Whoever has the link can join with it once, as this address and in this role."],
+    says: "Invite a person, and print the link to give to them.",
+    more: [Management.approved, "The link works once: its holder joins with this address and in this role."],
     examples: ["ampoule members invite ada@example.com --role member"]
   },
   {
     ...Management.options,
     role: roleOption.pipe(
-      Options.withDescription("owner, admin, member or viewer (member, unless said)"),
+      Options.withDescription("owner, admin, member or viewer (default: member)"),
       Options.withDefault("member")
     ),
-    email: Shared.argument("EMAIL", "Their address")
+    email: Shared.argument("EMAIL", "E-mail address of the person")
   },
   Effect.fnUntraced(function* (options) {
     const payload = yield* Management.payloadOf(Invite)({ email: options.email, role: options.role })
-    const made = yield* Management.inTeam(options, ({ connection, team }) =>
+    const invitation = yield* Management.inTeam(options, ({ connection, team }) =>
       Effect.flatMap(clientOf(connection), (client) =>
         call(connection, client.invite({ path: { teamId: team.id }, payload }))
       )
     )
-    if (options.json) return yield* json(made)
-    yield* note(`The link works until ${plain(made.expiresAt)}, once:`)
-    yield* out(`${plain(made.inviteUrl)}\n`)
+    if (options.json) return yield* json(invitation)
+    yield* note(`The link works until ${plain(invitation.expiresAt)}, once:`)
+    yield* out(`${plain(invitation.inviteUrl)}\n`)
   })
 )
 
@@ -86,8 +86,8 @@ const emailArgument = Shared.argument("EMAIL", "Address of the member")
 const update = Help.command(
   "update",
   {
-    says: "Give a member another role, or switch them off and on again.",
-    more: [Management.approved, "Another role revokes the API tokens that the person made."],
+    says: "Change the role of a member, or deactivate and activate them.",
+    more: [Management.approved, "A new role revokes the API tokens that the person created."],
     examples: [
       "ampoule members update ada@example.com --role admin",
       "ampoule members update ada@example.com --active no"
@@ -97,19 +97,19 @@ const update = Help.command(
     ...Management.options,
     role: roleOption.pipe(Options.withDescription("owner, admin, member or viewer"), Options.optional),
     active: Options.choice("active", ["yes", "no"]).pipe(
-      Options.withDescription("no: the person loses the team at once, and keeps the membership"),
+      Options.withDescription("no: the person loses access to the team at once, and stays a member"),
       Options.optional
     ),
     email: emailArgument
   },
   Effect.fnUntraced(function* (options) {
     const { active, role } = options
-    if (Option.isNone(role) && Option.isNone(active)) return yield* usage("Say what to change: --role or --active.")
+    if (Option.isNone(role) && Option.isNone(active)) return yield* usage("Use --role or --active.")
     const payload = yield* Management.payloadOf(UpdateMember)({
       ...(Option.isSome(role) ? { role: role.value } : {}),
       ...(Option.isSome(active) ? { active: active.value === "yes" } : {})
     })
-    const changed = yield* Management.inTeam(options, (managed) =>
+    const updated = yield* Management.inTeam(options, (managed) =>
       Effect.gen(function* () {
         const userId = yield* memberOf(managed, options.email)
         const client = yield* clientOf(managed.connection)
@@ -117,8 +117,8 @@ const update = Help.command(
       })
     )
     yield* options.json
-      ? json(changed)
-      : note(`${plain(changed.email)}: ${plain(changed.role)}${changed.active ? "" : ", switched off"}.`)
+      ? json(updated)
+      : note(`${plain(updated.email)}: ${plain(updated.role)}${updated.active ? "" : ", deactivated"}.`)
   })
 )
 
@@ -132,7 +132,7 @@ const remove = Help.command(
   { ...Management.options, yes: Shared.yes, email: emailArgument },
   Effect.fnUntraced(function* (options) {
     if (!options.yes && !(yield* Ask.confirm(`Remove ${plain(options.email)} from the team?`))) {
-      return yield* note("Nobody was removed.")
+      return yield* note("No member was removed.")
     }
     const userId = yield* Management.inTeam(options, (managed) =>
       Effect.gen(function* () {
@@ -146,10 +146,10 @@ const remove = Help.command(
   })
 )
 
-const below = [list, invite, update, remove] as const
+const commands = [list, invite, update, remove] as const
 export const members = Help.described(
-  Command.make("members").pipe(Command.withSubcommands(below)),
-  { says: "List, invite, change and remove the people of a team." },
-  below,
+  Command.make("members").pipe(Command.withSubcommands(commands)),
+  { says: "List, invite, change and remove members of a team." },
+  commands,
   true
 )

@@ -1,4 +1,4 @@
-/** `ampoule projects`: what the credential sees. */
+/** `ampoule projects`: projects that the credential can see. */
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Effect from "effect/Effect"
@@ -12,11 +12,13 @@ import { list as printList } from "#src/cli/terminal/Output.ts"
 import { identity, projects as projectsClient } from "#src/cli/connection/Routes.ts"
 import * as Target from "#src/cli/connection/Target.ts"
 
-/** Of the teams that the credential is granted; where it may not ask, ids are shown. */
+/** Names of the credential's teams. Empty when it may not read them; the list then shows ids. */
 const teamNames = Effect.fnUntraced(function* (session: Credential.Session) {
   const client = yield* identity(session)
-  const who = yield* Effect.option(call(session, client.verify()))
-  return new Map(Option.toArray(who).flatMap(({ teams }) => teams.map(({ id, name }) => [String(id), name] as const)))
+  const verified = yield* Effect.option(call(session, client.verify()))
+  return new Map(
+    Option.toArray(verified).flatMap(({ teams }) => teams.map(({ id, name }) => [String(id), name] as const))
+  )
 })
 
 const list = Effect.fnUntraced(function* (options: Credential.ConnectionOptions & { readonly json: boolean }) {
@@ -24,7 +26,7 @@ const list = Effect.fnUntraced(function* (options: Credential.ConnectionOptions 
   const client = yield* projectsClient(session)
   const { items } = yield* call(session, client.list())
   const names = options.json ? new Map<string, string>() : yield* teamNames(session)
-  yield* printList(options, items, "This credential sees no projects.", [
+  yield* printList(options, items, "This credential cannot see any project.", [
     ["SLUG", (item) => item.slug],
     ["NAME", (item) => item.name],
     ["ID", (item) => item.id],
@@ -47,7 +49,7 @@ const environments = Help.command(
     json: Shared.json,
     project: Shared.project,
     name: Args.text({ name: "PROJECT" }).pipe(
-      Args.withDescription("Id or slug; else --project, else .ampoule.json"),
+      Args.withDescription("Id or slug (default: --project, then .ampoule.json)"),
       Args.optional
     )
   },
@@ -58,7 +60,7 @@ const environments = Help.command(
     const { items } = yield* Target.withProject(session, name, (projectId) =>
       call(session, client.listEnvironments({ path: { projectId } }))
     )
-    yield* printList(options, items, "This credential reaches no environment of the project.", [
+    yield* printList(options, items, "This credential cannot reach any environment of the project.", [
       ["SLUG", (item) => item.slug],
       ["NAME", (item) => item.name],
       ["PROTECTED", (item) => (item.protected ? "yes" : "no")],
@@ -67,12 +69,12 @@ const environments = Help.command(
   })
 )
 
-const below = [listCommand, environments, createProject, updateProject, deleteProject] as const
+const commands = [listCommand, environments, createProject, updateProject, deleteProject] as const
 export const projects = Help.described(
-  Command.make("projects", { ...Shared.connection, json: Shared.json }, list).pipe(Command.withSubcommands(below)),
+  Command.make("projects", { ...Shared.connection, json: Shared.json }, list).pipe(Command.withSubcommands(commands)),
   {
-    says: "List the projects that the credential sees, and make, change and delete them.",
+    says: "List the projects that the credential can see, and create, change and delete them.",
     examples: ["ampoule projects", "ampoule projects environments shop", "ampoule projects create Shop"]
   },
-  below
+  commands
 )

@@ -1,4 +1,4 @@
-/** `ampoule sessions`: where one is signed in, and where a member is whom one manages (`MemberSessions.ts`). */
+/** `ampoule sessions`: the user's own sessions, and those of a member they manage (`MemberSessions.ts`). */
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as HttpApi from "@effect/platform/HttpApi"
@@ -22,18 +22,17 @@ const clientOf = ({ http }: Connection) => HttpApiClient.group(api, { group: "my
 const isGone = (error: unknown) => error instanceof ServerRefused && error.code === "GRANT_NOT_FOUND"
 
 const member = Options.optional(
-  Shared.text("member", "email", "A member whom you manage, instead of yourself: browsers, CLI logins and agents")
+  Shared.text("member", "email", "Member whom you manage, instead of yourself: browsers, CLI logins and agents")
 )
-const ofMember =
-  "With --member it needs your approval in the browser, each time: no stored credential manages anything."
+const ofMember = "With --member each run needs your approval in the browser: no stored credential can manage a team."
 const options = { ...Management.options, member }
-type Asked = Management.ManagingOptions & { readonly json: boolean; readonly member: Option.Option<string> }
+type SessionOptions = Management.ManagingOptions & { readonly json: boolean; readonly member: Option.Option<string> }
 
-const listOwn = Effect.fnUntraced(function* (asked: Asked) {
-  const session = yield* Credential.open(asked)
+const listOwn = Effect.fnUntraced(function* (options: SessionOptions) {
+  const session = yield* Credential.open(options)
   const client = yield* clientOf(session)
   const { items } = yield* call(session, client.list())
-  yield* printList(asked, items, "You are signed in nowhere.", [
+  yield* printList(options, items, "You have no sessions.", [
     ["ID", ({ id }) => id],
     ["SINCE", ({ createdAt }) => createdAt],
     ["LAST USE", ({ lastUsedAt }) => lastUsedAt],
@@ -41,14 +40,14 @@ const listOwn = Effect.fnUntraced(function* (asked: Asked) {
     [
       "WHAT",
       ({ lastUsedUserAgent, manages }) =>
-        manages ? `a command line that manages ${manages.name}` : (lastUsedUserAgent ?? "")
+        manages ? `command line that manages ${manages.name}` : (lastUsedUserAgent ?? "")
     ]
   ])
 })
 
-const listOf = Effect.fnUntraced(function* (asked: Asked, email: string) {
-  const items = yield* Management.inTeam(asked, MemberSessions.list(email))
-  yield* printList(asked, items, "The member is signed in nowhere.", [
+const listOf = Effect.fnUntraced(function* (options: SessionOptions, email: string) {
+  const items = yield* Management.inTeam(options, MemberSessions.list(email))
+  yield* printList(options, items, "The member has no sessions.", [
     ["ID", ({ id }) => id],
     ["WHAT", MemberSessions.kindOf],
     ["NAME", ({ name, type }) => (type === "session" ? "" : name)],
@@ -57,15 +56,15 @@ const listOf = Effect.fnUntraced(function* (asked: Asked, email: string) {
   ])
 })
 
-const listed = (asked: Asked) =>
-  Option.match(asked.member, { onNone: () => listOwn(asked), onSome: (email) => listOf(asked, email) })
+const listSessions = (options: SessionOptions) =>
+  Option.match(options.member, { onNone: () => listOwn(options), onSome: (email) => listOf(options, email) })
 
 const list = Help.command(
   "list",
   {
-    says: "List where you, or a member whom you manage, are signed in, the last used first.",
+    says: "List your sessions, or those of a member whom you manage, last used first.",
     more: [
-      "Your own are browsers, and command lines that manage a team now; of a member also CLI logins and agents.",
+      "Your own list has browsers, and command lines that manage a team now. A member's list also has CLI logins and agents.",
       ofMember
     ],
     examples: [
@@ -75,7 +74,7 @@ const list = Help.command(
     ]
   },
   options,
-  listed
+  listSessions
 )
 
 const end = Help.command(
@@ -88,27 +87,27 @@ const end = Help.command(
       "ampoule sessions end 01980a5d-44aa-7f00-b1c2-3d4e5f607182 --member bob@example.com"
     ]
   },
-  { ...options, id: Shared.argument("ID", "Its id; `ampoule sessions list` shows it") },
-  Effect.fnUntraced(function* (asked) {
-    const { id } = asked
+  { ...options, id: Shared.argument("ID", "Id of the session; `ampoule sessions list` shows it") },
+  Effect.fnUntraced(function* (input) {
+    const { id } = input
     if (!uuidPattern.test(id)) return yield* usage("That is not the id of a session.")
-    if (Option.isSome(asked.member)) {
-      yield* Management.inTeam(asked, MemberSessions.end(asked.member.value, id))
+    if (Option.isSome(input.member)) {
+      yield* Management.inTeam(input, MemberSessions.end(input.member.value, id))
     } else {
-      const session = yield* Credential.open(asked)
+      const session = yield* Credential.open(input)
       const client = yield* clientOf(session)
       yield* call(session, client.end({ path: { sessionId: id } }))
     }
-    yield* asked.json ? json({ id, ended: true }) : note("Ended.")
+    yield* input.json ? json({ id, ended: true }) : note("Ended.")
   })
 )
 
-const endOwn = Effect.fnUntraced(function* (asked: Asked) {
-  const session = yield* Credential.open(asked)
+const endOwn = Effect.fnUntraced(function* (options: SessionOptions) {
+  const session = yield* Credential.open(options)
   const client = yield* clientOf(session)
   const { items } = yield* call(session, client.list())
   for (const { id } of items) {
-    // One that ended meanwhile is what was asked for.
+    // A session that ended in the meantime needs no error.
     yield* Effect.catchIf(call(session, client.end({ path: { sessionId: id } })), isGone, () => Effect.void)
   }
   return { ended: items.length, kept: 0 }
@@ -119,30 +118,30 @@ const endAll = Help.command(
   {
     says: "End all of your sessions, or all sessions, logins and agents of a member whom you manage.",
     more: [
-      "Your own logins of the command line and agents go on: `ampoule logout`, and a new password, end those.",
-      "A browser of a member opens all of their teams: it is ended where you manage them in each of these.",
+      "Your own CLI logins and agents stay: `ampoule logout` and a new password end those.",
+      "A member's browser opens all of their teams, so it is ended only if you manage each of these.",
       ofMember
     ],
     examples: ["ampoule sessions end-all", "ampoule sessions end-all --member bob@example.com"]
   },
   options,
-  Effect.fnUntraced(function* (asked) {
-    const outcome = yield* Option.match(asked.member, {
-      onNone: () => endOwn(asked),
-      onSome: (email) => Management.inTeam(asked, MemberSessions.endAll(email))
+  Effect.fnUntraced(function* (input) {
+    const result = yield* Option.match(input.member, {
+      onNone: () => endOwn(input),
+      onSome: (email) => Management.inTeam(input, MemberSessions.endAll(email))
     })
-    if (asked.json) return yield* json(outcome)
-    const kept = outcome.kept === 0 ? "" : ` ${outcome.kept} go on: you do not manage the person in all of their teams.`
-    yield* note(`${outcome.ended} ended.${kept}`)
+    if (input.json) return yield* json(result)
+    const rest = result.kept === 0 ? "" : ` ${result.kept} stay: you do not manage the person in all of their teams.`
+    yield* note(`${result.ended} ended.${rest}`)
   })
 )
 
-const below = [list, end, endAll] as const
+const commands = [list, end, endAll] as const
 export const sessions = Help.described(
-  Command.make("sessions", options, listed).pipe(Command.withSubcommands(below)),
+  Command.make("sessions", options, listSessions).pipe(Command.withSubcommands(commands)),
   {
-    says: "See where you, or a member whom you manage, are signed in, and end it.",
+    says: "List and end your sessions, or those of a member whom you manage.",
     examples: ["ampoule sessions", "ampoule sessions --member bob@example.com", "ampoule sessions end-all"]
   },
-  below
+  commands
 )

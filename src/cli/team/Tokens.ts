@@ -1,4 +1,7 @@
-/** `ampoule tokens`: API tokens of a team, each command after an approval (`Management.ts`). A token's text is told once. */
+/**
+ * `ampoule tokens`: API tokens of a team, each command after an approval (`Management.ts`). The token's text is shown
+ * once.
+ */
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import * as HttpApi from "@effect/platform/HttpApi"
@@ -32,14 +35,12 @@ const api = HttpApi.make("ampoule").add(ApiTokensApi)
 const clientOf = ({ http }: Connection) => HttpApiClient.group(api, { group: "apiTokens", httpClient: http })
 
 const once =
-  "The token's text is told once: on the terminal, in a new file (--token-file), or alone on standard output (--stdout). Anywhere else it would end in a log."
+  "The token's text is shown once: on the terminal, in a new file (--token-file), or alone on standard output (--stdout). Elsewhere it could end up in a log."
 
-// --- where the text of a token goes ---
+// --- destination of a token's text ---
 
 const destination = {
-  tokenFile: Options.optional(
-    Shared.text("token-file", "file", "Write the token's text to this file, which must not be there yet (mode 0600)")
-  ),
+  tokenFile: Options.optional(Shared.text("token-file", "file", "Write the token's text to this new file (mode 0600)")),
   stdout: Shared.flag("stdout", "Print the token's text on standard output; with --json, as the member value")
 } as const
 interface Destination {
@@ -48,27 +49,27 @@ interface Destination {
   readonly json: boolean
 }
 
-/** Decided before the token is made: one that cannot be told would be lost. */
-const telling = Effect.fnUntraced(function* ({ json: asJson, stdout, tokenFile }: Destination) {
-  if (Option.isSome(tokenFile) && stdout) return yield* usage("Say --token-file or --stdout, not both.")
+/** Chosen before the token is created, since a token that cannot be shown would be lost. */
+const openDestination = Effect.fnUntraced(function* ({ json: asJson, stdout, tokenFile }: Destination) {
+  if (Option.isSome(tokenFile) && stdout) return yield* usage("Use --token-file or --stdout, not both.")
   const onTerminal = stdoutIsTerminal() && stderrIsTerminal() && !asJson
   if (Option.isNone(tokenFile) && !stdout && !onTerminal) {
-    return yield* usage("Say where the token's text goes: --token-file FILE or --stdout.", once)
+    return yield* usage("The token's text needs a destination: --token-file FILE or --stdout.", once)
   }
-  const keep = Option.isSome(tokenFile) ? yield* TokenFile.claim(tokenFile.value) : undefined
+  const writeFile = Option.isSome(tokenFile) ? yield* TokenFile.claim(tokenFile.value) : undefined
   return Effect.fnUntraced(function* ({ value, ...record }: ApiTokenWithValue) {
-    if (keep !== undefined) yield* keep(value)
+    if (writeFile !== undefined) yield* writeFile(value)
     const file = Option.match(tokenFile, { onNone: () => ({}), onSome: (name) => ({ tokenFile: name }) })
     if (asJson) return yield* json({ ...record, ...file, ...(stdout ? { value } : {}) })
     yield* note(`Token ${plain(record.name)} (${plain(record.id)}), ${until(record)}.`)
     if (Option.isSome(tokenFile)) return yield* note(`Its text is in ${plain(tokenFile.value)}.`)
-    if (!stdout) yield* note("Its text, shown this once:")
+    if (!stdout) yield* note("Its text, shown only now:")
     yield* out(`${value}\n`)
   })
 })
 
 const until = ({ expiresAt }: Pick<ApiToken, "expiresAt">) =>
-  expiresAt === null ? "without an end" : `until ${plain(expiresAt)}`
+  expiresAt === null ? "without expiry" : `until ${plain(expiresAt)}`
 
 // --- commands ---
 
@@ -101,8 +102,8 @@ const list = Help.command(
       ["NAME", ({ name }) => name],
       ["LEVEL", ({ accessLevel }) => accessLevel],
       ["REACH", reachOf],
-      ["MADE BY", ({ createdBy }) => createdBy.email],
-      ["UNTIL", ({ expiresAt }) => expiresAt ?? "no end"],
+      ["CREATED BY", ({ createdBy }) => createdBy.email],
+      ["UNTIL", ({ expiresAt }) => expiresAt ?? "never"],
       ["LAST USE", ({ lastUsedAt }) => lastUsedAt ?? "never"]
     ])
   })
@@ -110,26 +111,26 @@ const list = Help.command(
 
 const creation = {
   level: Options.choice("level", ["read", "write"]).pipe(
-    Options.withDescription("read or write (read, unless said)"),
+    Options.withDescription("read or write (default: read)"),
     Options.withDefault("read")
   ),
   projects: Options.repeated(Shared.text("project", "id-or-slug", "Only this project; may be repeated")),
   environments: Options.repeated(
-    Shared.text("environment", "slug", "Only environments of this slug; a protected one is written only when named")
+    Shared.text("environment", "slug", "Only environments with this slug; writes to a protected one need its slug here")
   ),
   lifetime: Options.choice("lifetime", Lifetime.literals).pipe(
-    Options.withDescription("1d, 7d, 30d, 90d or 1y (the longest that the plan allows, unless said)"),
+    Options.withDescription("1d, 7d, 30d, 90d or 1y (default: the longest that the plan allows)"),
     Options.optional
   ),
   mcpScopes: Options.repeated(
-    Options.choice("mcp-scope", allScopes).pipe(Options.withDescription("What it may do at /mcp; may be repeated"))
+    Options.choice("mcp-scope", allScopes).pipe(Options.withDescription("Scope at /mcp; may be repeated"))
   )
 } as const
 
 const create = Help.command(
   "create",
   {
-    says: "Make an API token.",
+    says: "Create an API token.",
     more: [Management.approved, once],
     examples: [
       "ampoule tokens create ci --project shop --environment staging --lifetime 90d",
@@ -137,7 +138,7 @@ const create = Help.command(
       "ampoule tokens create ci --stdout | gh secret set AMPOULE_API_TOKEN"
     ]
   },
-  { ...Management.options, ...creation, ...destination, name: Shared.argument("NAME", "What it is for") },
+  { ...Management.options, ...creation, ...destination, name: Shared.argument("NAME", "Name, such as its purpose") },
   Effect.fnUntraced(function* (options) {
     const session = yield* Credential.open(options)
     const team = yield* Management.teamOf(session, options.team)
@@ -152,60 +153,58 @@ const create = Help.command(
       ...(Option.isSome(options.lifetime) ? { lifetime: options.lifetime.value } : {}),
       ...(options.mcpScopes.length === 0 ? {} : { mcpScopes: options.mcpScopes })
     })
-    const tell = yield* telling(options)
-    const made = yield* Management.managing(session, team, options, ({ connection }) =>
+    const deliver = yield* openDestination(options)
+    const token = yield* Management.managing(session, team, options, ({ connection }) =>
       Effect.flatMap(clientOf(connection), (client) =>
         call(connection, client.create({ path: { teamId: team.id }, payload }))
       )
     )
-    yield* tell(made)
+    yield* deliver(token)
   }, Effect.scoped)
 )
 
 const decodeId = Schema.decodeUnknownOption(TokenId)
 
-/** A token by its id, or by a name that one alone has. */
-const idOf = Effect.fnUntraced(function* (managed: Management.Managed, given: string) {
-  const id = decodeId(given)
+/** A token by id, or by a name that only one token has. */
+const idOf = Effect.fnUntraced(function* (managed: Management.Managed, idOrName: string) {
+  const id = decodeId(idOrName)
   if (Option.isSome(id)) return id.value
-  const [found, ...others] = (yield* all(managed)).filter(({ name }) => name === given)
-  if (found !== undefined && others.length === 0) return yield* Effect.orDie(Schema.decodeUnknown(TokenId)(found.id))
+  const [token, ...others] = (yield* all(managed)).filter(({ name }) => name === idOrName)
+  if (token !== undefined && others.length === 0) return yield* Effect.orDie(Schema.decodeUnknown(TokenId)(token.id))
   return yield* new CliFailure({
     message:
-      found === undefined
-        ? `The team has no token ${plain(given)}.`
-        : "Several tokens have this name: say which by its id.",
-    hint: "`ampoule tokens list` shows them."
+      token === undefined ? `The team has no token ${plain(idOrName)}.` : "Several tokens have this name: use the id.",
+    hint: "`ampoule tokens list` shows the tokens."
   })
 })
 
-const tokenArgument = Shared.argument("TOKEN", "Its id, or its name")
+const tokenArgument = Shared.argument("TOKEN", "Id or name of the token")
 
 const rotate = Help.command(
   "rotate",
   {
-    says: "Replace a token by a new one of the same reach and date. The old text stops at once.",
+    says: "Replace a token by a new one with the same access and expiry. The old one stops working at once.",
     more: [Management.approved, once],
     examples: ["ampoule tokens rotate ci --token-file ci.token"]
   },
   { ...Management.options, ...destination, token: tokenArgument },
   Effect.fnUntraced(function* (options) {
-    const tell = yield* telling(options)
-    const made = yield* Management.inTeam(options, (managed) =>
+    const deliver = yield* openDestination(options)
+    const token = yield* Management.inTeam(options, (managed) =>
       Effect.gen(function* () {
         const tokenId = yield* idOf(managed, options.token)
         const client = yield* clientOf(managed.connection)
         return yield* call(managed.connection, client.rotate({ path: { teamId: managed.team.id, tokenId } }))
       })
     )
-    yield* tell(made)
+    yield* deliver(token)
   }, Effect.scoped)
 )
 
 const revoke = Help.command(
   "revoke",
   {
-    says: "Revoke a token, from the next request on. It does not come back.",
+    says: "Revoke a token for good, from the next request on.",
     more: [Management.approved],
     examples: ["ampoule tokens revoke ci", "ampoule tokens revoke 01980a60-4b5c-7d6e-9f70-8192a3b4c5d6 --yes"]
   },
@@ -225,10 +224,10 @@ const revoke = Help.command(
   })
 )
 
-const below = [list, create, rotate, revoke] as const
+const commands = [list, create, rotate, revoke] as const
 export const tokens = Help.described(
-  Command.make("tokens").pipe(Command.withSubcommands(below)),
-  { says: "List, make, rotate and revoke the API tokens of a team." },
-  below,
+  Command.make("tokens").pipe(Command.withSubcommands(commands)),
+  { says: "List, create, rotate and revoke the API tokens of a team." },
+  commands,
   true
 )

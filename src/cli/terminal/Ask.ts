@@ -1,4 +1,4 @@
-/** Questions to the person at the terminal, and text from standard input. Questions go to standard error. */
+/** Questions to the user at the terminal, on standard error, and text from standard input. */
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { CliFailure, usage } from "./Failure.ts"
@@ -19,38 +19,38 @@ const text = (bytes: Uint8Array, what: string): Effect.Effect<string, CliFailure
     () => new CliFailure({ message: `${what} is not UTF-8 text.`, hint: "Encode binary data, for instance as base64." })
   )
 
-/** The text of a file that somebody named. `what`: the file in a sentence, if not by its name. */
+/** Text of a file that the user named. `what`: a phrase for the file in errors, if not its name. */
 export const fileText = (file: string, what = file) => Effect.flatMap(readNamed(file), (bytes) => text(bytes, what))
 
-/** What `-` becomes before the parser, which takes it for the beginning of an option. */
+/** Replacement for `-`, which the parser would take for an option. */
 export const standardInputName = "<stdin>"
 
-/** All of standard input, when it is not a terminal. */
+/** All of standard input. */
 export const standardInput: Effect.Effect<string, CliFailure> = Effect.flatMap(readAll, (bytes) =>
   text(bytes, "Standard input")
 )
 
-/** The text of a file, or of standard input where `-` stands for the file. */
+/** Text of a file, or of standard input for `-`. */
 export const input = (file: string) => (file === standardInputName ? standardInput : fileText(file))
 
-/** `echo` and here-documents end what they send with a line end that nobody means. */
+/** Removes the final line end that `echo` and here-documents add. */
 export const withoutFinalNewline = (s: string): string => s.replace(/\r?\n$/, "")
 
-type Pressed = "line" | "interrupt" | "end" | undefined
+type KeyEvent = "line" | "interrupt" | "end" | undefined
 
 /**
- * What keys make of a line that is typed unseen. Arrow keys and their like leave no trace in it, and what is pasted may
- * have several lines: without that the first alone would count, and the rest would go to the shell and its history.
+ * Builds a line that is typed without echo. It drops arrow keys and similar ones. A paste may have several lines:
+ * otherwise only the first would count, and the rest would reach the shell and its history.
  */
 export const typist = () => {
   let typed: Array<string> = []
   let escape = ""
   let isPasting = false
-  const press = (key: string): Pressed => {
+  const press = (key: string): KeyEvent => {
     if (escape === "\u001b" && key !== "[" && key !== "O") escape = ""
     if (escape !== "") {
       escape += key
-      // ECMA-48: CSI, parameters, and a final byte from @ to ~; the O of SS3 has one more character.
+      // ECMA-48: CSI, parameters, and a final byte from @ to ~; SS3 (ESC O) has one more character.
       const isComplete = escape.startsWith("\u001bO") ? escape.length === 3 : escape.length > 2 && /^[@-~]$/.test(key)
       if (!isComplete) return undefined
       if (escape === "\u001b[200~") isPasting = true
@@ -71,11 +71,11 @@ export const typist = () => {
   return { press, text: () => withoutFinalNewline(typed.join("").replaceAll(/\r\n?/g, "\n")) }
 }
 
-/** Bracketed paste: the terminal marks the beginning and the end of what is pasted. */
+/** Bracketed paste: the terminal marks the start and the end of pasted text. */
 const pasteMarks = (state: "on" | "off") =>
   process.env["TERM"] === "dumb" ? "" : state === "on" ? "\u001b[?2004h" : "\u001b[?2004l"
 
-/** One value, typed unseen or pasted. ^C ends the command; ^U starts again. */
+/** Reads one value without echo, typed or pasted. ^C ends the command; ^U starts again. */
 export const hidden = (question: string): Effect.Effect<Redacted.Redacted, CliFailure> =>
   Effect.async<Redacted.Redacted, CliFailure>((resume) => {
     const { stdin } = process
@@ -105,7 +105,7 @@ export const hidden = (question: string): Effect.Effect<Redacted.Redacted, CliFa
         }
       }
     }
-    // Before the question: what a quick person answers it with would be shown, and a ^D would be the line's, not ours.
+    // Raw mode comes before the question. A quick answer would otherwise be shown, and a ^D would end the line.
     stdin.setRawMode(true)
     stdin.setEncoding("utf8")
     process.stderr.write(`${pasteMarks("on")}${question}`)
@@ -115,7 +115,7 @@ export const hidden = (question: string): Effect.Effect<Redacted.Redacted, CliFa
     return Effect.sync(stop)
   })
 
-/** A new password, twice from a person, once from a pipe. */
+/** New password: entered twice at a terminal, once from a pipe. */
 export const newPassword = Effect.gen(function* () {
   if (!stdinIsTerminal()) return Redacted.make(withoutFinalNewline(yield* standardInput))
   const first = yield* hidden("Password (at least 12 characters): ")
@@ -126,7 +126,7 @@ export const newPassword = Effect.gen(function* () {
   return first
 })
 
-/** What a person answers, without blanks around it; empty for ^D, and for a terminal that is gone. */
+/** The user's answer without surrounding blanks; empty after ^D or when the terminal is gone. */
 export const line = (question: string): Effect.Effect<string> =>
   Effect.async<string>((resume) => {
     const { stdin } = process
@@ -151,22 +151,22 @@ export const line = (question: string): Effect.Effect<string> =>
     return Effect.sync(onEnd)
   })
 
-/** True only when a person says yes. Without a terminal it is an error. */
+/** True only for yes. An error without a terminal. */
 export const confirm = Effect.fnUntraced(function* (question: string) {
   if (!stdinIsTerminal())
-    return yield* usage("This command asks for a confirmation, and there is no terminal.", "To confirm: --yes.")
+    return yield* usage("This command needs a confirmation, but there is no terminal.", "Confirm with --yes.")
   const answer = (yield* line(`${question} [y/N] `)).toLowerCase()
   return answer === "y" || answer === "yes"
 })
 
-/** One of several, by its number or its word. Asks until it gets one; an empty answer ends the command. */
+/** One of several, by number or text. Repeats the question after a wrong answer; an empty one ends the command. */
 export const oneOf = Effect.fnUntraced(function* (what: string, choices: readonly [string, ...ReadonlyArray<string>]) {
   if (choices.length === 1) return choices[0]
-  const shown = choices.map((choice, i) => `  ${i + 1}  ${plain(choice)}\n`).join("")
+  const menu = choices.map((choice, i) => `  ${i + 1}  ${plain(choice)}\n`).join("")
   for (;;) {
-    const answer = yield* line(`${shown}${what} (1-${choices.length}): `)
+    const answer = yield* line(`${menu}${what} (1-${choices.length}): `)
     if (answer === "") return yield* new CliFailure({ message: "Nothing was chosen." })
-    const found = choices.find((choice, i) => choice === answer || String(i + 1) === answer)
-    if (found !== undefined) return found
+    const match = choices.find((choice, i) => choice === answer || String(i + 1) === answer)
+    if (match !== undefined) return match
   }
 })

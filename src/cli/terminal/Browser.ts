@@ -1,4 +1,4 @@
-/** Opening a page for the person, where there is one to open it for. */
+/** Opening pages in the user's browser, if there is one. */
 import * as Effect from "effect/Effect"
 import { execFile } from "node:child_process"
 import { compose } from "./ChildEnvironment.ts"
@@ -8,16 +8,13 @@ import { note, out, stderrIsTerminal } from "./Output.ts"
 import * as MacOs from "./MacOs.ts"
 import * as Windows from "./Windows.ts"
 
-/**
- * Only web pages: any other scheme could be a program that the system starts for it (docs/security.md, "Lessons from
- * others").
- */
+/** Web pages only: for another scheme, the system could start any program (docs/security.md, "Lessons from others"). */
 export const webPage = (text: string): URL | undefined => {
   const url = URL.canParse(text) ? new URL(text) : undefined
   return url?.protocol === "https:" || url?.protocol === "http:" ? url : undefined
 }
 
-/** False over SSH and where no screen is: a browser would open where nobody sits, or in this terminal. */
+/** False over SSH and without a screen. The browser would open on another screen, or in this terminal. */
 export const hasScreen = (): boolean => {
   if (variable("SSH_CONNECTION") !== undefined || variable("SSH_TTY") !== undefined) return false
   if (process.platform !== "linux") return true
@@ -35,7 +32,7 @@ const opener = (): readonly [program: string, ...before: Array<string>] => {
   }
 }
 
-/** Whether something was started; never through a shell. What becomes of it is for the person to see. */
+/** True when a program was started; never through a shell. Its later failures are not reported. */
 export const open = (page: URL): Effect.Effect<boolean> =>
   Effect.async<boolean>((resume) => {
     const [program, ...before] = opener()
@@ -48,7 +45,7 @@ export const open = (page: URL): Effect.Effect<boolean> =>
     child.once("error", () => resume(Effect.succeed(false)))
   })
 
-/** Prints the address of a page, and opens it for a person who sits at a screen. */
+/** Prints the address of a page, and opens it when the machine has a screen. */
 export const offer = Effect.fnUntraced(function* (address: string, options: { readonly noBrowser: boolean }) {
   const page = webPage(address)
   if (page === undefined) return yield* new CliFailure({ message: "The server's address is not a web page." })

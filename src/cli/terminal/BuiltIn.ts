@@ -1,7 +1,7 @@
 /**
- * Modules of Node without an import: an import reads all that a module exports, and behind some of these names stands
- * more than this program. `node:http` has another client of HTTP (Node 22 and later), `node:crypto` Web Crypto, `node:fs`
- * its promises. Where a command needs them anyway, it imports them.
+ * Modules of Node without an import, which would read everything that they export. Some exports load far more than this
+ * program needs: `node:http` a second HTTP client (Node 22 and later), `node:crypto` Web Crypto, `node:fs` its
+ * promises. Commands that need those import the module.
  */
 export const crypto = () => process.getBuiltinModule("node:crypto")
 export const fs = () => process.getBuiltinModule("node:fs")

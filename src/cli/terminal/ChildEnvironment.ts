@@ -1,4 +1,4 @@
-/** The environment of a child process: what goes in, what must not, and what the system can carry. Pure. */
+/** Environment of a child process: included and excluded variables, and the limits of the system. Pure. */
 import { isDangerous } from "#src/formats/DangerousNames.ts"
 import { isCredentialVariable } from "./Environment.ts"
 import * as MacOs from "./MacOs.ts"
@@ -7,7 +7,7 @@ import * as Windows from "./Windows.ts"
 export type Variables = Readonly<Record<string, string>>
 
 interface Selection {
-  /** `*` stands for any text; none given = all. */
+  /** `*` stands for any text; empty = all. */
   readonly only: ReadonlyArray<string>
   readonly except: ReadonlyArray<string>
   readonly prefix: string | undefined
@@ -20,9 +20,9 @@ const matches = (pattern: string, name: string): boolean => {
   if (!name.startsWith(first)) return false
   let at = first.length
   for (const part of rest) {
-    const found = name.indexOf(part, at)
-    if (found < 0) return false
-    at = found + part.length
+    const start = name.indexOf(part, at)
+    if (start < 0) return false
+    at = start + part.length
   }
   return name.length - at >= last.length && name.endsWith(last)
 }
@@ -46,20 +46,20 @@ export const select = (values: Variables, { except, only, prefix }: Selection): 
     )
   )
 
-/** Exact names in `only` that are not there: a typing error rather than a wish for less. */
+/** Exact names in `only` that do not exist, which are probably typing errors. */
 export const missing = (values: Variables, only: ReadonlyArray<string>): ReadonlyArray<string> =>
   only.filter((pattern) => !pattern.includes("*") && !Object.hasOwn(values, pattern))
 
 interface Composition {
   readonly inherited: Readonly<Record<string, string | undefined>>
   readonly values: Variables
-  /** Whether a variable that is set already keeps its value. */
+  /** True when a variable that is already set keeps its value. */
   readonly keepsExisting: (name: string) => boolean
   readonly passCredentials: boolean
 }
 
 export const compose = ({ inherited, keepsExisting, passCredentials, values }: Composition): Variables => {
-  // Without a prototype, a variable called __proto__ is one like any other.
+  // Without a prototype, __proto__ is an ordinary name.
   const composed: Record<string, string> = Object.create(null)
   for (const [name, value] of Object.entries(inherited)) {
     if (value !== undefined && (passCredentials || !isCredentialVariable(name))) composed[name] = value
@@ -71,9 +71,9 @@ export const compose = ({ inherited, keepsExisting, passCredentials, values }: C
 }
 
 interface SystemLimits {
-  /** Bytes of one `NAME=value` with its final NUL; undefined = no limit of its own. */
+  /** Bytes of one `NAME=value` with its final NUL; undefined = no separate limit. */
   readonly oneString: number | undefined
-  /** Bytes of all arguments and variables together, pointers included. */
+  /** Bytes of all arguments and variables together, including pointers. */
   readonly total: number
 }
 
@@ -81,7 +81,7 @@ interface SystemLimits {
 export const sizeOf = (name: string, value: string): number => Buffer.byteLength(name) + Buffer.byteLength(value) + 2
 const pointer = 8
 
-export type Uncarried =
+export type Excess =
   | { readonly _tag: "Nul"; readonly keys: ReadonlyArray<string> }
   | { readonly _tag: "TooLong"; readonly keys: ReadonlyArray<string>; readonly limit: number }
   | { readonly _tag: "TooMuch"; readonly keys: ReadonlyArray<string>; readonly limit: number; readonly size: number }
@@ -93,13 +93,16 @@ const largest = (values: Variables, count: number): ReadonlyArray<string> =>
     .slice(0, count)
     .map(([name]) => name)
 
-/** Why the system could not start a program with this; undefined when it can. Names only keys of `values`. */
-export const uncarried = (
+/**
+ * Reason why the system could not start a program with these variables; undefined if it can. Names only keys of
+ * `values`.
+ */
+export const excessOf = (
   environment: Variables,
   values: Variables,
   command: ReadonlyArray<string>,
   limits: SystemLimits
-): Uncarried | undefined => {
+): Excess | undefined => {
   const nul = Object.keys(values).filter((name) => values[name]?.includes("\0"))
   if (nul.length > 0) return { _tag: "Nul", keys: nul }
   const { oneString } = limits
@@ -114,9 +117,9 @@ export const uncarried = (
 }
 
 const kib = 1024
-/** `stackBytes`: soft limit of the stack, from which Linux derives its own (execve(2)). */
+/** `stackBytes`: soft limit of the stack, from which Linux derives the limit (execve(2)). */
 export const systemLimits = (platform: NodeJS.Platform, stackBytes: number | undefined): SystemLimits => {
-  // A page is left for what the kernel puts beside: the file name and the auxiliary vector.
+  // One page for the kernel's own data: the file name and the auxiliary vector.
   const room = 4 * kib
   switch (platform) {
     case "linux": {

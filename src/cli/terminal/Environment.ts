@@ -1,16 +1,13 @@
-/** The variables that the command line reads (docs/contract/names.md). An empty one counts as not set. */
+/** Variables of the command line (docs/contract/names.md). An empty one counts as unset. */
 export const variable = (name: string): string | undefined => {
   const value = process.env[name]
   return value === undefined || value === "" ? undefined : value
 }
 
-/** In the order in which they count; each also as NAME_FILE. */
+/** In order of precedence; each also as NAME_FILE. */
 export const tokenVariables = ["AMPOULE_API_TOKEN", "AMPOULE_TOKEN"] as const
 
-/**
- * Settings of the server and of the vault that are secret. `layers/Config.ts` takes the names of its secret settings
- * from here.
- */
+/** Secret settings of the server and the vault. `layers/Config.ts` takes their names from here. */
 export const secretSettings = [
   "AMPOULE_DATABASE_URL",
   "AMPOULE_REDIS_URL",
@@ -25,12 +22,12 @@ export const secretSettings = [
 ] as const
 export type SecretSetting = (typeof secretSettings)[number]
 
-/** AMPOULE_PROXY may hold a password; the file of AMPOULE_VAULT_KEY_FILE is a private key. */
+/** AMPOULE_PROXY may contain a password; the file of AMPOULE_VAULT_KEY_FILE is a private key. */
 const otherCredentials = ["AMPOULE_PROXY", "AMPOULE_VAULT_KEY"]
 
 const credentialVariables: ReadonlySet<string> = new Set(
   [...tokenVariables, ...secretSettings, ...otherCredentials].flatMap((name) => [name, `${name}_FILE`])
 )
 
-/** What a child process does not inherit: credentials of this service. Windows does not tell upper from lower case. */
+/** Credentials of this service, which a child process does not inherit. Windows ignores the case of names. */
 export const isCredentialVariable = (name: string): boolean => credentialVariables.has(name.toUpperCase())

@@ -1,20 +1,15 @@
-/**
- * Everything a command can end with, and how it reads. No message here repeats a value, a credential or a decode error.
- */
+/** All failures of a command, and their text. No message repeats a value, a credential or a decode error. */
 import * as Data from "effect/Data"
-import { paintNote, plain, sentences } from "./Output.ts"
+import { paintNote, plain, wrapped } from "./Output.ts"
 
-/** The command cannot do what was asked. `exitCode` 1 unless named; 2 = wrong usage. */
+/** The command cannot do its work. `exitCode` 1 by default; 2 = wrong usage. */
 export class CliFailure extends Data.TaggedError("CliFailure")<{
   readonly message: string
   readonly hint?: string
   readonly exitCode?: number
 }> {}
 
-/**
- * The server answered with its error envelope (docs/contract/secrets.md). `details` are the further members, e.g.
- * `references`.
- */
+/** Error envelope of the server (docs/contract/secrets.md). `details` has the further members, such as `references`. */
 export class ServerRefused extends Data.TaggedError("ServerRefused")<{
   readonly status: number
   readonly code: string
@@ -23,23 +18,25 @@ export class ServerRefused extends Data.TaggedError("ServerRefused")<{
   readonly details: Readonly<Record<string, unknown>>
   readonly retryAfterSeconds?: number
   readonly requestId?: string
-  /** What the request would have needed a grant for. */
+  /** Level that a grant for the request needs. */
   readonly needs?: "run" | "values" | "write"
-  /** What to do about it, when the place where it happened says more than the code. */
+  /** Next step, when the caller knows more than the code. */
   readonly hint?: string
 }> {}
 
-/** The same refusal with something to do about it. The message of an error is no member that a spread copies. */
-export const hinted = (error: ServerRefused, hint: string): ServerRefused =>
+/**
+ * Adds a next step to a refusal. The message is passed separately, because a spread does not copy an error's message.
+ */
+export const withHint = (error: ServerRefused, hint: string): ServerRefused =>
   new ServerRefused({ ...error, message: error.message, hint })
 
-/** Nothing came back. `reason` is one of our own sentences. */
+/** No response. `reason` is a sentence of our own. */
 export class ServerUnreachable extends Data.TaggedError("ServerUnreachable")<{
   readonly url: string
   readonly reason: string
 }> {}
 
-/** Something came back that this service does not say: a proxy's page, another program, a cut answer. */
+/** A response that this service never sends: a proxy's page, another program's answer, or a broken-off one. */
 export class UnexpectedAnswer extends Data.TaggedError("UnexpectedAnswer")<{
   readonly url: string
   readonly status: number
@@ -52,7 +49,7 @@ export type CliError = CliFailure | ServerError
 export const usage = (message: string, hint?: string): CliFailure =>
   new CliFailure({ message, exitCode: 2, ...(hint === undefined ? {} : { hint }) })
 
-const whichCredential = "`ampoule whoami` shows which credential is used; `ampoule login` gets a new one."
+const whichCredential = "`ampoule whoami` shows the credential in use; `ampoule login` creates a new one."
 
 const hints: ReadonlyMap<string, string> = new Map(
   Object.entries({
@@ -60,27 +57,29 @@ const hints: ReadonlyMap<string, string> = new Map(
     CREDENTIAL_INVALID: `The text may be cut, or belong to another server. ${whichCredential}`,
     CREDENTIAL_EXPIRED: whichCredential,
     CREDENTIAL_REVOKED: whichCredential,
-    STEP_UP_REQUIRED: "The proof of your second factor is too old: run the command again, and confirm in the browser.",
+    STEP_UP_REQUIRED:
+      "The confirmation of your second factor is too old. Run the command again, and confirm in the browser.",
     SECOND_FACTOR_MISSING: "The team requires a second factor: add one on the dashboard, then `ampoule login` again.",
     FORBIDDEN: "Ask an owner or admin of the team.",
     SCOPE_MISSING: "Run `ampoule login` again and grant the scope, or use another credential.",
     API_TOKEN_READ_ONLY: "Use a token with access level write.",
-    API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT: "Use a token that was created naming this environment.",
-    ENVIRONMENT_NOT_GRANTED: "Ask for it: `ampoule access request --env SLUG --for 2h --why REASON`.",
+    API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT: "Use a token that was created with the slug of this environment.",
+    ENVIRONMENT_NOT_GRANTED: "Request it: `ampoule access request --env SLUG --for 2h --why REASON`.",
     CREDENTIAL_KIND_NOT_ACCEPTED: "This needs a login: `ampoule login`.",
-    PROJECT_NOT_FOUND: "`ampoule projects` lists what this credential sees.",
-    ENVIRONMENT_NOT_FOUND: "`ampoule projects environments` lists what this credential sees.",
+    PROJECT_NOT_FOUND: "`ampoule projects` lists the projects that this credential can see.",
+    ENVIRONMENT_NOT_FOUND: "`ampoule projects environments` lists the environments that this credential can reach.",
     SECRET_NOT_FOUND: "`ampoule secrets list` shows the keys.",
-    SECRET_VERSION_NOT_FOUND: "`ampoule secrets history KEY` shows the versions there are.",
-    SECRET_HAS_DEPENDENTS: "Say --disposition flatten (they keep their text) or --disposition cascade (they go too).",
-    SECRET_VERSION_CONFLICT: "Someone changed it meanwhile. Look at `ampoule secrets history`, then try again.",
+    SECRET_VERSION_NOT_FOUND: "`ampoule secrets history KEY` shows the existing versions.",
+    SECRET_HAS_DEPENDENTS:
+      "Use --disposition flatten (they keep their text) or --disposition cascade (they are deleted too).",
+    SECRET_VERSION_CONFLICT: "Someone changed it in the meantime. Check `ampoule secrets history`, then try again.",
     TEMPLATE_REFERENCE_MISSING: "Write the missing keys first, or pass the text as --kind literal.",
     TEMPLATE_INVALID: "Write $${ for a plain ${, or pass the text as --kind literal.",
     SEALED_VALUE_INVALID:
-      "Restore that line, or seal the value again. `_manifest`, after a merge you have looked at: `ampoule seal manifest`.",
+      "Restore that line, or seal the value again. For `_manifest`, review the merge, then run `ampoule seal manifest`.",
     ROUTE_NOT_FOUND: "The server may be older than this command. `ampoule doctor` compares them.",
     SETUP_ALREADY_DONE: "Sign in, or ask an owner for an invitation.",
-    DEPENDENCY_UNAVAILABLE: "The server is up, but something it needs is not. Try again shortly."
+    DEPENDENCY_UNAVAILABLE: "The server runs, but a service that it needs does not. Try again shortly."
   })
 )
 
@@ -103,7 +102,7 @@ const detailLines = (error: ServerRefused): ReadonlyArray<string> => {
   return lines
 }
 
-interface Rendered {
+interface Description {
   readonly code: string
   readonly message: string
   readonly lines: ReadonlyArray<string>
@@ -111,7 +110,7 @@ interface Rendered {
   readonly exitCode: number
 }
 
-export const describe = (error: CliError): Rendered => {
+export const describe = (error: CliError): Description => {
   switch (error._tag) {
     case "CliFailure":
       return {
@@ -134,7 +133,7 @@ export const describe = (error: CliError): Rendered => {
         code: "SERVER_UNREACHABLE",
         message: `No answer from ${plain(error.url)}: ${error.reason}.`,
         lines: [],
-        hint: "Check AMPOULE_URL and the network. `ampoule doctor` looks at each part.",
+        hint: "Check AMPOULE_URL and the network. `ampoule doctor` checks each part.",
         exitCode: 1
       }
     case "UnexpectedAnswer":
@@ -148,7 +147,7 @@ export const describe = (error: CliError): Rendered => {
   }
 }
 
-/** The lines for standard error. */
+/** Lines for standard error. */
 export const print = (error: CliError, json: boolean): string => {
   const { code, message, lines, hint } = describe(error)
   if (json) {
@@ -161,5 +160,5 @@ export const print = (error: CliError, json: boolean): string => {
     `ampoule: ${message}${name}`,
     ...[...lines, ...(hint === undefined ? [] : [hint])].map((line) => `  ${line}`)
   ]
-  return `${sentences(all.join("\n")).replace("ampoule:", paintNote("ampoule:", "red"))}\n`
+  return `${wrapped(all.join("\n")).replace("ampoule:", paintNote("ampoule:", "red"))}\n`
 }

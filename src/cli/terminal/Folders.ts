@@ -1,4 +1,4 @@
-/** Where the command line keeps things, and how it writes: temporary file, mode 0600, rename. */
+/** Folders of the command line, and atomic writes: temporary file, mode 0600, rename. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { basename, dirname, join } from "node:path"
@@ -9,9 +9,9 @@ import { plain } from "./Output.ts"
 import { json, type Shape } from "./Shape.ts"
 
 export interface Folders {
-  /** Log-in records. */
+  /** Login records. */
   readonly config: string
-  /** What may be deleted at any time. */
+  /** Files that may be deleted at any time. */
   readonly cache: string
 }
 
@@ -20,12 +20,12 @@ export const folders = (): Folders => ({
   cache: join(Home.cacheBase(), "ampoule")
 })
 
-/** Calls of the system, with their error as it is. Small files of this user: waiting for them costs less than a thread. */
-const tried = <A>(call: () => A): Effect.Effect<A, unknown> => Effect.try({ try: call, catch: (e) => e })
+/** System calls with their original error. Synchronous: waiting for small local files costs less than a thread. */
+const attempt = <A>(call: () => A): Effect.Effect<A, unknown> => Effect.try({ try: call, catch: (e) => e })
 
 /**
- * Written in full or not at all. Readable by this user alone from its first byte, unless `mode` says otherwise, or the
- * file whose place it takes does and `keepMode` is given.
+ * Atomic write. Readable only by this user from the first byte, except with `mode`. With `keepMode` the mode of the
+ * replaced file is kept.
  */
 export const writeWhole = Effect.fnUntraced(function* (
   file: string,
@@ -34,8 +34,8 @@ export const writeWhole = Effect.fnUntraced(function* (
   options: { readonly keepMode?: boolean; readonly mode?: number } = {}
 ) {
   const temporary = join(dirname(file), `.${basename(file)}.${crypto().randomBytes(6).toString("hex")}`)
-  const former = options.keepMode === true ? yield* Effect.option(tried(() => fs().statSync(file))) : Option.none()
-  const write = tried(() => {
+  const former = options.keepMode === true ? yield* Effect.option(attempt(() => fs().statSync(file))) : Option.none()
+  const write = attempt(() => {
     fs().writeFileSync(temporary, content, { flag: "wx", mode: options.mode ?? 0o600 })
     if (Option.isSome(former)) fs().chmodSync(temporary, former.value.mode & 0o777)
     fs().renameSync(temporary, file)
@@ -44,7 +44,7 @@ export const writeWhole = Effect.fnUntraced(function* (
 })
 
 export const makeFolder = (folder: string, what: string) =>
-  tried(() => {
+  attempt(() => {
     fs().mkdirSync(folder, { recursive: true })
     fs().chmodSync(folder, 0o700)
   }).pipe(Effect.mapError((error) => cannotWrite(what, folder, error)))
@@ -84,9 +84,9 @@ export const cannotWrite = (what: string, file: string, error: unknown) =>
 const cannotRead = (what: string, error: unknown) =>
   new CliFailure({ message: `Cannot read ${what}: ${whyNot(error)}.` })
 
-/** None when there is no such file. */
+/** None when the file does not exist. */
 export const readIfThere = (file: string, what: string) =>
-  tried(() => fs().readFileSync(file)).pipe(
+  attempt(() => fs().readFileSync(file)).pipe(
     Effect.asSome,
     Effect.catchIf(
       (error) => codeOf(error) === "ENOENT",
@@ -95,29 +95,31 @@ export const readIfThere = (file: string, what: string) =>
     Effect.mapError((error) => cannotRead(`${what} (${file})`, error))
   )
 
-/** A file that somebody named. */
+/** A file that the user named. */
 export const readNamed = (file: string) =>
   Effect.mapError(
-    // It may be a pipe of another program, which takes its time: signals are heard meanwhile.
+    // Asynchronous, because it may be a slow pipe, and signals must be handled in the meantime.
     Effect.tryPromise({ try: (): Promise<Uint8Array> => fs().promises.readFile(file), catch: (e) => e }),
     (error) => cannotRead(plain(file), error)
   )
 
-export const remove = (file: string) => Effect.ignore(tried(() => fs().rmSync(file, { force: true })))
+export const remove = (file: string) => Effect.ignore(attempt(() => fs().rmSync(file, { force: true })))
 
-/** A folder with all that is in it. */
+/** Removes a folder and its content. */
 export const removeFolder = (folder: string) =>
-  Effect.ignore(tried(() => fs().rmSync(folder, { recursive: true, force: true })))
+  Effect.ignore(attempt(() => fs().rmSync(folder, { recursive: true, force: true })))
 
-/** None: there is nothing of that name, or nobody may look. */
-export const infoOf = (file: string) => Effect.option(tried(() => fs().statSync(file)))
+/** None when the file does not exist, or access is denied. */
+export const infoOf = (file: string) => Effect.option(attempt(() => fs().statSync(file)))
 
-/** Exactly the text that the bytes encode; None when they are not UTF-8. The byte order mark stays. */
+/** Exact text of the bytes; None when they are not UTF-8. The byte order mark stays. */
 export const decodeUtf8 = Option.liftThrowable((bytes: Uint8Array) =>
   new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes)
 )
 
-/** A small JSON file of our own. A damaged one counts as absent: nothing in it cannot be had again. */
+/**
+ * Small JSON file of the command line. A damaged one counts as absent, because all its content can be created again.
+ */
 export const jsonFile = <A>(folder: keyof Folders, name: string, shape: Shape<A>, what: string) => {
   const place = () => join(folders()[folder], name)
   const decode = json(shape)

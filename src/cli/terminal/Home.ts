@@ -1,6 +1,6 @@
 /**
- * Folders of this user: always absolute. With an empty or relative HOME (cron, containers) they would lie in the
- * working folder, and a file that came with somebody's repository would count as the user's own.
+ * Folders of this user, always absolute. With an empty or relative HOME (cron, containers) they would be in the working
+ * folder. A file from somebody's repository would then count as the user's own.
  */
 import { homedir, userInfo } from "node:os"
 import { isAbsolute, join } from "node:path"
@@ -10,7 +10,7 @@ const absolute = (path: string | undefined): string | undefined =>
   path !== undefined && isAbsolute(path) ? path : undefined
 
 const ofAccount = (): string | undefined => {
-  // No account for this user id, as in some containers.
+  // Some containers have no account for this user id.
   try {
     return absolute(userInfo().homedir)
   } catch {
@@ -18,10 +18,10 @@ const ofAccount = (): string | undefined => {
   }
 }
 
-/** At worst the root folder, which nobody but root fills. */
+/** At worst the root folder, in which only root can write. */
 const home = (): string => absolute(homedir()) ?? ofAccount() ?? "/"
 
-/** XDG base directories: "all paths must be absolute", others are to be ignored. */
+/** XDG base directories: "all paths must be absolute", and others are ignored. */
 const base = (xdg: string, windows: string, otherwise: string): string =>
   absolute(process.env[xdg]) ??
   (Windows.isWindows ? absolute(process.env[windows]) : undefined) ??

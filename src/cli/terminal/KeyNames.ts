@@ -1,4 +1,4 @@
-/** Names under which a program wants its variables. Keys are A-Z, 0-9 and _. Pure. */
+/** Names under which a program expects its variables. Keys are A-Z, 0-9 and _. Pure. */
 import * as Either from "effect/Either"
 
 const words = (key: string): ReadonlyArray<string> =>
@@ -8,7 +8,7 @@ const words = (key: string): ReadonlyArray<string> =>
     .filter((word) => word !== "")
 const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1)
 const pascal = (key: string): string => words(key).map(capital).join("")
-/** Sections are divided by two underscores: SMTP__USER_NAME. */
+/** Two underscores divide sections: SMTP__USER_NAME. */
 const sections = (key: string, divider: string): string => key.split("__").map(pascal).join(divider)
 
 const styles = {
@@ -31,8 +31,8 @@ export const styleNames = [
   "dotnet-env"
 ] as const satisfies ReadonlyArray<Style>
 
-/** Left: two keys that would have one name. */
-export const named = (
+/** Left: two keys with the same resulting name. */
+export const rename = (
   values: Readonly<Record<string, string>>,
   style: Style
 ): Either.Either<Readonly<Record<string, string>>, readonly [string, string]> => {

@@ -1,4 +1,4 @@
-/** Keys as a person types them, and what is said of one that is not there. */
+/** Keys that the user types, and the error for a key that does not exist. */
 import * as Effect from "effect/Effect"
 import * as Patterns from "#schema/Patterns.ts"
 import type { SecretKey } from "#schema/Values.ts"
@@ -6,13 +6,13 @@ import { type CliError, CliFailure, ServerRefused, usage } from "./Failure.ts"
 
 export const parseKey = (text: string): Effect.Effect<SecretKey, CliFailure> => {
   if (text.length <= Patterns.longestKey && Patterns.secretKey.test(text)) {
-    // What its schema checks, which is more than a command for one value is without it.
+    // Same check as its schema, which would be slow to load for a small command.
     return Effect.succeed(text as SecretKey)
   }
-  // The text is not repeated: it may be a value at the wrong place.
+  // Not repeated: the text may be a value in the wrong place.
   return text.startsWith("-")
     ? usage(
-        "This command has no such option, or it stands behind a key: options come first.",
+        "This command has no such option, or the option comes after a key: put options first.",
         "Example: ampoule secrets unset --disposition flatten OLD_TOKEN"
       )
     : usage("That is not a secret key.", "Keys are A-Z, 0-9 and _, starting with a letter, like DATABASE_URL.")
@@ -24,8 +24,8 @@ export const noSuchKey = (key: string, environment: string) =>
     hint: `\`ampoule secrets list --env ${environment}\` shows the keys.`
   })
 
-/** A refusal for one secret names it: the server's sentence is for every caller. */
-export const namingKey =
+/** Names the secret in a refusal; the server's own sentence is the same for all routes. */
+export const withKey =
   (key: string, environment: string) =>
   <A, E extends CliError, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | ServerRefused, R> =>
     Effect.mapError(self, (error) => {

@@ -1,10 +1,10 @@
 /**
- * What is different on macOS. Written against documented behaviour and untried (docs/command-line.md, "What is
- * untried"): this project is tested on Linux.
+ * Differences on macOS, written from documentation and not tested (docs/command-line.md, "Untested platforms"). The
+ * project is tested on Linux.
  */
 
-/** What opens a page in the browser of the user: open(1). */
+/** Opens a page in the user's browser: open(1). */
 export const opener = (): readonly [program: string, ...before: Array<string>] => ["/usr/bin/open"]
 
-/** ARG_MAX of all arguments and variables together (sysctl kern.argmax); one variable has no limit of its own. */
+/** ARG_MAX of all arguments and variables together (sysctl kern.argmax); a single variable has no separate limit. */
 export const argumentBytes = 1024 * 1024

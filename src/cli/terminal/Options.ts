@@ -10,7 +10,7 @@ import * as Option from "effect/Option"
 import { type CliFailure, usage } from "./Failure.ts"
 import { styleNames } from "./KeyNames.ts"
 
-/** An option with a text. `of`: the word that stands for the text in the help. */
+/** Option with a text. `of`: its placeholder in the help. */
 export const text = (name: string, of: string, description: string) =>
   Options.text(name).pipe(Options.withPseudoName(of), Options.withDescription(description))
 
@@ -26,7 +26,7 @@ const unitMillis = new Map([
   ["d", 86_400_000]
 ])
 
-/** The value of an option that takes a time: a day, a time, or how long ago it was. */
+/** Parses an option's time: a day, a time, or the time elapsed since. */
 export const instant = (name: string, text: string): Effect.Effect<Date, CliFailure> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
     const [, count, unit] = /^(\d{1,5})([mhd])$/.exec(text) ?? []
@@ -64,13 +64,13 @@ export const duration = (name: string, fallback: string) =>
   )
 
 export const watchInterval = duration("watch-interval", "15s").pipe(
-  Options.withDescription("How often --watch asks (15s)")
+  Options.withDescription("Polling interval of --watch (15s)")
 )
 
 export const project = Options.text("project").pipe(
   Options.withAlias("p"),
   Options.withPseudoName("id-or-slug"),
-  Options.withDescription("Project; else the one of .ampoule.json"),
+  Options.withDescription("Project (default: from .ampoule.json)"),
   Options.optional
 )
 
@@ -78,22 +78,22 @@ export const environment = Options.text("env").pipe(
   Options.withAlias("e"),
   Options.withAlias("environment"),
   Options.withPseudoName("slug"),
-  Options.withDescription("Environment; else the one of .ampoule.json"),
+  Options.withDescription("Environment (default: from .ampoule.json)"),
   Options.optional
 )
 
 export const url = Options.optional(
-  text("url", "address", "Server; else AMPOULE_URL, else the server of the last login, else http://127.0.0.1:4400")
+  text("url", "address", "Server (default: AMPOULE_URL, then the server of the last login, then http://127.0.0.1:4400)")
 )
 
 export const credential = Options.choice("credential", ["env", "stored"]).pipe(
-  Options.withDescription("Which one counts when there is a stored login and a variable (stored, unless said)"),
+  Options.withDescription("Which one to use if both a stored login and a variable exist (default: stored)"),
   Options.optional
 )
 
 export const json = flag("json", "Print JSON")
 
-export const noBrowser = flag("no-browser", "Do not open a browser; print the address only")
+export const noBrowser = flag("no-browser", "Do not open a browser; only print the address")
 
 export const allow = Options.repeated(
   text(
@@ -103,14 +103,14 @@ export const allow = Options.repeated(
   )
 )
 
-/** Which keys of an environment, and under which names. */
+/** Selection of keys of an environment, and their names for the program. */
 export const selection = {
   only: Options.repeated(text("only", "key", "Only this key; * stands for any text; may be repeated")),
   except: Options.repeated(text("except", "key", "Not this key; * stands for any text; may be repeated")),
   prefix: Options.optional(text("prefix", "text", "Only keys that begin with this text")),
   names: Options.choice("names", styleNames).pipe(
     Options.withDescription(
-      "Give the variables other names: DB_URL as dbUrl, DbUrl, db_url, db-url, TF_VAR_db_url, DbUrl; A__B_C as A:BC or A__BC"
+      "Rename the variables: DB_URL as dbUrl, DbUrl, db_url, db-url, TF_VAR_db_url, DbUrl; A__B_C as A:BC or A__BC"
     ),
     Options.optional
   )
@@ -125,11 +125,11 @@ export const inEnvironment = { ...connection, ...target } as const
 export const keyArgument = argument("KEY", "Key of the secret, like DATABASE_URL")
 
 export const expectedVersion = Options.integer("expected-version").pipe(
-  Options.withDescription("Refuse unless the secret is at this version; 0 = it must not be there"),
+  Options.withDescription("Refuse unless the secret is at this version; 0 = it must not exist"),
   Options.optional
 )
 
-/** Undefined when the option was not given. */
+/** Undefined without the option. */
 export const checkedVersion = Effect.fnUntraced(function* (option: Option.Option<number>) {
   const version = Option.getOrUndefined(option)
   if (version !== undefined && (!Number.isSafeInteger(version) || version < 0)) {

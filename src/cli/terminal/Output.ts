@@ -8,21 +8,21 @@ export const out = (text: string): Effect.Effect<void> =>
     process.stdout.write(text)
   })
 
-/** Of a terminal that says how wide it is: none is taken for narrower than 40 columns. */
-const told = ({ columns, isTTY }: NodeJS.WriteStream): number | undefined =>
+/** Columns of a terminal, at least 40; undefined without a known width. */
+const columnsOf = ({ columns, isTTY }: NodeJS.WriteStream): number | undefined =>
   isTTY === true && columns > 0 ? Math.max(40, columns) : undefined
 
-/** For standard error: in the width of a terminal. */
-export const sentences = (text: string): string => prose(text, told(process.stderr))
+/** Text for standard error, wrapped to the width of a terminal. */
+export const wrapped = (text: string): string => prose(text, columnsOf(process.stderr))
 
 export const note = (text: string): Effect.Effect<void> =>
   Effect.sync(() => {
-    process.stderr.write(`${sentences(text)}\n`)
+    process.stderr.write(`${wrapped(text)}\n`)
   })
 
 export const warn = (text: string): Effect.Effect<void> => note(`ampoule: ${text}`)
 
-/** How this command ends, when it is not by a failure that has its own. */
+/** Sets the exit code of this command, unless a failure sets its own. */
 export const exitWith = (code: number): Effect.Effect<void> =>
   Effect.sync(() => {
     process.exitCode = code
@@ -35,28 +35,28 @@ export const stdinIsTerminal = (): boolean => process.stdin.isTTY === true
 // eslint-disable-next-line no-control-regex
 const unprintable = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g
 
-/** Text from elsewhere as it may stand on a terminal: without escape sequences, control and direction characters. */
+/** Text from elsewhere, safe for a terminal: without escape sequences, control and direction characters. */
 export const plain = (text: string): string => text.replace(unprintable, "\u00b7")
 
-// Of several lines and columns: line ends and tabs are part of it.
+// For text of several lines and columns: line ends and tabs stay.
 // eslint-disable-next-line no-control-regex
 const unprintableInText = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g
 const escaped = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`
 
-/** Control characters that JSON lets through, escaped: the same JSON, and nothing that a terminal acts upon. */
+/** Escapes control characters that JSON allows, so that a terminal cannot act on them. */
 export const json = (value: unknown): Effect.Effect<void> =>
   out(`${JSON.stringify(value, null, 2).replace(unprintableInText, escaped)}\n`)
 
 /**
- * A value for standard output: the value itself to a program or with `raw`, with what a terminal acts upon made visible
- * to a person.
+ * A value for standard output. Programs, and `raw`, receive it unchanged; at a terminal, control characters are made
+ * visible.
  */
 export const value = Effect.fnUntraced(function* (text: string, options: { readonly raw: boolean }) {
-  const isSeen = stdoutIsTerminal() && !options.raw
-  const shown = isSeen ? text.replace(unprintableInText, escaped) : text
-  yield* out(stdoutIsTerminal() && !text.endsWith("\n") ? `${shown}\n` : shown)
-  if (shown !== text)
-    yield* warn("control characters are shown as \\uNNNN; --raw, a file or a pipe gets them as they are.")
+  const isForPerson = stdoutIsTerminal() && !options.raw
+  const printable = isForPerson ? text.replace(unprintableInText, escaped) : text
+  yield* out(stdoutIsTerminal() && !text.endsWith("\n") ? `${printable}\n` : printable)
+  if (printable !== text)
+    yield* warn("control characters are shown as \\uNNNN; --raw, a file or a pipe receives them unchanged.")
 })
 
 // eslint-disable-next-line no-control-regex
@@ -67,40 +67,40 @@ export const wantsColour = (): boolean => stdoutIsTerminal() && colourIsWelcome(
 
 const colours = { bold: 1, red: 31, green: 32, yellow: 33 } as const
 export type Colour = keyof typeof colours
-const painted = (text: string, colour: Colour): string => `\u001b[${colours[colour]}m${text}\u001b[0m`
-/** For standard output, where it is a terminal that shows colours. */
-export const paint = (text: string, colour: Colour): string => (wantsColour() ? painted(text, colour) : text)
-/** For standard error. */
+const withColour = (text: string, colour: Colour): string => `\u001b[${colours[colour]}m${text}\u001b[0m`
+/** Colour for standard output, if it is a terminal with colours. */
+export const paint = (text: string, colour: Colour): string => (wantsColour() ? withColour(text, colour) : text)
+/** Colour for standard error. */
 export const paintNote = (text: string, colour: Colour): string =>
-  stderrIsTerminal() && colourIsWelcome() ? painted(text, colour) : text
+  stderrIsTerminal() && colourIsWelcome() ? withColour(text, colour) : text
 
-/** What a difference or a plan shows of a key. */
+/** Marks of keys in a difference or a plan. */
 export const marks = { "+": "green", "-": "red", "~": "yellow" } as const satisfies Readonly<Record<string, Colour>>
 
-/** Most names of a plan that are shown: nobody reads thousands before a question. */
-const mostPlanned = 20
+/** Number of names shown of a plan, so that the question stays in view. */
+const maximumPlanned = 20
 
-/** A plan by the names of its keys, on standard error. */
-export const planned = (mark: keyof typeof marks, keys: ReadonlyArray<string>): Effect.Effect<void> => {
-  const shown = keys.length > mostPlanned + 5 ? keys.slice(0, mostPlanned) : keys
-  const lines = shown.map((key) => paintNote(`${mark} ${plain(key)}`, marks[mark]))
-  if (shown.length < keys.length) lines.push(`${mark} … and ${keys.length - shown.length} more`)
+/** Shows a plan by its keys' names, on standard error. */
+export const showPlan = (mark: keyof typeof marks, keys: ReadonlyArray<string>): Effect.Effect<void> => {
+  const visible = keys.length > maximumPlanned + 5 ? keys.slice(0, maximumPlanned) : keys
+  const lines = visible.map((key) => paintNote(`${mark} ${plain(key)}`, marks[mark]))
+  if (visible.length < keys.length) lines.push(`${mark} … and ${keys.length - visible.length} more`)
   return Effect.forEach(lines, note, { discard: true })
 }
 
-const terminalWidth = (): number | undefined => (stdoutIsTerminal() ? (told(process.stdout) ?? 80) : undefined)
+const terminalWidth = (): number | undefined => (stdoutIsTerminal() ? (columnsOf(process.stdout) ?? 80) : undefined)
 
 interface Fact {
   readonly name: string
   readonly text: string
-  /** Of the first word. */
+  /** Colour of the first word. */
   readonly colour?: Colour
 }
 
-/** Names, each with what is said of it; on a terminal in its width, with times as people say them. */
+/** Prints names with their text. On a terminal it wraps them, and shows relative times. */
 export const facts = Effect.fnUntraced(function* (all: ReadonlyArray<Fact>) {
   const now = yield* Clock.currentTimeMillis
-  const width = stdoutIsTerminal() ? told(process.stdout) : undefined
+  const width = stdoutIsTerminal() ? columnsOf(process.stdout) : undefined
   const lines = all.map(({ colour, name, text }) => {
     const line = beside(name, plain(stdoutIsTerminal() ? relativeIn(text, now) : text), width)
     return colour === undefined ? line : line.replace(/^\S+/, (word) => paint(word, colour))
@@ -110,12 +110,15 @@ export const facts = Effect.fnUntraced(function* (all: ReadonlyArray<Fact>) {
 
 type Columns<A> = ReadonlyArray<readonly [title: string, cell: (item: A) => string]>
 
-/** In the width of a terminal, with times as people say them; for a program each row on one line, with times as they are. */
+/**
+ * Prints a table. On a terminal it fits the width and shows relative times. For a program each row is one line, with
+ * exact times.
+ */
 export const table = Effect.fnUntraced(function* <A>(items: ReadonlyArray<A>, columns: Columns<A>) {
   const now = yield* Clock.currentTimeMillis
   const width = terminalWidth()
-  const shown = (text: string) => (width === undefined ? text : relative(text, now))
-  const rows = items.map((item) => columns.map(([, cell]) => plain(shown(cell(item)))))
+  const cellText = (text: string) => (width === undefined ? text : relative(text, now))
+  const rows = items.map((item) => columns.map(([, cell]) => plain(cellText(cell(item)))))
   const { body, head } = layout(
     columns.map(([title]) => title),
     rows,
@@ -124,7 +127,7 @@ export const table = Effect.fnUntraced(function* <A>(items: ReadonlyArray<A>, co
   yield* out([...head.map((line) => paint(line, "bold")), ...body].map((line) => `${line}\n`).join(""))
 })
 
-/** A list as JSON, as the sentence that nothing is in it, or as a table. */
+/** Prints a list as JSON, as a table, or as a sentence when it is empty. */
 export const list = <A>(
   options: { readonly json: boolean },
   items: ReadonlyArray<A>,
@@ -138,19 +141,19 @@ export const progress = (text: string): Effect.Effect<void> =>
     if (stderrIsTerminal()) process.stderr.write(`\r\u001b[K${text}`)
   })
 
-/** Says what is waited for, once that has taken a second; only on a terminal that can take it back. */
+/** Shows the reason for a wait after one second, only on a terminal that can erase it again. */
 export const whileWaiting =
   (text: string) =>
   <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> => {
     if (!stderrIsTerminal() || process.env["TERM"] === "dumb") return self
     return Effect.acquireUseRelease(
       Effect.sync(() => {
-        const told = { yet: false }
+        const shown = { yet: false }
         const timer = setTimeout(() => {
-          told.yet = true
+          shown.yet = true
           process.stderr.write(`\r\u001b[K${text}`)
         }, 1_000)
-        return { told, timer }
+        return { told: shown, timer }
       }),
       () => self,
       ({ told, timer }) =>

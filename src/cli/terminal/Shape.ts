@@ -1,10 +1,10 @@
 /**
- * Small JSON of a known shape, read without the library of schemas: what `run` and `secrets get` read is little, and
- * loading that library costs more CPU than Node's own start. Members that are not named are dropped. Pure.
+ * Decodes small JSON of a known shape without the schema library, whose loading costs more CPU than Node's own start.
+ * `run` and `secrets get` decode little. Unnamed members are dropped. Pure.
  */
 import * as Option from "effect/Option"
 
-/** None: the input is of another shape. */
+/** None when the input has another shape. */
 export type Shape<A> = (input: unknown) => Option.Option<A>
 export type Of<S> = S extends Shape<infer A> ? A : never
 
@@ -52,14 +52,14 @@ export const struct =
   <const S extends Members>(members: S): Shape<{ readonly [Name in keyof S]: Of<S[Name]> }> =>
   (input) => {
     if (!isObject(input)) return Option.none()
-    const read = Object.entries(members).map(([name, shape]) =>
+    const decoded = Object.entries(members).map(([name, shape]) =>
       Option.map(shape(Object.hasOwn(input, name) ? Reflect.get(input, name) : undefined), (member) => [name, member])
     )
-    // Each member went through the shape of its name: the compiler does not follow that through entries.
-    return Option.map(Option.all(read), (found) => Object.fromEntries(found) as { [Name in keyof S]: Of<S[Name]> })
+    // Each member went through the shape of its name, but the compiler does not follow that through entries.
+    return Option.map(Option.all(decoded), (found) => Object.fromEntries(found) as { [Name in keyof S]: Of<S[Name]> })
   }
 
-/** Of a text. */
+/** Decodes a text. */
 export const json =
   <A>(shape: Shape<A>) =>
   (text: string): Option.Option<A> => {

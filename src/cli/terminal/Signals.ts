@@ -1,6 +1,6 @@
 /**
- * Signals of this process. At rest, SIGINT, SIGTERM, SIGHUP and SIGQUIT end the command; while a child runs they are
- * its own. A second one at rest ends the process at once.
+ * Signals of this process. Normally SIGINT, SIGTERM, SIGHUP and SIGQUIT end the command; while a child runs, they go to
+ * it. Without a child, a second signal ends the process at once.
  */
 import * as Effect from "effect/Effect"
 import { constants } from "node:os"
@@ -8,7 +8,7 @@ import { fs } from "./BuiltIn.ts"
 import { isWindows } from "./Windows.ts"
 
 const ending = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const
-/** Those a child may want besides. At rest they keep their default, except SIGUSR1: see below. */
+/** Further signals for a child. Without one they keep their default. */
 const passing = ["SIGUSR2", "SIGWINCH"] as const
 
 type Handler = (signal: NodeJS.Signals) => void
@@ -16,17 +16,17 @@ type Handler = (signal: NodeJS.Signals) => void
 let current: Handler | undefined
 let received: NodeJS.Signals | undefined
 
-/** Signal that ended the command, if one did. */
+/** Signal that ended the command, if any. */
 export const endedBy = (): NodeJS.Signals | undefined => received
 
-let childs: NodeJS.Signals | undefined
-/** This process is to end as its child did. */
+let childSignal: NodeJS.Signals | undefined
+/** Records that this process must end by the signal that ended its child. */
 export const endLike = (signal: NodeJS.Signals): void => {
-  childs = signal
+  childSignal = signal
 }
-export const childEndedBy = (): NodeJS.Signals | undefined => childs
+export const childEndedBy = (): NodeJS.Signals | undefined => childSignal
 
-/** Signals whose default leaves a core: ours could hold values. */
+/** Signals that dump core by default, which could expose values. */
 const leavesCore: ReadonlySet<NodeJS.Signals> = new Set([
   "SIGQUIT",
   "SIGILL",
@@ -42,9 +42,8 @@ const leavesCore: ReadonlySet<NodeJS.Signals> = new Set([
 ])
 
 /**
- * Ends this process as the signal ended a child, or would have ended this one: a shell stops a loop when the program
- * that ^C was meant for died by it. Returns where a signal does not end a process: Windows, and process 1 of a
- * container.
+ * Ends this process by the signal that ended a child, or that this process received. A shell ends its loop only when
+ * the program dies by ^C. Returns where signals do not end a process: on Windows, and as process 1 of a container.
  */
 export const dieBy = (signal: NodeJS.Signals): void => {
   if (isWindows || leavesCore.has(signal)) return
@@ -56,10 +55,10 @@ export const exitCodeOf = (signal: NodeJS.Signals): number => 128 + constants.si
 
 let deliver: Handler = () => {}
 
-/** As if the signal had come: for a ^C that raw mode hands over as a character. */
+/** Delivers a signal, for a ^C that raw mode delivers as a character. */
 export const raise = (signal: NodeJS.Signals): void => deliver(signal)
 
-/** Once, before anything else runs. `end` interrupts what is under way. */
+/** Called once, before other code runs. `end` interrupts the running command. */
 export const install = (end: () => void): void => {
   const onSignal: Handler = (signal) => {
     if (current !== undefined) return current(signal)
@@ -70,13 +69,11 @@ export const install = (end: () => void): void => {
   }
   deliver = onSignal
   for (const signal of ending) process.on(signal, onSignal)
-  // Without a listener, SIGUSR1 opens the debugger's port, and with it all memory, to every process of this user.
+  // Without a listener, SIGUSR1 opens the debugger's port, which gives each process of this user access to all memory.
   process.on("SIGUSR1", onSignal)
 }
 
-/**
- * Hands every signal to `handler` until the scope closes. Installed before a child is started, so that none is lost.
- */
+/** Passes every signal to `handler` until the scope closes. Installed before a child starts, so that none is lost. */
 export const handledBy = (handler: Handler) =>
   Effect.acquireRelease(
     Effect.sync(() => {
@@ -91,8 +88,8 @@ export const handledBy = (handler: Handler) =>
   )
 
 /**
- * ^Z, or a TSTP for this process alone: the child stops, then this process by the same signal; both go on together. A
- * child that the terminal stopped already loses the second one when it goes on.
+ * Handles ^Z, and a TSTP sent only to this process: the child stops, then this process, and both continue together. A
+ * child that the terminal has stopped already drops the second signal when it continues.
  */
 export const stoppedWith = (child: (signal: "SIGTSTP" | "SIGCONT") => void) =>
   Effect.acquireRelease(
@@ -100,7 +97,7 @@ export const stoppedWith = (child: (signal: "SIGTSTP" | "SIGCONT") => void) =>
       const onStop = () => {
         child("SIGTSTP")
         process.off("SIGTSTP", onStop)
-        // Returns when this process goes on.
+        // Returns when this process continues.
         process.kill(process.pid, "SIGTSTP")
         process.on("SIGTSTP", onStop)
         child("SIGCONT")
@@ -117,9 +114,7 @@ const statFields = (): ReadonlyArray<string> => {
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ")
 }
 
-/**
- * Whether this process group is the one that the terminal sends ^C, ^\ and resizes to: a child in it has them already.
- */
+/** True when the terminal sends ^C, ^\ and resizes to this process group. A child in it receives them directly. */
 const isForeground = (): boolean => {
   if (process.platform === "linux") {
     const [, , group, , terminal, foreground] = statFields()
@@ -128,7 +123,7 @@ const isForeground = (): boolean => {
   return process.stdin.isTTY === true || process.stdout.isTTY === true || process.stderr.isTTY === true
 }
 
-/** Whether a terminal could send signals to this process, now or when it is brought to the foreground. */
+/** True when a terminal could signal this process, now or after it comes to the foreground. */
 export const hasTerminal = (): boolean =>
   process.platform === "linux" ? statFields()[4] !== "0" : !isWindows && isForeground()
 

@@ -1,11 +1,11 @@
-/** Tables as a terminal has room for them, and times as people say them. Pure. */
+/** Tables that fit the terminal, and relative times. Pure. */
 
 const length = (text: string): number => [...text].length
 const pad = (text: string, to: number): string => text + " ".repeat(Math.max(0, to - length(text)))
 const gap = 2
 
-/** Lines of at most this width: broken between words, and inside one only where it is longer than a line. */
-const wrapped = (text: string, width: number): ReadonlyArray<string> => {
+/** Lines of at most this width. Breaks between words, and within a word only when it is longer than a line. */
+const wrap = (text: string, width: number): ReadonlyArray<string> => {
   const lines: Array<string> = []
   let line = ""
   for (const word of text.split(" ")) {
@@ -23,27 +23,30 @@ const wrapped = (text: string, width: number): ReadonlyArray<string> => {
 const widest = (texts: ReadonlyArray<string>): number => Math.max(0, ...texts.map(length))
 const longestWord = (texts: ReadonlyArray<string>): number => widest(texts.flatMap((text) => text.split(" ")))
 
-/** What the columns get: their widest cell where there is room, else their longest word and a share of what is left. */
+/** Column widths: the widest cell if it fits, else the longest word and a share of the remaining room. */
 const shares = (columns: ReadonlyArray<ReadonlyArray<string>>, width: number): ReadonlyArray<number> | undefined => {
   const full = columns.map(widest)
   const least = columns.map(longestWord)
   const room = width - gap * (columns.length - 1)
-  let left = room - least.reduce((sum, n) => sum + n, 0)
-  if (left < 0) return undefined
+  let remaining = room - least.reduce((sum, n) => sum + n, 0)
+  if (remaining < 0) return undefined
   return least.map((n, i) => {
-    const more = Math.min(left, (full[i] ?? n) - n)
-    left -= more
+    const more = Math.min(remaining, (full[i] ?? n) - n)
+    remaining -= more
     return n + more
   })
 }
 
 type Row = ReadonlyArray<string>
 
-/** The lines of each row. A column is as wide as what came to stand in it. */
-const inColumns = (rows: ReadonlyArray<Row>, most: ReadonlyArray<number>): ReadonlyArray<ReadonlyArray<string>> => {
-  const broken = rows.map((row) => row.map((cell, i) => wrapped(cell, Math.max(1, most[i] ?? 1))))
-  const widths = most.map((_, i) => widest(broken.flatMap((row) => row[i] ?? [])))
-  return broken.map((row) =>
+/** Lines of each row. A column is as wide as its widest line. */
+const inColumns = (
+  rows: ReadonlyArray<Row>,
+  maximumWidths: ReadonlyArray<number>
+): ReadonlyArray<ReadonlyArray<string>> => {
+  const wrappedRows = rows.map((row) => row.map((cell, i) => wrap(cell, Math.max(1, maximumWidths[i] ?? 1))))
+  const widths = maximumWidths.map((_, i) => widest(wrappedRows.flatMap((row) => row[i] ?? [])))
+  return wrappedRows.map((row) =>
     Array.from({ length: Math.max(...row.map((lines) => lines.length)) }, (_, at) =>
       row
         .map((lines, i) => pad(lines[at] ?? "", widths[i] ?? 0))
@@ -53,13 +56,13 @@ const inColumns = (rows: ReadonlyArray<Row>, most: ReadonlyArray<number>): Reado
   )
 }
 
-/** One below the other, for a terminal that is too narrow for columns. */
+/** Titles and values below each other, for a terminal that is too narrow for columns. */
 const asRecords = (titles: Row, rows: ReadonlyArray<Row>, width: number): ReadonlyArray<string> => {
   const indent = widest(titles) + gap
   return rows.flatMap((row, n) => [
     ...(n === 0 ? [] : [""]),
     ...row.flatMap((cell, i) =>
-      wrapped(cell, Math.max(8, width - indent)).map((line, at) =>
+      wrap(cell, Math.max(8, width - indent)).map((line, at) =>
         `${pad(at === 0 ? (titles[i] ?? "") : "", indent)}${line}`.trimEnd()
       )
     )
@@ -67,12 +70,12 @@ const asRecords = (titles: Row, rows: ReadonlyArray<Row>, width: number): Readon
 }
 
 interface Layout {
-  /** Lines with the titles; none where each value stands behind its own. */
+  /** Lines with the titles; empty when each value follows its own title. */
   readonly head: ReadonlyArray<string>
   readonly body: ReadonlyArray<string>
 }
 
-/** `width` undefined: it goes to a program, which gets each row on one line. */
+/** `width` undefined: output for a program, each row on one line. */
 export const layout = (titles: Row, rows: ReadonlyArray<Row>, width: number | undefined): Layout => {
   const columns = titles.map((title, i) => [title, ...rows.map((row) => row[i] ?? "")])
   const widths = width === undefined ? columns.map(widest) : shares(columns, width)
@@ -85,49 +88,49 @@ export const layout = (titles: Row, rows: ReadonlyArray<Row>, width: number | un
 const escapes = /\u001b\[[0-9;]*m/g
 const shownLength = (text: string): number => length(text.replace(escapes, ""))
 
-/** Words with the spaces before them, and what stands between backticks whole: it is to be copied. */
+/** Words with the spaces before them. Text between backticks stays whole, because it is meant to be copied. */
 const pieces = (text: string): ReadonlyArray<string> => {
-  // A backtick without another one after it is a character like others.
+  // A backtick without a partner is an ordinary character.
   const unclosed = text.split("`").length % 2 === 0 ? text.lastIndexOf("`") : -1
-  const found: Array<string> = []
-  let now = ""
+  const all: Array<string> = []
+  let current = ""
   let isWhole = false
   for (let i = 0; i < text.length; i++) {
     const unit = text.charAt(i)
     if (unit === "`" && i !== unclosed) isWhole = !isWhole
-    if (unit === " " && !isWhole && now !== "" && !now.endsWith(" ")) {
-      found.push(now)
-      now = ""
+    if (unit === " " && !isWhole && current !== "" && !current.endsWith(" ")) {
+      all.push(current)
+      current = ""
     }
-    now += unit
+    current += unit
   }
-  return now.trim() === "" ? found : [...found, now]
+  return current.trim() === "" ? all : [...all, current]
 }
 
 /**
- * Sentences in lines of at most this width, broken between words alone. `indent`: of the lines behind the first, for
- * sentences that have none of their own. `width` undefined: as they are.
+ * Breaks sentences between words into lines of at most this width. `indent`: of further lines, for lines without an
+ * indent. `width` undefined: unchanged.
  */
 export const prose = (text: string, width: number | undefined, indent = 2): string => {
   if (width === undefined) return text
-  const broken = text.split("\n").map((line) => {
+  const wrappedLines = text.split("\n").map((line) => {
     const before = /^ */.exec(line)?.[0] ?? ""
     if (shownLength(line) <= width) return line
     const further = before === "" ? " ".repeat(indent) : before
     const lines: Array<string> = []
-    let now = ""
+    let current = ""
     for (const piece of pieces(line)) {
-      if (now !== "" && shownLength(now) + shownLength(piece) > width) {
-        lines.push(now)
-        now = further + piece.trimStart()
-      } else now += piece
+      if (current !== "" && shownLength(current) + shownLength(piece) > width) {
+        lines.push(current)
+        current = further + piece.trimStart()
+      } else current += piece
     }
-    return [...lines, now].join("\n")
+    return [...lines, current].join("\n")
   })
-  return broken.join("\n")
+  return wrappedLines.join("\n")
 }
 
-/** A name and what is said of it: beside it where there is room, else below. */
+/** A name with its text: beside it if there is room, else below. */
 export const beside = (name: string, text: string, width: number | undefined): string => {
   const line = `${name}${text}`
   if (width === undefined || shownLength(line) <= width) return line
@@ -144,11 +147,11 @@ const steps = [
   [60 * 86_400, "days", 86_400]
 ] as const
 
-/** Each time in a sentence as people say it. */
+/** Replaces each time in a sentence by a relative one. */
 export const relativeIn = (text: string, now: number): string =>
   text.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (found) => relative(found, now))
 
-/** `3 h ago`, `in 5 min`; a day where it is long ago or far away. What is no time stays as it is. */
+/** `3 h ago`, `in 5 min`, or a day for distant times. Other text stays unchanged. */
 export const relative = (text: string, now: number): string => {
   if (!instant.test(text)) return text
   const seconds = Math.round((Date.parse(text) - now) / 1_000)

@@ -1,5 +1,5 @@
 /**
- * Release of the command line; `test/cli` holds it equal to package.json. Alone in its file: `--version` loads nothing
- * else.
+ * Release of the command line; `test/cli` compares it with package.json. In a file of its own, because `--version`
+ * loads nothing else.
  */
 export const version = "1.0.0"

@@ -1,10 +1,10 @@
-/** The values of an environment, and where `ampoule run` has them from: the server, the offline copy, or a sealed file. */
+/** Values of an environment from the server or the offline copy. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { InjectedSecrets } from "#schema/SecretResponses.ts"
 import { secretKey } from "#schema/Patterns.ts"
 import type { Representation } from "#schema/Values.ts"
-import type { Linked } from "#src/cli/connection/Choice.ts"
+import type { ChosenLink } from "#src/cli/connection/Choice.ts"
 import { type CliError, describe, UnexpectedAnswer } from "#src/cli/terminal/Failure.ts"
 import { bodyOf, type Link } from "#src/cli/connection/Link.ts"
 import * as OfflineCache from "./OfflineCache.ts"
@@ -28,31 +28,31 @@ interface InjectOptions {
   readonly projectId: string
   readonly environment: string
   readonly representation?: Representation
-  /** Of the set at hand: the answer is None when it still holds. */
+  /** ETag of the present set. The result is None while it is current. */
   readonly etag?: string | undefined
-  /** The plan that the run carries out. */
+  /** Plan that the run carries out. */
   readonly plan?: string | undefined
 }
 
 export const inject = Effect.fnUntraced(function* (server: Link, options: InjectOptions) {
   const { environment, etag, plan, projectId, representation } = options
-  const answer = yield* server.ask({
+  const response = yield* server.ask({
     path: "/secrets/inject",
     query: { projectId, environment, representation, plan },
     headers: etag === undefined ? {} : { "if-none-match": etag }
   })
-  if (answer.status === 304) return Option.none<Resolved>()
-  const { values } = yield* bodyOf(server, answer, Body)
+  if (response.status === 304) return Option.none<Resolved>()
+  const { values } = yield* bodyOf(server, response, Body)
   // A name outside the contract could be one that a loader or a shell acts upon.
   if (!Object.keys(values).every((name) => secretKey.test(name))) {
-    const reason = "it names a key that no secret can have"
-    return yield* new UnexpectedAnswer({ url: server.url, status: answer.status, reason })
+    const reason = "it contains a name that is not a secret key"
+    return yield* new UnexpectedAnswer({ url: server.url, status: response.status, reason })
   }
-  return Option.some<Resolved>({ values, etag: Option.fromNullable(answer.headers["etag"]) })
+  return Option.some<Resolved>({ values, etag: Option.fromNullable(response.headers["etag"]) })
 })
 
-/** Network failures, 5xx and 429: the server did not say no. */
-const didNotAnswer = (error: CliError): boolean => {
+/** Network failures, 5xx and 429: the server has not refused. */
+const isUnavailable = (error: CliError): boolean => {
   switch (error._tag) {
     case "ServerUnreachable":
       return true
@@ -63,7 +63,7 @@ const didNotAnswer = (error: CliError): boolean => {
       return false
   }
 }
-const saidNo = (error: CliError): boolean =>
+const isRefusal = (error: CliError): boolean =>
   (error._tag === "ServerRefused" || error._tag === "UnexpectedAnswer") && [401, 403, 404].includes(error.status)
 
 const age = (millis: number): string => {
@@ -72,16 +72,16 @@ const age = (millis: number): string => {
   return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h`
 }
 
-/** `update`: there is a set already, with or without an ETag; a copy of earlier would be no news. */
+/** `update`: a set exists already, with or without an ETag, so an older copy is of no use. */
 type Purpose = { readonly _tag: "first" } | { readonly _tag: "update"; readonly etag: string | undefined }
 
 export const fetchEnvironment = Effect.fnUntraced(function* (
-  session: Linked,
+  session: ChosenLink,
   target: Target.Target,
   options: Pick<RunOptions, "offline" | "offlineAge" | "plan">,
   purpose: Purpose
 ) {
-  const given = purpose._tag === "update" ? { etag: purpose.etag } : { plan: Option.getOrUndefined(options.plan) }
+  const conditions = purpose._tag === "update" ? { etag: purpose.etag } : { plan: Option.getOrUndefined(options.plan) }
   const copyOf = (projectId: string): OfflineCache.Location => ({
     url: session.url,
     credential: session.chosen.credential,
@@ -89,26 +89,26 @@ export const fetchEnvironment = Effect.fnUntraced(function* (
     environment: target.environment
   })
   const online = Target.withProject(session, target.project, (projectId) =>
-    inject(session, { projectId, environment: target.environment, ...given }).pipe(
+    inject(session, { projectId, environment: target.environment, ...conditions }).pipe(
       Effect.tap(
         Option.match({
           onNone: () => Effect.void,
           onSome: ({ values }) =>
             options.offline
-              ? Effect.catchAll(OfflineCache.keep(copyOf(projectId), values), (error) => warn(error.message))
+              ? Effect.catchAll(OfflineCache.store(copyOf(projectId), values), (error) => warn(error.message))
               : Effect.void
         })
       )
     )
   )
   return yield* Effect.catchAll(
-    Target.sayingHowToAsk(target)(online),
+    Target.withAccessHint(target)(online),
     Effect.fnUntraced(function* (error: CliError) {
-      const projectId = yield* Target.knownProject(session, target.project)
+      const projectId = yield* Target.cachedProject(session, target.project)
       if (Option.isNone(projectId)) return yield* Effect.fail(error)
-      // Whether or not --offline is given now: what an earlier run kept must not outlive the right to it.
-      if (saidNo(error)) yield* OfflineCache.drop(copyOf(projectId.value))
-      if (!options.offline || !didNotAnswer(error) || purpose._tag === "update") return yield* Effect.fail(error)
+      // Also without --offline: a copy of an earlier run must not outlive the right to it.
+      if (isRefusal(error)) yield* OfflineCache.drop(copyOf(projectId.value))
+      if (!options.offline || !isUnavailable(error) || purpose._tag === "update") return yield* Effect.fail(error)
       const copy = yield* OfflineCache.find(copyOf(projectId.value), options.offlineAge)
       if (Option.isNone(copy)) return yield* Effect.fail(error)
       yield* warn(`${describe(error).message} Using the offline copy of ${age(copy.value.ageMillis)} ago.`)

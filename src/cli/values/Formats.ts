@@ -1,6 +1,6 @@
 /**
- * File formats of import, export and sealing. Loaded by the commands that use one: YAML alone is more than the rest of
- * us.
+ * File formats of import, export and sealing. Only commands that use a format load it, since YAML alone is larger than
+ * all the rest.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -21,17 +21,17 @@ export const readFormats = [...formats, "csv"] as const satisfies ReadonlyArray<
 
 export const codecs = Effect.promise(() => import("#src/formats/EnvFile.ts"))
 
-const isWritten = (format: ReadFormat): format is Format => formats.some((one) => one === format)
+const canPrint = (format: ReadFormat): format is Format => formats.some((one) => one === format)
 
-/** Of a file that is written, by its name. */
+/** Format of an output file, from its name. */
 export const formatFor = (file: string) =>
   Effect.map(codecs, ({ formatOf }): Format => {
-    const named = formatOf(file) ?? "dotenv"
-    return isWritten(named) ? named : "dotenv"
+    const format = formatOf(file) ?? "dotenv"
+    return canPrint(format) ? format : "dotenv"
   })
 
-/** The text of a file with these values. `option`: the one that names the format. */
-export const printed = Effect.fnUntraced(function* (
+/** Text of a file with these values. `option`: the option that names the format. */
+export const printValues = Effect.fnUntraced(function* (
   format: Format,
   values: Readonly<Record<string, string>>,
   option: "--format" | "--mount-format"
@@ -43,6 +43,6 @@ export const printed = Effect.fnUntraced(function* (
   if (Either.isRight(text)) return text.right
   return yield* new CliFailure({
     message: `${text.left.key} cannot be written as ${format}: ${text.left.reason}.`,
-    hint: `Choose another ${option} (json carries everything), or leave it out: --except ${text.left.key}.`
+    hint: `Choose another ${option} (json carries everything), or exclude the key: --except ${text.left.key}.`
   })
 })

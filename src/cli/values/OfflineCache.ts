@@ -1,6 +1,7 @@
 /**
- * The last resolved environment, kept for a time without the server. Encrypted under a key derived from the credential:
- * without it the file says nothing, and a revoked credential loses it (docs/security.md, "Lessons from others").
+ * Last resolved environment, for a limited time without the server. It is encrypted under a key derived from the
+ * credential. Without the credential the file is unreadable, and a refused credential deletes it (docs/security.md,
+ * "Lessons from others").
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -27,7 +28,7 @@ const nonceLength = 12
 const tagLength = 16
 const what = "the offline cache"
 
-/** What an entry is for: it opens for nothing else. */
+/** Identity of an entry, which cannot be opened for another one. */
 export interface Location {
   readonly url: string
   readonly credential: Redacted.Redacted
@@ -56,16 +57,16 @@ const derive = (credential: Redacted.Redacted, salt: Uint8Array, info: Uint8Arra
 
 const associated = ({ environment, projectId, url }: Location) => fields(format, url, projectId, environment)
 
-/** One-way: the name tells neither project nor environment nor credential. */
+/** One-way: the name reveals neither project nor environment nor credential. */
 const fileOf = (location: Location): string => {
   const name = derive(location.credential, Buffer.alloc(0), Buffer.concat([fields("name"), associated(location)]), 18)
   return join(folders().cache, "offline", name.toString("base64url"))
 }
 
-export const seal = (location: Location, kept: OfflineCopy, salt: Buffer, nonce: Buffer): Buffer => {
+export const seal = (location: Location, copy: OfflineCopy, salt: Buffer, nonce: Buffer): Buffer => {
   const cipher = createCipheriv("aes-256-gcm", derive(location.credential, salt, fields("key", format), 32), nonce)
   cipher.setAAD(associated(location))
-  const text = Buffer.from(JSON.stringify(kept))
+  const text = Buffer.from(JSON.stringify(copy))
   return Buffer.concat([magic, salt, nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()])
 }
 
@@ -81,13 +82,13 @@ const decipher = Option.liftThrowable((location: Location, bytes: Buffer): Buffe
   return Buffer.concat([opened.update(text), opened.final()])
 })
 
-/** None for everything but an untouched entry of this location. */
+/** None, except for an unaltered entry of this location. */
 export const unseal = (location: Location, bytes: Buffer): Option.Option<OfflineCopy> =>
   bytes.length < magic.length + saltLength + nonceLength + tagLength || !bytes.subarray(0, magic.length).equals(magic)
     ? Option.none()
     : decipher(location, bytes).pipe(Option.flatMap(decodeUtf8), Option.flatMap(decodeCopy))
 
-export const keep = Effect.fnUntraced(function* (location: Location, values: Readonly<Record<string, string>>) {
+export const store = Effect.fnUntraced(function* (location: Location, values: Readonly<Record<string, string>>) {
   const savedAt = yield* Clock.currentTimeMillis
   const file = fileOf(location)
   yield* makeFolder(dirname(file), what)
@@ -97,28 +98,28 @@ export const keep = Effect.fnUntraced(function* (location: Location, values: Rea
 
 export const drop = (location: Location) => Effect.suspend(() => remove(fileOf(location)))
 
-/** Clocks differ a little; an entry from further ahead was not written by this clock, and its age is not known. */
+/** Allowed difference of clocks. An entry from further in the future is of another clock, so its age is unknown. */
 const tolerance = Duration.toMillis("5 minutes")
 
 interface DatedCopy extends OfflineCopy {
   readonly ageMillis: number
 }
 
-/** None, and the entry gone, when it is too old, from the future or not whole. */
+/** None when the entry is too old, from the future or damaged, which also deletes it. */
 export const find = Effect.fnUntraced(function* (location: Location, longest: Duration.Duration) {
   const file = fileOf(location)
   const bytes = yield* readIfThere(file, what)
   if (Option.isNone(bytes)) return Option.none<DatedCopy>()
   const now = yield* Clock.currentTimeMillis
-  const found = Option.filterMap(unseal(location, bytes.value), (kept): Option.Option<DatedCopy> => {
-    const ageMillis = now - kept.savedAt
+  const fresh = Option.filterMap(unseal(location, bytes.value), (copy): Option.Option<DatedCopy> => {
+    const ageMillis = now - copy.savedAt
     return ageMillis > Duration.toMillis(longest) || ageMillis < -tolerance
       ? Option.none()
-      : Option.some({ ...kept, ageMillis: Math.max(0, ageMillis) })
+      : Option.some({ ...copy, ageMillis: Math.max(0, ageMillis) })
   })
-  if (Option.isNone(found)) yield* remove(file)
-  return found
+  if (Option.isNone(fresh)) yield* remove(file)
+  return fresh
 })
 
-/** Every entry, of every server: at logout nothing is left behind. */
+/** Deletes the entries of all servers, at logout. */
 export const dropAll = Effect.suspend(() => removeFolder(join(folders().cache, "offline")))

@@ -1,19 +1,19 @@
-/** From resolved secrets to the variables of a child process, or the reason why it cannot have them. */
+/** Builds the variables of a child process from resolved secrets, or fails with the reason. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { readFileSync } from "node:fs"
 import { danger } from "#src/formats/DangerousNames.ts"
 import * as ChildEnvironment from "#src/cli/terminal/ChildEnvironment.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
-import { formatFor, printed } from "./Formats.ts"
+import { formatFor, printValues } from "./Formats.ts"
 import type { RunOptions } from "./RunOptions.ts"
-import { chosen, type SelectionOptions } from "./Selection.ts"
+import { selectValues, type SelectionOptions } from "./Selection.ts"
 
 export interface Prepared {
   readonly environment: ChildEnvironment.Variables
-  /** What came from Ampoule: in `environment`, or in `mounted`. */
+  /** Values from Ampoule: in `environment`, or in `mounted`. */
   readonly values: ChildEnvironment.Variables
-  /** Text of the file of `--mount`. */
+  /** Content of the file of `--mount`. */
   readonly mounted: string | undefined
 }
 
@@ -26,37 +26,37 @@ const stackBytes = (): number | undefined => {
 const names = (keys: ReadonlyArray<string>) => keys.join(", ")
 const options = (name: string, keys: ReadonlyArray<string>) => keys.map((key) => `${name} ${key}`).join(" ")
 
-/** A line each: `MAKEFLAGS gives options to a build tool, or names a compiler.` */
-export const explained = (keys: ReadonlyArray<string>): ReadonlyArray<string> => [
+/** One line per key: `MAKEFLAGS gives options to a build tool, or names a compiler.` */
+export const riskLines = (keys: ReadonlyArray<string>): ReadonlyArray<string> => [
   ...keys.slice(0, 10).map((key) => `${key} ${danger(key) ?? ""}.`),
-  ...(keys.length > 10 ? [`The other ${keys.length - 10} are of this kind too.`] : [])
+  ...(keys.length > 10 ? [`The other ${keys.length - 10} are similar.`] : [])
 ]
 
 const notAllowed = (dangerous: ReadonlyArray<string>) =>
   new CliFailure({
     message: `Not passed on: ${names(dangerous)}. Anyone who can write such a secret could run code as you.`,
     hint: [
-      ...explained(dangerous),
-      `To pass on what you mean to: ${options("--allow", dangerous)}. To leave out: ${options("--except", dangerous)}.`
+      ...riskLines(dangerous),
+      `To pass them on anyway: ${options("--allow", dangerous)}. To exclude them: ${options("--except", dangerous)}.`
     ].join("\n  ")
   })
 
-const notCarried = (problem: ChildEnvironment.Uncarried): CliFailure => {
+const notCarried = (problem: ChildEnvironment.Excess): CliFailure => {
   switch (problem._tag) {
     case "Nul":
       return new CliFailure({
-        message: `A variable cannot hold a NUL character, and the value of ${names(problem.keys)} has one.`,
-        hint: `Leave out what the command does not need: ${options("--except", problem.keys)}.`
+        message: `A variable cannot contain a NUL character, but the value of ${names(problem.keys)} does.`,
+        hint: `Exclude values that the command does not need: ${options("--except", problem.keys)}.`
       })
     case "TooLong":
       return new CliFailure({
         message: `Too long for a variable on this system (at most ${problem.limit} bytes each): ${names(problem.keys)}.`,
-        hint: `Leave out what the command does not need: ${options("--except", problem.keys)}.`
+        hint: `Exclude values that the command does not need: ${options("--except", problem.keys)}.`
       })
     case "TooMuch":
       return new CliFailure({
         message: `Too much for this system: ${problem.size} bytes of arguments and variables, at most ${problem.limit}.`,
-        hint: `Leave out what the command does not need (--only, --except). The longest: ${names(problem.keys)}.`
+        hint: `Exclude values that the command does not need (--only, --except). The longest: ${names(problem.keys)}.`
       })
   }
 }
@@ -67,7 +67,7 @@ const mountedText = Effect.fnUntraced(function* (
 ) {
   if (Option.isNone(mount)) return undefined
   const format = Option.isSome(mountFormat) ? mountFormat.value : yield* formatFor(mount.value)
-  return yield* printed(format, values, "--mount-format")
+  return yield* printValues(format, values, "--mount-format")
 })
 
 export const prepare = Effect.fnUntraced(function* (
@@ -76,22 +76,22 @@ export const prepare = Effect.fnUntraced(function* (
   options: SelectionOptions &
     Pick<RunOptions, "allow" | "keepExisting" | "preserve" | "passCredentials" | "mount" | "mountFormat">
 ) {
-  const selected = yield* chosen(values, options)
+  const selected = yield* selectValues(values, options)
   const mounted = yield* mountedText(selected, options)
-  const passed = mounted === undefined ? selected : {}
-  // Under the names that the command gets: HTTPS_PROXY and https_proxy do the same.
-  const dangerous = ChildEnvironment.dangerousNames(Object.keys(passed), options.allow)
+  const variables = mounted === undefined ? selected : {}
+  // Checked after renaming, because HTTPS_PROXY and https_proxy have the same effect.
+  const dangerous = ChildEnvironment.dangerousNames(Object.keys(variables), options.allow)
   if (dangerous.length > 0) return yield* notAllowed(dangerous)
   const environment = ChildEnvironment.compose({
     inherited: process.env,
-    values: passed,
+    values: variables,
     keepsExisting: options.keepExisting
       ? () => true
       : ChildEnvironment.anyOf(options.preserve.flatMap((names) => names.split(","))),
     passCredentials: options.passCredentials
   })
   const limits = ChildEnvironment.systemLimits(process.platform, stackBytes())
-  const problem = ChildEnvironment.uncarried(environment, passed, command, limits)
+  const problem = ChildEnvironment.excessOf(environment, variables, command, limits)
   if (problem !== undefined) return yield* notCarried(problem)
   return { environment, values: selected, mounted } satisfies Prepared
 })

@@ -1,4 +1,4 @@
-/** The options of `ampoule run`. */
+/** Options of `ampoule run`. */
 import type * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import { formats } from "./Formats.ts"
@@ -8,33 +8,39 @@ export const options = {
   ...Shared.inEnvironment,
   ...Shared.selection,
   allow: Shared.allow,
-  keepExisting: Shared.flag("no-override", "A variable that is set already keeps its value (else the secret wins)"),
+  keepExisting: Shared.flag(
+    "no-override",
+    "Variables that are already set keep their values (default: the secret wins)"
+  ),
   preserve: Options.repeated(
-    Shared.text("preserve-env", "names", "These variables keep the value that they have already: A,B; may be repeated")
+    Shared.text("preserve-env", "names", "Variables that keep their present values: A,B; may be repeated")
   ),
   shellCommand: Options.optional(
-    Shared.text("command", "text", "A line for the shell instead of a command after --, as in 'migrate && serve'")
+    Shared.text("command", "text", "Shell command line instead of a command after --, such as 'migrate && serve'")
   ),
   mount: Options.optional(
     Shared.text(
       "mount",
       "file",
-      "Give the values to the command in this file instead of as variables: a pipe that it reads once, gone afterwards"
+      "Pass the values in this file instead of in variables: a pipe that can be read once, and is then deleted"
     )
   ),
   mountFormat: Options.choice("mount-format", formats).pipe(
-    Options.withDescription("Format of the file of --mount; else by its name, else dotenv"),
+    Options.withDescription("Format of the --mount file (default: from its name, then dotenv)"),
     Options.optional
   ),
   passCredentials: Shared.flag(
     "pass-credentials",
-    "Let the command see AMPOULE_API_TOKEN and the other credentials of Ampoule"
+    "Pass AMPOULE_API_TOKEN and the other credentials of Ampoule to the command"
   ),
-  watch: Shared.flag("watch", "Restart the command when the environment changes; it runs on while the server is away"),
+  watch: Shared.flag(
+    "watch",
+    "Restart the command when the environment changes; it keeps running while the server is unreachable"
+  ),
   interval: Shared.watchInterval,
-  offline: Shared.flag("offline", "Keep an encrypted copy, and use it when the server does not answer"),
+  offline: Shared.flag("offline", "Keep an encrypted copy, and use it when the server is unreachable"),
   offlineAge: Shared.duration("offline-max-age", "24h").pipe(
-    Options.withDescription("Oldest copy that --offline uses (24h)")
+    Options.withDescription("Maximum age of the copy for --offline (24h)")
   ),
   sealed: Options.optional(
     Shared.text(
@@ -47,10 +53,13 @@ export const options = {
     Shared.text(
       "plan",
       "id",
-      "Tell the agent that planned this run how it ended; with --redact also the end of its output"
+      "Report the exit code to the agent that planned this run; with --redact also the end of the output"
     )
   ),
-  redact: Shared.flag("redact", "Mask the values in the output of the command (its output is then no terminal)")
+  redact: Shared.flag(
+    "redact",
+    "Mask the values in the command's output, which is then not a terminal; other encodings such as base64 are not masked"
+  )
 } as const
 
 export type RunOptions = Command.Command.ParseConfig<typeof options>

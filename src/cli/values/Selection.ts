@@ -1,31 +1,31 @@
-/** The keys that a person chose of an environment, under the names that they want. */
+/** Selected keys of an environment, under the requested names. */
 import type * as Command from "@effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as ChildEnvironment from "#src/cli/terminal/ChildEnvironment.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
-import { named } from "#src/cli/terminal/KeyNames.ts"
+import { rename } from "#src/cli/terminal/KeyNames.ts"
 import type { selection } from "#src/cli/terminal/Options.ts"
 
 export type SelectionOptions = Command.Command.ParseConfig<typeof selection>
 
-export const chosen = (
+export const selectValues = (
   values: ChildEnvironment.Variables,
   options: SelectionOptions
 ): Effect.Effect<ChildEnvironment.Variables, CliFailure> => {
-  const absent = ChildEnvironment.missing(values, options.only)
-  if (absent.length > 0) {
-    return Effect.fail(new CliFailure({ message: `The environment has no ${absent.join(", ")} (--only).` }))
+  const missing = ChildEnvironment.missing(values, options.only)
+  if (missing.length > 0) {
+    return Effect.fail(new CliFailure({ message: `The environment has no ${missing.join(", ")} (--only).` }))
   }
   const selected = ChildEnvironment.select(values, { ...options, prefix: Option.getOrUndefined(options.prefix) })
   if (Option.isNone(options.names)) return Effect.succeed(selected)
   const style = options.names.value
   return Effect.mapError(
-    named(selected, style),
+    rename(selected, style),
     ([one, other]) =>
       new CliFailure({
-        message: `${one} and ${other} would have one name with --names ${style}.`,
-        hint: `Leave one out: --except ${other}.`
+        message: `${one} and ${other} would have the same name with --names ${style}.`,
+        hint: `Exclude one: --except ${other}.`
       })
   )
 }

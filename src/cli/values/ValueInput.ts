@@ -1,4 +1,4 @@
-/** One value from a person, a pipe or a file. Never from the command line, which other users can see. */
+/** Reads one value from the user, a pipe or a file. Never from the command line, which other users can see. */
 import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
@@ -12,25 +12,22 @@ import { stdinIsTerminal } from "#src/cli/terminal/Output.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 
 export const valueFile = Options.optional(
-  Shared.text("value-from-file", "file", "Take the value from a file, exactly as it is")
+  Shared.text("value-from-file", "file", "Take the value from a file, unchanged")
 )
-export const allowEmpty = Shared.flag(
-  "allow-empty",
-  "Write an empty value (else no input is an error, and nothing is written)"
-)
+export const allowEmpty = Shared.flag("allow-empty", "Write an empty value (default: empty input is an error)")
 
-/** Named so that a value at this place gets a sentence of its own instead of being quoted as an unknown argument. */
+/** Catches a value in this place, so that the error does not quote it as an unknown argument. */
 export const more = Args.text({ name: Help.notAnArgument }).pipe(Args.repeated)
 
 const onCommandLine = usage(
-  "The value is not taken from the command line: other users and the shell's history can see it there.",
-  "Type it when asked, pipe it in, or say --value-from-file. A value given this way should be replaced."
+  "Values are not accepted on the command line, where other users and the shell's history can see them.",
+  "Type it at the prompt, pipe it in, or use --value-from-file. Replace a value that you passed this way."
 )
 
 export const refuseArgument = ({ key, more }: { readonly key: string; readonly more: ReadonlyArray<string> }) =>
   more.length === 0 && !key.includes("=") ? Effect.void : Effect.fail(onCommandLine)
 
-/** Where several keys may stand: what is none behind the first is a value. */
+/** For commands with several keys: a later word that is not a key is taken for a value. */
 export const refuseValues = (words: ReadonlyArray<string>) =>
   words.some((word, i) => word.includes("=") || (i > 0 && !secretKeyPattern.test(word)))
     ? Effect.fail(onCommandLine)
@@ -51,11 +48,11 @@ const readText = Effect.fnUntraced(function* (key: string, { keepNewline, valueF
 
 export const read = Effect.fnUntraced(function* (key: string, options: ValueOptions) {
   const text = yield* readText(key, options)
-  // A failed command on the left side of a pipe sends nothing: that must not replace a value.
+  // A failed command on the left side of a pipe sends nothing, which must not replace a value.
   if (text === "" && !options.allowEmpty) {
     return yield* new CliFailure({
       message: `${Option.isSome(options.valueFile) ? "The file" : "Standard input"} was empty, so ${key} was not written.`,
-      hint: "To write an empty value: --allow-empty."
+      hint: "Use --allow-empty to write an empty value."
     })
   }
   return text

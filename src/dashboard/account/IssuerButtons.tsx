@@ -19,14 +19,14 @@ const decodeTeam = Schema.decodeOption(TeamId)
  * and nothing else.
  */
 export const offeredIssuers = (team: string) =>
-  Effect.map(UseCases.signInIssuers.offered(Option.getOrNull(decodeTeam(team))), ({ issuers, only }) => ({
+  Effect.map(UseCases.signInIssuers.listForPage(Option.getOrNull(decodeTeam(team))), ({ issuers, only }) => ({
     issuers: issuers.filter(({ key }) => only === null || only.includes(key)),
     alone: only !== null
   }))
 
 /** The one that signed the person in here, who shows by it that they are still there. */
 export const linkedIssuers = ({ caller }: Visit) =>
-  Effect.map(UseCases.signInIssuers.offered(caller.onlyTeam), ({ issuers }) =>
+  Effect.map(UseCases.signInIssuers.listForPage(caller.onlyTeam), ({ issuers }) =>
     issuers.filter(({ key }) => key === caller.issuer)
   )
 

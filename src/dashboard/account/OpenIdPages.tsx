@@ -111,7 +111,7 @@ const callback = withIds(
       issuer,
       query: queryOf(url),
       flow,
-      presented: yield* presented,
+      cookies: yield* presented,
       caller: yield* signedIn
     })
     if (entered === null) return to(Paths.signIns, "sign-in-linked")
@@ -212,7 +212,7 @@ const list = screen(
     Effect.gen(function* () {
       const items = yield* UseCases.identities.list()
       const closed = yield* UseCases.closedTeams.list()
-      const { issuers } = yield* UseCases.signInIssuers.offered(visit.team?.id ?? null)
+      const { issuers } = yield* UseCases.signInIssuers.listForPage(visit.team?.id ?? null)
       return { visit, items, closed, issuers }
     }),
   SignInsPage
