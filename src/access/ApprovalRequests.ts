@@ -173,8 +173,8 @@ export const make = <N extends Needs, Row extends RequestRow, I, Item>(kind: Kin
     const row = yield* find(needs, id)
     if (!sees(yield* CurrentCaller, row)) return yield* gone()
     const about = kind.about(row)
-    const asked = permitFor(row, about.keys === undefined ? { audit } : { audit, keys: about.keys })
-    const permit = yield* Effect.catchAll(asked, (error) => Effect.fail(isNotFound(error) ? gone() : error))
+    const permitEffect = permitFor(row, about.keys === undefined ? { audit } : { audit, keys: about.keys })
+    const permit = yield* Effect.catchAll(permitEffect, (error) => Effect.fail(isNotFound(error) ? gone() : error))
     return { row, permit, event: permit.event(about) }
   })
 

@@ -1,4 +1,4 @@
-/** What the row of a credential says, as far as a server wrote it: whose it is, what it reaches, how long it lives. */
+/** Callers from credential rows whose MACs hold: the person, the reach, and the life of each credential. */
 import type { Caller, CallerTeam, NamedEnvironment } from "#schema/Caller.ts"
 import type { UserId } from "#schema/Ids.ts"
 import type { Role } from "#schema/Scopes.ts"
@@ -13,16 +13,16 @@ import type { Present } from "./LookUps.ts"
 export interface Verified {
   readonly caller: Caller
   readonly life: Liveness.Life
-  /** Of an API token: the creator's role now, which MCP checks too. */
+  /** API token only: the creator's current role, which MCP checks too. */
   readonly creatorRole: Role | null
-  /** Accepted at `/mcp` and nowhere else: an OAuth access token, and an API token that says so. */
+  /** True for credentials that only `/mcp` accepts: an OAuth access token, or an API token limited to it. */
   readonly mcpOnly: boolean
-  /** Of an OAuth access token: the one resource it was issued for (RFC 8707), and the client that holds it. */
+  /** OAuth access token only: its one resource (RFC 8707), and its client. */
   readonly audience: string | null
   readonly clientId: string | null
 }
 
-/** An environment that no server wrote as it is, or whose project is not, is not there. */
+/** Treat an environment as missing when its MAC, or its project's, fails. */
 const namedOf = (row: CredentialRow, macs: RowMac): NamedEnvironment | null => {
   if (row.eTeamId === null || row.eTeamId === undefined) return null
   const environment = {
@@ -60,7 +60,7 @@ const namedOf = (row: CredentialRow, macs: RowMac): NamedEnvironment | null => {
   }
 }
 
-/** Those of the person's teams that a server wrote as they are, membership and rules. */
+/** Teams of the person, without those whose own MAC or membership's MAC fails. */
 const teamsOf = <Row extends TeamRow>(rows: ReadonlyArray<Row>, userId: UserId, macs: RowMac): ReadonlyArray<Row> =>
   rows.filter(
     (row) =>
@@ -68,18 +68,18 @@ const teamsOf = <Row extends TeamRow>(rows: ReadonlyArray<Row>, userId: UserId, 
       TeamRows.isMembershipAuthentic(macs, row.id, userId, row) &&
       TeamRows.isTeamAuthentic(macs, row.id, row)
   )
-const standing = (
+const callerTeam = (
   { adminsNeedGrants, id, name, plan, role }: TeamRow,
   scopes: CallerTeam["scopes"],
   factorIsOld = false
 ): CallerTeam => ({ id, name, plan, role, scopes, adminsNeedGrants, factorIsOld })
 
-/** A team that requires a second factor is reached by nothing that its person got without one. */
+/** True when the team requires a second factor and the credential has no proof of one. */
 const isWithheld =
   ({ factorAt }: PersonRow) =>
   ({ secondFactorRequired }: TeamRow): boolean =>
     secondFactorRequired && factorAt === null
-const reached = (row: PersonRow) => {
+const isReachable = (row: PersonRow) => {
   const withheld = isWithheld(row)
   return (team: TeamRow) => !withheld(team)
 }
@@ -91,8 +91,8 @@ const unrestricted = { projectIds: null, environmentIds: null } as const
 type OfRow = "credentialId" | "grants" | "createdAt" | "expiresAt" | "lastUsedAt" | "named"
 
 /**
- * The caller of a row: what each has from it, and what its kind has. Member by member, as all that is made for each
- * request (docs/architecture.md, "No hidden class is made for a request").
+ * The caller of a row: members common to all kinds, and those of its kind. Listed one by one, as in all objects made
+ * for each request (docs/architecture.md, "No hidden class is made for a request").
  */
 const callerOf = (
   row: Present<CredentialRow & { readonly expiresAt: Date | null }>,
@@ -119,8 +119,8 @@ const callerOf = (
   lastUsedAt: row.lastUsedAt,
   named: namedOf(row, macs)
 })
-/** What says how long the credential of a person with these teams lives. */
-const lived = (row: PersonRow, teams: ReadonlyArray<TeamRow>) => ({
+/** Inputs for Liveness. */
+const lifeInputs = (row: PersonRow, teams: ReadonlyArray<TeamRow>) => ({
   createdAt: row.createdAt,
   expiresAt: row.expiresAt,
   lastUsedAt: row.lastUsedAt,
@@ -129,7 +129,7 @@ const lived = (row: PersonRow, teams: ReadonlyArray<TeamRow>) => ({
 })
 const personOf = (row: PersonRow) => ({ id: row.userId, email: row.email, name: row.userName })
 
-/** The creator's membership as a server wrote it; else none. */
+/** The creator's membership; empty when its MAC fails. */
 const creatorOf = (row: TokenRow, macs: RowMac) => {
   const none = { creatorActive: null, creatorDeactivatedAt: null, creatorRole: null }
   if (row.creatorActive === null) return none
@@ -146,9 +146,9 @@ const creatorOf = (row: TokenRow, macs: RowMac) => {
   return TeamRows.isMembershipAuthentic(macs, row.teamId, row.createdBy, membership) ? row : none
 }
 
-/** Over REST a token's own reach decides, unless its team bounds tokens by what their creators may do now. */
+/** Over REST the token's own reach decides, unless its team limits tokens to their creators' current rights. */
 export const ofToken = (row: Present<TokenRow>, now: number, macs: RowMac): Verified | undefined => {
-  // A token that was revoked gives nothing, whoever revoked it.
+  // A revoked token has no MAC, and grants nothing.
   if (row.revokedAt === null && !macs.isAuthentic("api_tokens", row)) return undefined
   if (row.suspended || !TeamRows.isTeamAuthentic(macs, row.teamId, row)) return undefined
   const creator = creatorOf(row, macs)
@@ -197,7 +197,7 @@ export const ofToken = (row: Present<TokenRow>, now: number, macs: RowMac): Veri
 export const ofSession = (row: Present<SessionRow>, now: number, macs: RowMac): Verified | undefined => {
   if (row.revokedAt === null && !macs.isAuthentic("sessions", row)) return undefined
   const { manages } = row
-  // A management session was approved by a person whom the team lets in.
+  // A management session needs no check of the sign-in: a person whom the team accepts approved it.
   const teams = teamsOf(row.teams, row.userId, macs).filter((team) =>
     manages === null ? Policy.letsIn(row, team) : team.id === manages
   )
@@ -205,7 +205,7 @@ export const ofSession = (row: Present<SessionRow>, now: number, macs: RowMac): 
     kind: manages === null ? "session" : "management",
     name: null,
     user: personOf(row),
-    teams: teams.filter(reached(row)).map((team) => standing(team, null, isOld(row, team, now))),
+    teams: teams.filter(isReachable(row)).map((team) => callerTeam(team, null, isOld(row, team, now))),
     withheld: teams.filter(isWithheld(row)).map(({ id, name }) => ({ id, name })),
     accessLevel: null,
     mcpScopes: [],
@@ -218,13 +218,16 @@ export const ofSession = (row: Present<SessionRow>, now: number, macs: RowMac): 
   const life =
     manages === null
       ? Liveness.ofSession(row, now)
-      : Liveness.ofManagement({ loginLives: row.loginLives, ...lived(row, teams), lastUsedAt: row.lastUsedAt }, now)
+      : Liveness.ofManagement(
+          { loginLives: row.loginLives, ...lifeInputs(row, teams), lastUsedAt: row.lastUsedAt },
+          now
+        )
   return { life, creatorRole: null, mcpOnly: false, audience: null, clientId: null, caller }
 }
 
 export const ofGrant = (row: Present<GrantRow>, now: number, macs: RowMac): Verified | undefined => {
   if (row.revokedAt === null && !macs.isAuthentic("cli_grants", row)) return undefined
-  const teams = teamsOf(row.teams.filter(reached(row)), row.userId, macs).filter(
+  const teams = teamsOf(row.teams.filter(isReachable(row)), row.userId, macs).filter(
     ({ id: teamId, scopes, grantTeamMac }) =>
       macs.isAuthentic("cli_grant_teams", { grantId: row.id, teamId, scopes, mac: grantTeamMac })
   )
@@ -232,7 +235,7 @@ export const ofGrant = (row: Present<GrantRow>, now: number, macs: RowMac): Veri
     kind: "cli_grant",
     name: null,
     user: personOf(row),
-    teams: teams.map((team) => standing(team, team.scopes)),
+    teams: teams.map((team) => callerTeam(team, team.scopes)),
     withheld: [],
     accessLevel: null,
     mcpScopes: [],
@@ -242,7 +245,7 @@ export const ofGrant = (row: Present<GrantRow>, now: number, macs: RowMac): Veri
     issuer: null,
     onlyTeam: null
   })
-  const life = Liveness.ofGrant(lived(row, teams), now)
+  const life = Liveness.ofGrant(lifeInputs(row, teams), now)
   return { life, creatorRole: null, mcpOnly: false, audience: null, clientId: null, caller }
 }
 
@@ -273,15 +276,15 @@ const accessHolds = (row: Present<AccessRow>, macs: RowMac) =>
 
 export const ofAccess = (row: Present<AccessRow>, now: number, macs: RowMac): Verified | undefined => {
   if (!accessHolds(row, macs)) return undefined
-  const teams = teamsOf(row.teams.filter(reached(row)), row.userId, macs).filter(({ grantTeamMac, id: teamId }) =>
+  const teams = teamsOf(row.teams.filter(isReachable(row)), row.userId, macs).filter(({ grantTeamMac, id: teamId }) =>
     macs.isAuthentic("oauth_grant_teams", { grantId: row.id, teamId, mac: grantTeamMac })
   )
-  // Its id is the grant's, not the token's: tokens come and go every 15 minutes.
+  // The grant's id, not the token's: a new token replaces the old every 15 minutes.
   const caller = callerOf(row, now, macs, {
     kind: "oauth_token",
     name: row.clientName,
     user: personOf(row),
-    teams: teams.map((team) => standing(team, row.scopes)),
+    teams: teams.map((team) => callerTeam(team, row.scopes)),
     withheld: [],
     accessLevel: null,
     mcpScopes: row.scopes,
@@ -291,6 +294,6 @@ export const ofAccess = (row: Present<AccessRow>, now: number, macs: RowMac): Ve
     issuer: null,
     onlyTeam: null
   })
-  const life = Liveness.ofAccessToken(lived(row, teams), now)
+  const life = Liveness.ofAccessToken(lifeInputs(row, teams), now)
   return { life, creatorRole: null, mcpOnly: true, audience: row.audience, clientId: row.clientId, caller }
 }

@@ -76,16 +76,16 @@ interface NamesSecret {
 const accessResult = (
   baseUrl: string,
   { hours = 2, level }: ToolInput<"request_access">,
-  standing: Effect.Effect.Success<ReturnType<AccessRequests["standing"]>>,
+  access: Effect.Effect.Success<ReturnType<AccessRequests["accessAt"]>>,
   requestId: string
 ): Outcome<ToolOutput<"request_access">> => {
-  switch (standing.status) {
+  switch (access.status) {
     case "granted":
       return done({ status: "granted" })
     case "pending":
-      return done({ status: "pending", id: standing.request.id, expiresAt: standing.request.expiresAt })
-    case "unasked": {
-      const { projectId, slug } = standing.target
+      return done({ status: "pending", id: access.request.id, expiresAt: access.request.expiresAt })
+    case "not_requested": {
+      const { projectId, slug } = access.target
       const asked = new URLSearchParams({ level, hours: String(hours) }).toString()
       const url = `${baseUrl}/app/projects/${projectId}/env/${slug}/access?${asked}`
       return {
@@ -131,8 +131,8 @@ export const handlers = Effect.map(
       request_access: (input, { continues, said }) =>
         Effect.gen(function* () {
           if (said === "decline") return done({ status: "declined" })
-          const standing = yield* access.standing(input, input.level)
-          return accessResult(settings.baseUrl, input, standing, continues ?? (yield* crypto.uuid))
+          const accessState = yield* access.accessAt(input, input.level)
+          return accessResult(settings.baseUrl, input, accessState, continues ?? (yield* crypto.uuid))
         }),
 
       request_secret_value: (input, { continues, opensPages, said }) =>

@@ -1,7 +1,7 @@
 /**
- * Requests for access to an environment (docs/contract/access.md): a person asks, owners, admins and the environment's
- * approvers decide, an approval makes a grant. A decided one stays until its own end, so that a second decision is told
- * of the first; a withdrawn one is deleted.
+ * Requests for access to an environment (docs/contract/access.md). A person makes one; owners, admins and the
+ * environment's approvers decide; an approval creates a grant. A decided request stays until its end, so that a second
+ * decision is refused as such. A withdrawn one is deleted.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -38,7 +38,8 @@ const services = Effect.all({
 })
 type Needs = Effect.Effect.Success<typeof services>
 
-const life = days(7)
+const requestLife = days(7)
+/** Milliseconds. */
 const hour = 3_600_000
 const requestsPerPerson = 3
 
@@ -56,7 +57,7 @@ const RequestRow = Schema.Struct({
 type RequestRow = typeof RequestRow.Type
 const RoleRow = Schema.Struct({ userId: UserIdOut, role: Role })
 
-/** Two approvals count where changes are protected. */
+/** Protected environments may need two approvals. */
 const columns = (sql: SqlClient.SqlClient) =>
   ApprovalRequests.columns(
     sql,
@@ -67,7 +68,10 @@ const columns = (sql: SqlClient.SqlClient) =>
     "LEFT JOIN users a ON a.id = r.approved_by"
   )
 
-/** What the MAC is over; it is emptied by the decision, so that nobody without the key makes a request of it again. */
+/**
+ * Whether the MAC of a request holds. The decision empties it, so that a writer of the database cannot reopen the
+ * request.
+ */
 const isOwn = (macs: RowMac, row: RequestRow): boolean =>
   macs.isAuthentic("access_requests", {
     id: row.id,
@@ -88,10 +92,17 @@ const mayDecide = (caller: Caller, row: RequestRow): boolean => {
   return team !== undefined && Policy.mayDecide(caller, team, row, { userId: row.user.id, level: row.level })
 }
 
-/** Members alone: what the policy reads of a row is not told. */
+/** The record for the caller, without the columns for the policy. */
 const recordOf = (caller: Caller, row: RequestRow): AccessRequest => {
-  const { approvers: _approvers, mac: _mac, readers: _readers, status: _status, visibility: _visibility, ...told } = row
-  return { ...told, mayDecide: mayDecide(caller, row) }
+  const {
+    approvers: _approvers,
+    mac: _mac,
+    readers: _readers,
+    status: _status,
+    visibility: _visibility,
+    ...record
+  } = row
+  return { ...record, mayDecide: mayDecide(caller, row) }
 }
 
 const targetOf = (about: { readonly id: string; readonly level: GrantLevel; readonly email: string }) => ({
@@ -113,8 +124,8 @@ const { find, list, listOfEnvironment, over, pending, withPermit, withdraw } = A
     DELETE FROM access_requests WHERE id = ${id} AND status = 'pending' RETURNING id`
 })
 
-/** A request that would promise what nobody gets. */
-const aboveTheRole = ({ caller, target }: EnvironmentPermit<"secrets:read">, level: GrantLevel) => {
+/** Refuses a level above the caller's role, which no approval could grant. */
+const levelProblem = ({ caller, target }: EnvironmentPermit<"secrets:read">, level: GrantLevel) => {
   const role = Policy.teamOf(caller, target.teamId)?.role ?? "viewer"
   return Policy.levelWithin(role, level)
     ? undefined
@@ -126,26 +137,26 @@ const lacks = (caller: Caller, target: EnvironmentTarget, level: GrantLevel): bo
   return team !== undefined && Policy.lacksGrant(caller, team, target, level)
 }
 
-/** The above, and a request that would change nothing. */
+/** Refuses also a level that the caller's role gives already. */
 const checkLevel = (permit: EnvironmentPermit<"secrets:read">, level: GrantLevel) =>
-  aboveTheRole(permit, level) ??
+  levelProblem(permit, level) ??
   (lacks({ ...permit.caller, grants: [] }, permit.target, level)
     ? undefined
     : new ValidationFailed({ field: "level", message: "Your role gives you this here: no grant is needed." }))
 
 /**
- * How it stands with a level at an environment: granted, asked for, or not asked for yet. An agent learns it; a person
- * asks, on the page of the environment.
+ * A caller's access to an environment at a level: granted, pending, not requested. Agents read it; a person requests
+ * access on the environment's page.
  */
-const standing = Effect.fn("AccessRequests.standing")(function* (needs: Needs, at: Location, level: GrantLevel) {
+const accessAt = Effect.fn("AccessRequests.accessAt")(function* (needs: Needs, at: Location, level: GrantLevel) {
   const permit = yield* needs.access.environment("secrets:read", at, { audit: "access.list" })
   const { caller, target } = permit
-  const problem = aboveTheRole(permit, level)
+  const problem = levelProblem(permit, level)
   if (problem !== undefined) return yield* problem
   if (!lacks(caller, target, level)) return { status: "granted" as const }
   const { items } = yield* pending(needs, caller, target.environmentId)
   const own = items.find((one) => one.user.id === caller.user?.id && one.level === level)
-  return own === undefined ? { status: "unasked" as const, target } : { status: "pending" as const, request: own }
+  return own === undefined ? { status: "not_requested" as const, target } : { status: "pending" as const, request: own }
 })
 
 const create = Effect.fn("AccessRequests.create")(function* (
@@ -176,7 +187,7 @@ const create = Effect.fn("AccessRequests.create")(function* (
       status: "pending",
       approvedBy: null,
       createdAt: new Date(now),
-      expiresAt: new Date(now + life)
+      expiresAt: new Date(now + requestLife)
     }
     yield* Rows.run(sql`INSERT INTO access_requests ${yield* rowSeal.values("access_requests", row, { reason })}`)
     yield* audit.append(permit.event({ target: targetOf({ id, level, email: user.email }), reason }))
@@ -189,7 +200,10 @@ const toDecide = (needs: Needs, id: AccessRequestId, audit: AuditAction) =>
     needs.access.environmentWithId("access:decide", environmentId, intent)
   )
 
-/** Roles now, which stay until the transaction ends. Memberships are locked before requests, as where members change. */
+/**
+ * Current roles of both people, locked to the end of the transaction. Memberships are locked before requests, in the
+ * lock order of membership changes.
+ */
 const lockedRoles = Effect.fnUntraced(function* ({ sql }: Needs, { teamId, user }: RequestRow, by: UserId) {
   const rows = yield* Rows.findAll(
     RoleRow,
@@ -202,10 +216,10 @@ const lockedRoles = Effect.fnUntraced(function* ({ sql }: Needs, { teamId, user 
 })
 
 /**
- * The request under its lock, when it is still open and the person may decide now. FORBIDDEN for who asked, for who lost
- * the right since, and for a level that the asker's role does not allow any more.
+ * The request, locked, while it is pending and the person may decide. FORBIDDEN for its author, for a person without
+ * the right now, and for a level above the author's current role.
  */
-const deciding = Effect.fnUntraced(function* (needs: Needs, before: RequestRow, caller: Caller) {
+const lockToDecide = Effect.fnUntraced(function* (needs: Needs, before: RequestRow, caller: Caller) {
   const { id, teamId } = before
   const by = caller.user?.id
   const team = Policy.teamOf(caller, teamId)
@@ -215,11 +229,11 @@ const deciding = Effect.fnUntraced(function* (needs: Needs, before: RequestRow, 
   const row = yield* find(needs, id)
   if (row.status !== "pending") return yield* over()
   const role = roles.get(by) ?? null
-  const asked = { userId: row.user.id, level: row.level }
-  if (!Policy.mayDecide(caller, { ...team, role }, row, asked)) return yield* new Forbidden()
-  const theirs = roles.get(row.user.id)
-  if (theirs === undefined || !Policy.levelWithin(theirs, row.level)) {
-    return yield* new Forbidden({ message: "The role of the person who asks does not allow this level any more." })
+  const request = { userId: row.user.id, level: row.level }
+  if (!Policy.mayDecide(caller, { ...team, role }, row, request)) return yield* new Forbidden()
+  const authorRole = roles.get(row.user.id)
+  if (authorRole === undefined || !Policy.levelWithin(authorRole, row.level)) {
+    return yield* new Forbidden({ message: "The role of the person who made the request no longer allows this level." })
   }
   return { row, by }
 })
@@ -227,14 +241,14 @@ const deciding = Effect.fnUntraced(function* (needs: Needs, before: RequestRow, 
 const deny = Effect.fn("AccessRequests.deny")(function* (needs: Needs, id: AccessRequestId) {
   const { event, permit, row } = yield* toDecide(needs, id, "access.deny")
   return yield* change(needs, event, function* () {
-    yield* deciding(needs, row, permit.caller)
+    yield* lockToDecide(needs, row, permit.caller)
     yield* RowJournal.end(needs.sql, "access_requests", { status: "denied" }, needs.sql`id = ${id}`)
     yield* needs.audit.append(event)
     return { status: "denied" as const }
   })
 })
 
-/** Whether the first of two who approved it could still do so. */
+/** Whether the earlier approver could still approve. */
 const stillApproved = Effect.fnUntraced(function* (
   { sql }: Needs,
   { approvedBy, approvers, level, teamId }: RequestRow
@@ -252,7 +266,7 @@ const approve = Effect.fn("AccessRequests.approve")(function* (needs: Needs, id:
   const { event, permit, row: before } = yield* toDecide(needs, id, "access.approve")
   const { audit, rowSeal, sql } = needs
   return yield* change(needs, event, function* () {
-    const { by, row } = yield* deciding(needs, before, permit.caller)
+    const { by, row } = yield* lockToDecide(needs, before, permit.caller)
     if (row.approvals > 1 && row.approvedBy?.id === by) {
       return yield* new GrantAlreadyDecided({
         message: "You approved it already. Another person has to approve it too."
@@ -273,6 +287,6 @@ const approve = Effect.fn("AccessRequests.approve")(function* (needs: Needs, id:
 
 export class AccessRequests extends Effect.Service<AccessRequests>()("projects/AccessRequests", {
   effect: Effect.map(services, (needs) =>
-    methods(needs, { list, listOfEnvironment, standing, create, approve, deny, withdraw })
+    methods(needs, { list, listOfEnvironment, accessAt, create, approve, deny, withdraw })
   )
 }) {}
