@@ -156,7 +156,7 @@ export const byPassword: SignInSource = { issuer: null, onlyTeam: null, subject:
 
 /**
  * Whether a session may change the whole account. A session from a team's own issuer may not when the person belongs to
- * another team: that issuer must not change how the person signs in there.
+ * another team. That issuer must not change how the person signs in there.
  */
 export const coversAccount = ({ onlyTeam }: Caller, { memberships }: AccountRow): boolean =>
   onlyTeam === null || memberships.every(({ id }) => id === onlyTeam)
@@ -272,8 +272,8 @@ export const hasSignedIn = ({ sql }: Pick<Needs, "sql">, userId: UserId) =>
 const SessionEndRow = Schema.Struct({ revokedAt: Schema.NullOr(Schema.DateFromSelf) })
 
 /**
- * Whether the session ended. Locks its row to the end of the caller's transaction: a new password either ends the
- * session before this check, or waits and then revokes the result.
+ * Whether the session ended. Locks its row to the end of the caller's transaction. A new password either ends the
+ * session before this check, or waits and revokes the result.
  */
 export const hasEnded = ({ sql }: Pick<Needs, "sql">, sessionId: string) =>
   Effect.map(

@@ -103,8 +103,8 @@ export const holds = (list: Buffer, length: number, fingerprint: Buffer): boolea
  * the first 5 bytes of its SHA-256, sorted and joined. OWASP ASVS 6.2.4 asks for the top 3,000 that a policy accepts.
  * One in a hundred million other passwords collides by chance.
  *
- * Source: the ten million passwords that Mark Burnett published, in the ranking of the first million by the OWASP
- * project SecLists (MIT license, copyright Daniel Miessler).
+ * Source: ten million passwords published by Mark Burnett. The OWASP project SecLists ranks the first million of them
+ * (MIT license, copyright Daniel Miessler).
  */
 export const fingerprintLength = 5
 

@@ -157,9 +157,9 @@ const paddedSizes = [2, 4, 8]
 
 /**
  * Look-ups of a batch in their order, padded with empty ones. Postgres keeps a generic plan only if it seems no dearer
- * than a custom one. It assumes ten rows for an array of unknown length, so a small batch would be planned at each
- * execution, which takes ten times as long as the look-up. The LIMIT gives it the real size. A single look-up needs no
- * array, which saves a third.
+ * than a custom one. It assumes ten rows for an array of unknown length, so it would plan a small batch at each
+ * execution. Planning takes ten times as long as the look-up. The LIMIT gives it the real size. A single look-up needs
+ * no array, which saves a third.
  */
 const lookups = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => {
   const [{ id, named }] = batch

@@ -1,6 +1,6 @@
 /**
- * Challenges of passkeys. Each is good once, for five minutes, for one browser and one purpose: a sign-in, its second
- * step, a confirmation of one session, or a new passkey.
+ * Challenges of passkeys. Each is good once, for five minutes, for one browser and one purpose. Purposes are a sign-in,
+ * its second step, a confirmation of one session, and a new passkey.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"

@@ -62,8 +62,8 @@ export const parse = (text: string): TokenText | undefined => {
 }
 
 /**
- * Kinds with their own pepper: those of token texts, and `kd` known device, `sf` sign-in between its steps, `rc`
- * recovery code, `pc` browser of a passkey's challenge.
+ * Kinds with their own pepper: those of token texts, and four more. `kd`: known device. `sf`: sign-in between its
+ * steps. `rc`: recovery code. `pc`: browser of a passkey's challenge.
  */
 type Peppers = Pick<RowMac, "pepper">
 export type HashKind = TokenKind | "kd" | "sf" | "rc" | "pc"

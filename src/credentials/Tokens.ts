@@ -42,7 +42,7 @@ const event = (permit: Manage, action: AuditAction, token: { readonly id: string
   permit.event({ audit: action, target: { type: "api_token", id: token.id, name: token.name } })
 
 /**
- * Locks the team, as changes of members do, then checks the person again: a role or session that ended during the
+ * Locks the team, as changes of members do, then checks the person again. A role or session that ended during the
  * request must not leave a token.
  */
 const stillManages = Effect.fnUntraced(function* ({ sql }: Needs, permit: Manage) {

@@ -113,7 +113,7 @@ const join = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: TeamId, 
   return isMember ? [eventOf(at, teamId, "member.join")] : []
 })
 
-/** No rule matches the person any more: removes them and their credentials from the team. */
+/** Removes a person whom no rule matches from the team, with their credentials. */
 const removeMember = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: TeamId) {
   const { revocation, rowSeal, sql } = needs
   const { email, id } = at.person

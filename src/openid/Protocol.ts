@@ -1,7 +1,7 @@
 /**
  * OpenID Connect as a relying party, by `openid-client`: discovery, the code flow with PKCE, `iss` of the response (RFC
- * 9207), signed ID tokens (checked although they arrive over TLS), and logout tokens. All requests go through
- * `Outbound`, since team owners enter the addresses.
+ * 9207), ID tokens and logout tokens. Signatures of ID tokens are checked although they arrive over TLS. All requests
+ * go through `Outbound`, since team owners enter the addresses.
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"

@@ -276,9 +276,9 @@ const endGrants = Effect.fnUntraced(function* (
 })
 
 /**
- * Ends everything of the person in the team except the role, in one action: grants and pending requests, tokens, trust
- * rules, CLI logins, connected agents, and links that they made. Sessions end too, if the caller manages the person in
- * all of their teams. `deactivate` ends the role too.
+ * Ends everything of the person in the team except the role, in one action. This covers grants and pending requests,
+ * tokens, trust rules, CLI logins, connected agents, and links that they made. Sessions end too, if the caller manages
+ * the person in all of their teams. `deactivate` ends the role too.
  */
 const endAccess = Effect.fn("Members.endAccess")(function* (
   needs: Needs,
