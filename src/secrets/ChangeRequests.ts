@@ -22,7 +22,8 @@ import type { Transaction, WritePermit } from "./LockedEnvironment.ts"
 import { columns, open, recordOf, RequestRow } from "./ProposedChanges.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
 import type { Change } from "./SecretChanges.ts"
-import { SecretWrites } from "./SecretWrites.ts"
+import * as ValueSource from "./ValueSource.ts"
+import { byOutcome, type Outcome } from "./WriteRequest.ts"
 import * as EnvironmentWrite from "./EnvironmentWrite.ts"
 
 const services = Effect.all({
@@ -30,7 +31,7 @@ const services = Effect.all({
   audit: Audit,
   dataKeys: DataKeys,
   sql: SqlClient.SqlClient,
-  writes: SecretWrites
+  writing: LockedEnvironment.services
 })
 type Needs = Effect.Effect.Success<typeof services>
 
@@ -91,7 +92,8 @@ const changesOf = Effect.fnUntraced(function* (
   needs: Needs,
   row: RequestRow,
   transaction: Transaction,
-  proposed: Effect.Effect.Success<ReturnType<typeof open>>["changes"]
+  proposed: Effect.Effect.Success<ReturnType<typeof open>>["changes"],
+  sources: ReadonlyMap<string, ValueSource.ValueSource>
 ) {
   for (const { key, version } of proposed) {
     const currentVersion = transaction.live.get(key)?.version ?? 0
@@ -100,7 +102,9 @@ const changesOf = Effect.fnUntraced(function* (
   const changes = new Map<string, Change>()
   for (const { key, written } of proposed) {
     const restores = written !== null && "restores" in written
-    changes.set(key, restores ? yield* restoration(transaction, key, written.restores) : written)
+    const source = sources.get(key)
+    const write = source === undefined ? null : ValueSource.writeOf(source)
+    changes.set(key, restores ? yield* restoration(transaction, key, written.restores) : write)
   }
   yield* decided(needs, row.id, "approved")
   return changes
@@ -130,28 +134,36 @@ const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id:
     open(needs.dataKeys, permit.target, row, { dataKeyId: box.dataKeyId, sealed: box.sealed })
   )
   const keys = proposed.changes.map(({ key }) => key)
-  const entries = (outcome: EnvironmentWrite.Outcome) => [event, ...writtenFor(permit, row)(outcome)]
-  const written = needs.writes.write(permit, (transaction) => changesOf(needs, row, transaction, proposed.changes), {
-    keys,
-    sources: proposed.changes.flatMap(({ written }) =>
-      written === null || "restores" in written ? [] : [() => written]
-    ),
-    steered: proposed.withoutValues,
-    entries,
-    answer: () => Effect.succeed({ status: "approved" as const })
-  })
+  const sources = new Map(
+    proposed.changes.flatMap(({ key, written }) =>
+      written === null || "restores" in written ? [] : [[key, ValueSource.decided(written)] as const]
+    )
+  )
+  const entries = (outcome: Outcome) => [event, ...writtenFor(permit, row)(outcome)]
+  const written = EnvironmentWrite.write(
+    needs.writing,
+    permit,
+    (transaction) => changesOf(needs, row, transaction, proposed.changes, sources),
+    {
+      keys,
+      sources: [...sources.values()],
+      steered: proposed.withoutValues,
+      entries,
+      answer: () => Effect.succeed({ status: "approved" as const })
+    }
+  )
   // The permit writes directly; an environment that is gone takes its requests with it.
   return yield* Effect.catchTags(written, { Proposed: Effect.die, ENVIRONMENT_NOT_FOUND: gone })
 })
 
 /** The entries of the write itself name the request, and with it the author. */
-const writtenFor = (permit: WritePermit, row: RequestRow) => (outcome: EnvironmentWrite.Outcome) => {
+const writtenFor = (permit: WritePermit, row: RequestRow) => (outcome: Outcome) => {
   const gone = [...outcome.changes].flatMap(([key, one]) => (one === null ? [key] : []))
   const restored = [...outcome.results].flatMap(([key, one]) => (one.outcome === "restored" ? [key] : []))
   return [
     ...(gone.length > 0 ? [permit.event({ audit: "secret.delete", keys: gone })] : []),
     ...(restored.length > 0 ? [permit.event({ audit: "secret.restore", keys: restored })] : []),
-    ...EnvironmentWrite.byOutcome(permit)(outcome)
+    ...byOutcome(permit)(outcome)
   ].map((entry) => ({ ...entry, target: targetOf(row) }))
 }
 

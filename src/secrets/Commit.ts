@@ -9,64 +9,18 @@ import * as Exit from "effect/Exit"
 import * as FiberId from "effect/FiberId"
 import type { SqlError } from "@effect/sql/SqlError"
 import * as Predicate from "effect/Predicate"
-import type { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
 import type { RequestOrigin } from "#src/database/RequestInfo.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
 import * as Composition from "./Composition.ts"
 import * as Guesses from "./Guesses.ts"
-import { begin, lockAll, type Naming, type Needs, type Transaction, type WritePermit } from "./LockedEnvironment.ts"
+import { begin, lockAll, type Needs, type Transaction } from "./LockedEnvironment.ts"
 import * as ProposedChanges from "./ProposedChanges.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
-import type { Changes, FieldOf, Results } from "./SecretChanges.ts"
+import type { Changes } from "./SecretChanges.ts"
 import * as SecretRowChanges from "./SecretRowChanges.ts"
 import * as WriteDecision from "./WriteDecision.ts"
-import type { Refusal, SnapshotChange } from "./WriteDecision.ts"
-
-export type { Refusal }
-
-/** The outcome of a request in one environment. */
-export interface Outcome {
-  readonly transaction: Transaction
-  readonly changes: Changes
-  readonly results: Results
-  /** Set when the changes wait for an approval instead. */
-  readonly pending: ChangeRequest | undefined
-}
-
-/** The part of a request that concerns one environment. */
-export interface Part extends Naming {
-  readonly permit: WritePermit
-  /** The member of the request that a key's text came in. */
-  readonly field?: FieldOf | undefined
-  /** The entries that are committed with the part. */
-  readonly entries: (outcome: Outcome) => ReadonlyArray<AuditEvent>
-  /** For the approvers of changes that wait. */
-  readonly reason?: string | undefined
-}
-
-/** The caller that waits for one request of a batch. */
-export interface Waiter {
-  readonly origin: RequestOrigin
-  /** The caller left: a request that is not decided yet is dropped. */
-  gone: boolean
-}
-
-/** The stored answer of a request that carries an idempotency key. */
-export interface Once<A, E> {
-  readonly find: Effect.Effect<{ readonly answer: A } | undefined, E>
-  readonly keep: (answer: A) => Effect.Effect<void, E>
-}
-
-/** A request: all of its parts are written, or none. */
-export interface Write<A, E, R> {
-  readonly parts: ReadonlyArray<Part>
-  /** The changes of each part, decided under the locks. */
-  readonly changes: (transactions: ReadonlyArray<Transaction>) => Effect.Effect<ReadonlyArray<Changes>, E, R>
-  /** Comes before the last statement: it may fail, or write to the database. */
-  readonly answer: (outcomes: ReadonlyArray<Outcome>) => Effect.Effect<A, E, R>
-  readonly refusal: (problem: Refusal) => E
-  readonly waiter?: Waiter | undefined
-}
+import type { SnapshotChange } from "./WriteDecision.ts"
+import type { Once, Outcome, Part, WriteRequest } from "./WriteRequest.ts"
 
 /** An environment while its transaction runs. */
 interface Place {
@@ -169,7 +123,7 @@ const decidePart = Effect.fnUntraced(function* (
   return decided
 })
 
-const decide = Effect.fnUntraced(function* <A, E, R>(places: Places, write: Write<A, E, R>, progress: Progress) {
+const decide = Effect.fnUntraced(function* <A, E, R>(places: Places, write: WriteRequest<A, E, R>, progress: Progress) {
   const { parts, refusal } = write
   const transactions = parts.map((part) => transactionOf(places, part))
   const changes = yield* write.changes(transactions)
@@ -220,7 +174,7 @@ const afterCreation = (
 /** Keeps the decisions of one request for the statement. `more`: other requests of the batch follow. */
 const accept = <A, E, R>(
   places: Places,
-  { parts, waiter }: Write<A, E, R>,
+  { parts, waiter }: WriteRequest<A, E, R>,
   decided: ReadonlyArray<DecidedPart>,
   more: boolean
 ) => {
@@ -242,10 +196,10 @@ const accept = <A, E, R>(
 }
 
 /** UTF-8 bytes of the values of a request. */
-export const bytesOf = ({ parts }: Pick<Write<unknown, unknown, unknown>, "parts">) => {
+export const bytesOf = ({ parts }: Pick<WriteRequest<unknown, unknown, unknown>, "parts">) => {
   let bytes = 0
   for (const { sources = [] } of parts) {
-    for (const source of sources) bytes += Buffer.byteLength(source(undefined).text)
+    for (const source of sources) bytes += source.bytes
   }
   return bytes
 }
@@ -256,7 +210,7 @@ const bytesAtOnce = 32_768
 /** Each request of a batch is refused or accepted by itself, in their order. */
 const decideAll = Effect.fnUntraced(function* <A, E, R>(
   places: Places,
-  writes: ReadonlyArray<Write<A, E, R>>,
+  writes: ReadonlyArray<WriteRequest<A, E, R>>,
   progress: Progress
 ) {
   const exits: Array<Exit.Exit<A, E | SecretBoxes.BoxAltered>> = []
@@ -320,7 +274,7 @@ const writeRows = Effect.fnUntraced(function* ({ audit, sql }: Needs, places: Pl
 /** `ends`: nothing follows in the transaction. */
 const writeAll = Effect.fnUntraced(function* <A, E, R>(
   needs: Needs,
-  writes: ReadonlyArray<Write<A, E, R>>,
+  writes: ReadonlyArray<WriteRequest<A, E, R>>,
   progress: Progress,
   ends: boolean
 ) {
@@ -366,7 +320,7 @@ export const dieOfSql = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   )
 
 /** Creations of one environment: one exit for each, in their order. */
-export const batch = <A, E, R>(needs: Needs, writes: ReadonlyArray<Write<A, E, R>>) =>
+export const batch = <A, E, R>(needs: Needs, writes: ReadonlyArray<WriteRequest<A, E, R>>) =>
   writeAll(needs, writes, { part: writes[0].parts[0] }, true).pipe(needs.sql.withTransaction, dieOfSql)
 
 /** Cached snapshots follow what was committed. */
@@ -387,7 +341,7 @@ interface Answered<A> {
 /** A refusal is a failure of the transaction: it undoes what the request wrote beside secrets, too. */
 const answer = Effect.fnUntraced(function* <A, E, R, E2>(
   needs: Needs,
-  write: Write<A, E, R>,
+  write: WriteRequest<A, E, R>,
   progress: Progress,
   once: Once<A, E2> | undefined
 ) {
@@ -405,7 +359,7 @@ const answer = Effect.fnUntraced(function* <A, E, R, E2>(
 /** One request; with `once`, a repeated request gets the answer that was stored for it. */
 export const request = Effect.fnUntraced(function* <A, E, R, E2 = never>(
   needs: Needs,
-  write: Write<A, E, R>,
+  write: WriteRequest<A, E, R>,
   once?: Once<A, E2>
 ) {
   const progress: Progress = { part: write.parts[0] }

@@ -4,10 +4,10 @@
  * joined, so no input makes a call slow or its result large.
  */
 import type { SecretKind } from "#schema/Values.ts"
-import type { TemplateInvalid } from "#schema/Errors.ts"
 import {
   PlanLimitReached,
   TemplateCycle,
+  TemplateInvalid,
   TemplateReferenceMissing,
   TemplateTooDeep,
   ValueTooLarge
@@ -18,7 +18,7 @@ import * as Template from "./Template.ts"
 
 export type Entry =
   | { readonly kind: "literal"; readonly text: string }
-  | { readonly kind: "template"; readonly parts: Template.Parts }
+  | { readonly kind: "template"; readonly parts: Template.Parts; readonly source: string }
 
 /** The live secrets of an environment by key. */
 export type State = ReadonlyMap<string, Entry>
@@ -36,14 +36,22 @@ export const maxEnvironmentBytes = 16 * 1024 * 1024
 
 export const literal = (text: string): Entry => ({ kind: "literal", text })
 
-/** Makes an entry from stored or submitted text. */
-export const entry = (kind: SecretKind, text: string, field?: string): Either.Either<Entry, TemplateInvalid> =>
-  kind === "literal"
-    ? Either.right(literal(text))
-    : Either.map(Template.parse(text, field), (parts): Entry => ({ kind: "template", parts }))
+/** Makes an entry from stored or submitted text. `scan`: of the text, where it was scanned already. */
+export const entry = (
+  kind: SecretKind,
+  text: string,
+  field?: string,
+  scan?: Template.Scan
+): Either.Either<Entry, TemplateInvalid> => {
+  if (kind === "literal") return Either.right(literal(text))
+  const { parts } = scan ?? Template.scan(text)
+  return parts === undefined
+    ? Either.left(new TemplateInvalid(field === undefined ? {} : { field }))
+    : Either.right({ kind: "template", parts, source: text })
+}
 
 /** Returns the text of an entry as it was written. */
-export const sourceOf = (entry: Entry): string => (entry.kind === "literal" ? entry.text : Template.print(entry.parts))
+export const sourceOf = (entry: Entry): string => (entry.kind === "literal" ? entry.text : entry.source)
 
 /** Returns the keys that an entry refers to, each once, in the order of first use. */
 export const referencesOf = (entry: Entry): ReadonlyArray<string> =>
@@ -152,15 +160,14 @@ const sizeOfText = (text: string): Size => {
   return { points: codePoints(text), bytes, written: bytes }
 }
 
-const sizeOfTemplate = (parts: Template.Parts, sizeOf: (key: string) => Size): Size => {
-  let { points, bytes, written } = nothing
+const sizeOfTemplate = (parts: Template.Parts, source: string, sizeOf: (key: string) => Size): Size => {
+  let { points, bytes } = nothing
   for (const part of parts) {
     const size = typeof part === "string" ? sizeOfText(part) : sizeOf(part.key)
     points += size.points
     bytes += size.bytes
-    written += typeof part === "string" ? Template.escapedBytes(part) : part.key.length + 3
   }
-  return { points, bytes, written }
+  return { points, bytes, written: Buffer.byteLength(source) }
 }
 
 /** Computes sizes bottom-up and reads each part once. */
@@ -168,7 +175,10 @@ const sizesOf = (order: ReadonlyArray<Step>): ReadonlyMap<string, Size> => {
   const sizes = new Map<string, Size>()
   const sizeOf = (key: string) => sizes.get(key) ?? nothing
   for (const { entry, key } of order) {
-    sizes.set(key, entry.kind === "literal" ? sizeOfText(entry.text) : sizeOfTemplate(entry.parts, sizeOf))
+    sizes.set(
+      key,
+      entry.kind === "literal" ? sizeOfText(entry.text) : sizeOfTemplate(entry.parts, entry.source, sizeOf)
+    )
   }
   return sizes
 }

@@ -15,15 +15,17 @@ import { RequestInfo, type RequestOrigin } from "#src/database/RequestInfo.ts"
 import * as Commit from "./Commit.ts"
 import type { Needs } from "./LockedEnvironment.ts"
 import type { BoxAltered } from "./SecretBoxes.ts"
+import type { Refusal as DecisionRefusal } from "./WriteDecision.ts"
+import type { Waiter, WriteRequest } from "./WriteRequest.ts"
 
 type Failure = EnvironmentNotFound | BoxAltered
-export type Refusal = SecretAlreadyExists | SecretVersionConflict | Commit.Refusal | Failure
+export type Refusal = SecretAlreadyExists | SecretVersionConflict | DecisionRefusal | Failure
 
 /** A request for one part that creates one secret. */
-export type Creation<A> = Commit.Write<A, Exclude<Refusal, Failure>, never>
+export type Creation<A> = WriteRequest<A, Exclude<Refusal, Failure>, never>
 
 interface Member<A> extends Creation<A> {
-  readonly waiter: Commit.Waiter
+  readonly waiter: Waiter
   /** Where requests are traced: the statements of a batch appear below the span of its first member. */
   readonly span: Option.Option<Tracer.AnySpan>
 }
@@ -119,7 +121,7 @@ export const make = <A>(needs: Needs): Effect.Effect<CreationQueue<A>> =>
         if (waiting >= maxWaiting) return Effect.die(new Busy())
         const { answer, changes, parts, refusal } = creation
         const { environmentId } = parts[0].permit.target
-        const waiter: Commit.Waiter = { origin, gone: false }
+        const waiter: Waiter = { origin, gone: false }
         const group = groups.get(environmentId) ?? groupOf()
         groups.set(environmentId, group)
         group.waiting++

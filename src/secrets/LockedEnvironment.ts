@@ -1,38 +1,39 @@
 /**
- * An environment under the lock of a write, and what is known of it there. For `WriteTransaction.ts` and the use cases
- * that decide their changes under that lock.
+ * An environment under the lock of a write, with the rows that the write concerns. For `Commit.ts`, and for the use
+ * cases that decide their changes under that lock.
  */
-import type * as SqlClient from "@effect/sql/SqlClient"
+import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import { EnvironmentNotFound, SecretAlreadyExists, SecretNotFound, SecretVersionConflict } from "#schema/Errors.ts"
+import { EnvironmentNotFound, SecretNotFound, SecretVersionConflict } from "#schema/Errors.ts"
 import type { SecretId } from "#schema/Ids.ts"
 import type { SecretKind } from "#schema/Values.ts"
-import type { Audit } from "#src/trail/Audit.ts"
+import { Audit } from "#src/trail/Audit.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
-import type { Crypto } from "#src/crypto/Crypto.ts"
-import type { DataKeys } from "#src/crypto/DataKeys.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import { DataKeys } from "#src/crypto/DataKeys.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
-import type { RateLimiter } from "#src/limits/RateLimiter.ts"
+import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import * as Composition from "./Composition.ts"
-import type { Idempotency } from "./Idempotency.ts"
+import { Idempotency } from "./Idempotency.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
 import * as SecretRowChanges from "./SecretRowChanges.ts"
 import * as SecretRows from "./SecretRows.ts"
-import type { Snapshots } from "./Snapshots.ts"
+import { Snapshots } from "./Snapshots.ts"
 import * as ValueSource from "./ValueSource.ts"
 import type { Write } from "./ValueSource.ts"
 
-export interface Needs {
-  readonly sql: SqlClient.SqlClient
-  readonly crypto: Crypto
-  readonly dataKeys: DataKeys
-  readonly cipher: Envelope.CipherName
-  readonly audit: Audit
-  readonly limiter: RateLimiter
-  readonly idempotency: Idempotency
-  readonly snapshots: Snapshots
-}
+export const services = Effect.all({
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  dataKeys: DataKeys,
+  cipher: Envelope.ValueCipher,
+  audit: Audit,
+  limiter: RateLimiter,
+  idempotency: Idempotency,
+  snapshots: Snapshots
+})
+export type Needs = Effect.Effect.Success<typeof services>
 export type WritePermit = EnvironmentPermit<"secrets:write">
 
 export interface Transaction extends Needs {
@@ -117,7 +118,7 @@ export const lockAll = ({ sql }: Needs, permits: ReadonlyArray<WritePermit>) =>
 export const begin = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit, naming: Naming) {
   const { audit, sql } = needs
   const { ids = [], keys = [], sources = [] } = naming
-  const named = { ids, keys, mentions: ValueSource.mentions(sources) }
+  const named = { ids, keys, mentions: ValueSource.references(sources) }
   const read = Effect.flatMap(
     Effect.suspend(() => SecretRowChanges.lock(sql, permit.target, named, audit.freeHead())),
     (found) => (found === undefined ? new EnvironmentNotFound() : Effect.succeed(found))
@@ -170,22 +171,7 @@ export const earlierVersion = Effect.fnUntraced(function* (
 export const deletedSecret = ({ at, permit, sql }: Transaction, id: SecretId) =>
   SecretRows.deletedSecret(sql, permit, id, at)
 
-// --- what changes begin with ---
-
-/** The key must not be live, and its last version must be the expected one, if one is expected. */
-export const newSecret = Effect.fnUntraced(function* (
-  transaction: Transaction,
-  key: string,
-  source: ValueSource.ValueSource,
-  expectedVersion = 0
-) {
-  if (transaction.live.has(key)) return yield* new SecretAlreadyExists({ field: "key" })
-  const currentVersion = transaction.lastVersions.get(key) ?? 0
-  if (expectedVersion > 0 && currentVersion !== expectedVersion) {
-    return yield* new SecretVersionConflict({ currentVersion, field: "expectedVersion" })
-  }
-  return new Map([[key, source(undefined)]])
-})
+// --- secrets by id ---
 
 export const liveSecret = ({ byId }: Transaction, id: SecretId) =>
   Effect.mapError(Effect.fromNullable(byId.get(id)), () => new SecretNotFound())

@@ -19,7 +19,7 @@ import * as SecretRows from "./SecretRows.ts"
 import type { Needs } from "./SourcedWrites.ts"
 import type { Write } from "./ValueSource.ts"
 import * as EnvironmentWrite from "./EnvironmentWrite.ts"
-import type { Outcome } from "./EnvironmentWrite.ts"
+import type { Outcome } from "./WriteRequest.ts"
 
 /** What becomes of a key that was there then and is not as it was. */
 interface Step {
@@ -200,7 +200,7 @@ const carryOut = Effect.fnUntraced(function* (needs: Needs, restoring: Restoring
   return yield* EnvironmentWrite.write(needs, permit, (transaction) => changesOf(transaction, plan), {
     keys: [...plan.steps.map(({ past }) => past.key), ...plan.gone.map(({ key }) => key)],
     ids,
-    field: () => "at",
+    field: "at",
     entries,
     answer: ({ transaction }) => Effect.succeed(answer(transaction.revision))
   })

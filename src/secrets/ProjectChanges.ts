@@ -9,32 +9,24 @@ import type {
   SecretChange,
   SecretsChangedResult
 } from "#schema/ProjectChangesApi.ts"
-import { SecretHasDependents, SecretNotFound, SecretsChanged } from "#schema/Errors.ts"
 import type { ProjectId } from "#schema/Ids.ts"
 import * as Commit from "./Commit.ts"
-import type { Outcome } from "./Commit.ts"
-import * as Composition from "./Composition.ts"
-import * as EnvironmentWrite from "./EnvironmentWrite.ts"
 import * as Guesses from "./Guesses.ts"
-import type { Transaction, WritePermit } from "./LockedEnvironment.ts"
-import type { Change, Changes } from "./SecretChanges.ts"
+import * as KeyChanges from "./KeyChanges.ts"
+import type { WritePermit } from "./LockedEnvironment.ts"
 import * as SourcedWrites from "./SourcedWrites.ts"
 import type { Needs } from "./SourcedWrites.ts"
 import type { ValueSource } from "./ValueSource.ts"
+import type { Refusal } from "./WriteDecision.ts"
+import { byOutcome, type Outcome, type WriteRequest } from "./WriteRequest.ts"
 
-interface Entry extends SecretChange {
-  /** Its index in the request. */
-  readonly at: number
-}
-
-/** The entries of the request for one environment. */
-interface EnvironmentPart {
+/** The part of the request for one environment. */
+interface EnvironmentPart extends KeyChanges.EnvironmentEntries {
   readonly permit: WritePermit
-  readonly entries: ReadonlyArray<Entry>
-  /** Of each key that is set. */
-  readonly sources: ReadonlyMap<string, ValueSource>
-  readonly field: (key: string) => string | undefined
+  /** The member of the request that each key's text came in. */
+  readonly fields: ReadonlyMap<string, string>
 }
+type Entry = KeyChanges.EnvironmentEntries["entries"][number]
 
 const bySlug = ({ entries }: ChangeSecrets) => {
   const found = new Map<SecretChange["environment"], Array<Entry>>()
@@ -56,7 +48,7 @@ const partOf = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit, e
   const fields = new Map<string, string>(
     entries.map((entry) => [entry.key, `entries.${entry.at}.${SourcedWrites.fieldOf(entry)}`])
   )
-  const part: EnvironmentPart = { permit, entries, sources, field: (key) => fields.get(key) }
+  const part: EnvironmentPart = { permit, entries, sources, fields }
   return part
 })
 
@@ -73,58 +65,13 @@ const partsOf = Effect.fnUntraced(function* (needs: Needs, projectId: ProjectId,
   return yield* Effect.forEach(permits, ([permit, entries]) => partOf(needs, permit, entries))
 })
 
-// --- under the locks ---
-
-interface LockedPart {
-  readonly part: EnvironmentPart
-  readonly transaction: Transaction
-}
-
-const conflictsOf = ({ part, transaction }: LockedPart) =>
-  part.entries.flatMap(({ environment, expectedVersion, key }) => {
-    const currentVersion = transaction.live.get(key)?.version ?? 0
-    return expectedVersion === undefined || expectedVersion === currentVersion
-      ? []
-      : [{ environment, key, currentVersion }]
-  })
-
-const changesOf = Effect.fnUntraced(function* ({ part, transaction: { live, stored } }: LockedPart) {
-  const changes = new Map<string, Change>()
-  const deleted = new Set<string>()
-  for (const { at, key } of part.entries) {
-    const source = part.sources.get(key)
-    if (source === undefined && !live.has(key)) return yield* new SecretNotFound({ field: `entries.${at}.key` })
-    if (source === undefined) deleted.add(key)
-    changes.set(key, source === undefined ? null : source(live.get(key)))
-  }
-  if (deleted.size > 0) {
-    // Keys that the request writes are checked as they will be.
-    const dependents = Composition.dependentsOfAll(yield* stored, deleted).filter((key) => !part.sources.has(key))
-    const at = part.entries.find(({ key }) => deleted.has(key))?.at ?? 0
-    if (dependents.length > 0) return yield* new SecretHasDependents({ dependents, field: `entries.${at}.key` })
-  }
-  const decided: Changes = changes
-  return decided
-})
-
-/** The changes of all parts, when each key has the version that the request expects. */
-const allChanges = Effect.fnUntraced(function* (
-  parts: ReadonlyArray<EnvironmentPart>,
-  transactions: ReadonlyArray<Transaction>
-) {
-  const locked = parts.map((part, i): LockedPart => ({ part, transaction: transactions[i] }))
-  const conflicts = locked.flatMap(conflictsOf)
-  if (conflicts.length > 0) return yield* new SecretsChanged({ conflicts })
-  return yield* Effect.forEach(locked, changesOf)
-})
-
-type Refused = Effect.Effect.Error<ReturnType<typeof allChanges>> | Commit.Refusal
+type Refused = Effect.Effect.Error<ReturnType<typeof KeyChanges.inSeveral>> | Refusal
 
 const eventsOf = (permit: WritePermit, reason: string | undefined) => (outcome: Outcome) => {
   const deleted = [...outcome.changes].flatMap(([key, change]) => (change === null ? [key] : []))
   return [
     ...(deleted.length > 0 ? [permit.event({ audit: "secret.delete", keys: deleted })] : []),
-    ...EnvironmentWrite.byOutcome(permit)(outcome)
+    ...byOutcome(permit)(outcome)
   ].map((event) => (reason === undefined ? event : { ...event, reason }))
 }
 
@@ -149,16 +96,16 @@ const resultOf = (outcomes: ReadonlyArray<Outcome>): SecretsChangedResult => ({
 export const change = Effect.fnUntraced(function* (needs: Needs, projectId: ProjectId, body: ChangeSecrets) {
   const { reason } = body
   const parts = yield* partsOf(needs, projectId, body)
-  const request: Commit.Write<SecretsChangedResult, Refused, never> = {
-    parts: parts.map(({ entries, field, permit, sources }) => ({
+  const request: WriteRequest<SecretsChangedResult, Refused, never> = {
+    parts: parts.map(({ entries, fields, permit, sources }) => ({
       permit,
       keys: entries.map(({ key }) => key),
       sources: [...sources.values()],
-      field,
+      field: fields,
       entries: eventsOf(permit, reason),
       reason
     })),
-    changes: (transactions) => allChanges(parts, transactions),
+    changes: (transactions) => KeyChanges.inSeveral(parts, transactions),
     answer: (outcomes) => Effect.succeed(resultOf(outcomes)),
     refusal: (problem) => problem
   }

@@ -1,6 +1,6 @@
 /**
  * A write that waits for an approval (docs/contract/access.md, "Change requests"): what it would change is kept in one
- * box under the environment's data key, and names and versions beside it. `WriteTransaction.ts` keeps it where the
+ * box under the environment's data key, and names and versions beside it. `Commit.ts` keeps it where the
  * policy says so; `ChangeRequests.ts` shows and decides.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"

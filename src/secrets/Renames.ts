@@ -11,7 +11,7 @@ import { type Change, isContinuation } from "./SecretChanges.ts"
 import { metadataOf, refOf } from "./SecretMetadata.ts"
 import type { Needs } from "./SourcedWrites.ts"
 import * as EnvironmentWrite from "./EnvironmentWrite.ts"
-import type { Outcome } from "./EnvironmentWrite.ts"
+import type { Outcome } from "./WriteRequest.ts"
 
 const waitsForNoApproval = () =>
   new Forbidden({
@@ -72,7 +72,7 @@ export const rename = Effect.fnUntraced(function* (needs: Needs, id: SecretId, b
       ...refOf(permit.target, secret),
       ...told(outcome, key)
     }))
-  const options = { keys: [key], ids: [id], entries, answer, field: () => "references" }
+  const options = { keys: [key], ids: [id], entries, answer, field: "references" }
   return yield* EnvironmentWrite.ofSecret(
     Effect.catchTag(EnvironmentWrite.write(needs, permit, changes, options), "Proposed", Effect.die)
   )

@@ -18,7 +18,10 @@ export interface Continuation {
 /** What becomes of a key: a text, a secret that comes back or goes on under it, or null for a deletion. */
 export type Change = Write | Restoration | Continuation | null
 export type Changes = ReadonlyMap<string, Change>
-export type FieldOf = (key: string) => string | undefined
+/** The member of the request that a key's text came in: one for all keys, or by key. */
+export type Fields = string | ReadonlyMap<string, string>
+export const fieldOf = (fields: Fields | undefined, key: string): string | undefined =>
+  typeof fields === "object" ? fields.get(key) : fields
 
 export interface KeyResult {
   readonly secret: SecretMetadata

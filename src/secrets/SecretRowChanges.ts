@@ -1,5 +1,5 @@
 /**
- * SQL that changes secrets: for `WriteTransaction.ts` alone, which holds the lock of the environment. A write reads by
+ * SQL that changes secrets: for `Commit.ts` and its parts alone, which hold the lock of the environment. A write reads by
  * one statement and changes everything by another, so that it holds its locks for as few round trips as there can be.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"

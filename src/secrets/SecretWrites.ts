@@ -1,5 +1,4 @@
 /** What can be done to secrets. Every use case asks `Access` itself and ends in `EnvironmentWrite.write`. */
-import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { SecretAlreadyExists, SecretHasDependents, SecretNotFound, SecretVersionNotFound } from "#schema/Errors.ts"
 import type { SecretId } from "#schema/Ids.ts"
@@ -13,16 +12,10 @@ import type {
 } from "#schema/SecretRequests.ts"
 import type { Disposition } from "#schema/Values.ts"
 import { Access, type Location } from "#src/access/Access.ts"
-import { Audit } from "#src/trail/Audit.ts"
-import { Crypto } from "#src/crypto/Crypto.ts"
-import { DataKeys } from "#src/crypto/DataKeys.ts"
-import * as Envelope from "#src/crypto/Envelope.ts"
-import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { methods } from "#src/Methods.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import * as Composition from "./Composition.ts"
 import { toldOutcome } from "./Guesses.ts"
-import { Idempotency } from "./Idempotency.ts"
 import type { Change, Changes } from "./SecretChanges.ts"
 import * as CreationQueue from "./CreationQueue.ts"
 import { describe } from "./SecretAbout.ts"
@@ -31,19 +24,19 @@ import { rename } from "./Renames.ts"
 import { refOf } from "./SecretMetadata.ts"
 import * as ProjectChanges from "./ProjectChanges.ts"
 import * as SecretRows from "./SecretRows.ts"
-import { Snapshots } from "./Snapshots.ts"
 import { tag } from "./Tags.ts"
 import * as SourcedWrites from "./SourcedWrites.ts"
+import * as KeyChanges from "./KeyChanges.ts"
 import * as LockedEnvironment from "./LockedEnvironment.ts"
 import type { Transaction, WritePermit } from "./LockedEnvironment.ts"
 import * as ValueSource from "./ValueSource.ts"
 import * as EnvironmentWrite from "./EnvironmentWrite.ts"
-import type { Outcome } from "./EnvironmentWrite.ts"
+import { type AnswerOrRequest, asReference, byOutcome, type Outcome } from "./WriteRequest.ts"
 
 /** What every write can end in, beside its errors. */
 export { Proposed } from "./ProposedChanges.ts"
 
-type Created = EnvironmentWrite.AnswerOrRequest<SecretRef>
+type Created = AnswerOrRequest<SecretRef>
 type Needs = SourcedWrites.Needs & { readonly creations: CreationQueue.CreationQueue<Created> }
 
 /** The stored answer of a request with an idempotency key. */
@@ -57,9 +50,9 @@ const create = Effect.fnUntraced(function* (needs: Needs, body: CreateSecret, id
   const permit = yield* needs.access.environment("secrets:write", body, { audit: "secret.create", keys: [key] })
   const request = [projectId, environment, key, kind, value, source, expectedVersion]
   const from = ValueSource.requested(body)
-  const changes = (transaction: Transaction) => LockedEnvironment.newSecret(transaction, key, from, expectedVersion)
-  const field = () => (source === undefined ? "value" : "source")
-  const options = { ...EnvironmentWrite.asReference(permit), keys: [key], sources: [from], field }
+  const changes = KeyChanges.creation(key, from, expectedVersion)
+  const field = source === undefined ? "value" : "source"
+  const options = { ...asReference(permit), keys: [key], sources: [from], field }
   if (idempotencyKey === undefined && !permit.proposes) {
     return yield* EnvironmentWrite.create(needs, permit, changes, options)
   }
@@ -73,12 +66,11 @@ const createBulk = Effect.fnUntraced(function* (needs: Needs, body: CreateSecret
   const permit = yield* needs.access.environment("secrets:write", body, { audit: "secret.create", keys })
   const request = [projectId, environment, secrets.map(({ key, value }) => [key, value])]
   const sources = new Map(secrets.map(({ key, value }) => [key, ValueSource.requested({ value })]))
-  const changes = ({ live }: Transaction) =>
-    Effect.succeed(new Map([...sources].map(([key, source]) => [key, source(live.get(key))])))
+  const changes = KeyChanges.assignment(sources)
   const fields = new Map<string, string>(keys.map((key, i) => [key, `secrets.${i}.value`]))
   const once = onceOf(idempotencyKey, "POST /secrets/bulk", request)
   const answer = (outcome: Outcome) => Effect.succeed(bulkResult(outcome))
-  const options = { keys, sources: [...sources.values()], field: (name: string) => fields.get(name), answer }
+  const options = { keys, sources: [...sources.values()], field: fields, answer }
   return yield* EnvironmentWrite.writeOnce(needs, permit, once, changes, options)
 })
 
@@ -95,13 +87,9 @@ const bulkResult = ({ results, transaction }: Outcome): BulkCreateResult => {
 const update = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: UpdateSecret) {
   const permit = yield* needs.access.environmentOfSecret("secrets:write", id, { audit: "secret.update" })
   const source = ValueSource.requested(body)
-  const changes = Effect.fnUntraced(function* (transaction: Transaction) {
-    const { key, pinned } = yield* LockedEnvironment.expectedSecret(transaction, id, body.expectedVersion)
-    const entry = (yield* transaction.stored).get(key)
-    return new Map([[key, source({ pinned, text: entry === undefined ? "" : Composition.sourceOf(entry) })]])
-  })
+  const changes = KeyChanges.update(id, source, body.expectedVersion)
   const field = body.source !== undefined ? "source" : body.value !== undefined ? "value" : "kind"
-  const options = { ...EnvironmentWrite.asReference(permit), ids: [id], sources: [source], field: () => field }
+  const options = { ...asReference(permit), ids: [id], sources: [source], field }
   return yield* EnvironmentWrite.ofSecret(EnvironmentWrite.write(needs, permit, changes, options))
 })
 
@@ -116,9 +104,9 @@ const rollback = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: 
   })
   return yield* EnvironmentWrite.ofSecret(
     EnvironmentWrite.write(needs, permit, changes, {
-      ...EnvironmentWrite.asReference(permit),
+      ...asReference(permit),
       ids: [id],
-      field: () => "version"
+      field: "version"
     })
   )
 })
@@ -135,7 +123,7 @@ const restore = Effect.fnUntraced(function* (needs: Needs, id: SecretId) {
     return new Map([[restored.key, { restored, write }]])
   })
   return yield* EnvironmentWrite.ofSecret(
-    EnvironmentWrite.write(needs, permit, changes, { ...EnvironmentWrite.asReference(permit), ids: [id] })
+    EnvironmentWrite.write(needs, permit, changes, { ...asReference(permit), ids: [id] })
   )
 })
 
@@ -214,22 +202,16 @@ const deleteBulk = Effect.fnUntraced(function* (needs: Needs, body: DeleteSecret
 const deletedOf = (changes: Changes) => [...changes].filter(([, change]) => change === null).map(([key]) => key)
 const withDeleted = (permit: WritePermit) => (outcome: Outcome) => [
   permit.event({ keys: deletedOf(outcome.changes) }),
-  ...EnvironmentWrite.byOutcome(permit)(outcome)
+  ...byOutcome(permit)(outcome)
 ]
 
 export class SecretWrites extends Effect.Service<SecretWrites>()("secrets/SecretWrites", {
   effect: Effect.gen(function* () {
     const services: SourcedWrites.Needs = {
+      // New members first: keeps one hidden class.
       access: yield* Access,
-      audit: yield* Audit,
-      cipher: yield* Envelope.ValueCipher,
-      crypto: yield* Crypto,
-      dataKeys: yield* DataKeys,
-      idempotency: yield* Idempotency,
-      limiter: yield* RateLimiter,
       sealingKeys: yield* SealingKeys,
-      snapshots: yield* Snapshots,
-      sql: yield* SqlClient.SqlClient
+      ...(yield* LockedEnvironment.services)
     }
     const needs: Needs = { ...services, creations: yield* CreationQueue.make<Created>(services) }
     const single = {
@@ -246,26 +228,18 @@ export class SecretWrites extends Effect.Service<SecretWrites>()("secrets/Secret
       remove
     }
     const { copy, createFrom, importSealed, updateFrom, upsert } = SourcedWrites
-    return {
-      ...methods(needs, {
-        ...single,
-        idsOf,
-        removal,
-        createBulk,
-        deleteBulk,
-        createFrom,
-        updateFrom,
-        upsert,
-        copy,
-        importSealed,
-        change: ProjectChanges.change
-      }),
-      /** For a use case of this folder that has more to do in the same transaction. */
-      write: <A, E, R, E2, R2>(
-        permit: WritePermit,
-        changes: (transaction: Transaction) => Effect.Effect<Changes, E2, R2>,
-        options: EnvironmentWrite.WriteOptions<A, E, R>
-      ) => EnvironmentWrite.write(needs, permit, changes, options)
-    }
+    return methods(needs, {
+      ...single,
+      idsOf,
+      removal,
+      createBulk,
+      deleteBulk,
+      createFrom,
+      updateFrom,
+      upsert,
+      copy,
+      importSealed,
+      change: ProjectChanges.change
+    })
   })
 }) {}

@@ -13,11 +13,12 @@ import { namesOf, type SealingKeys } from "#src/projects/SealingKeys.ts"
 import { toldOutcome } from "./Guesses.ts"
 import * as OpenSecrets from "./OpenSecrets.ts"
 import type { KeyResult } from "./SecretChanges.ts"
+import * as KeyChanges from "./KeyChanges.ts"
 import * as LockedEnvironment from "./LockedEnvironment.ts"
-import type { Transaction, WritePermit } from "./LockedEnvironment.ts"
+import type { WritePermit } from "./LockedEnvironment.ts"
 import * as ValueSource from "./ValueSource.ts"
 import * as EnvironmentWrite from "./EnvironmentWrite.ts"
-import type { Outcome } from "./EnvironmentWrite.ts"
+import { byAction, onlySecret, type Outcome } from "./WriteRequest.ts"
 
 export interface Needs extends LockedEnvironment.Needs {
   readonly access: Access
@@ -92,9 +93,8 @@ export const fieldOf = (input: ValueSourceInput) =>
   input.template !== undefined ? "template.source" : input.copyFrom !== undefined ? "copyFrom.key" : "value"
 
 const asReference = (permit: WritePermit) => ({
-  entries: EnvironmentWrite.byAction(permit),
-  answer: (outcome: Outcome) =>
-    Effect.map(EnvironmentWrite.onlySecret(outcome), ({ id, key, version }) => ({ id, key, version }))
+  entries: byAction(permit),
+  answer: (outcome: Outcome) => Effect.map(onlySecret(outcome), ({ id, key, version }) => ({ id, key, version }))
 })
 
 export const createFrom = Effect.fnUntraced(function* (
@@ -103,12 +103,12 @@ export const createFrom = Effect.fnUntraced(function* (
 ) {
   const permit = yield* needs.access.environment("secrets:write", at, { audit: "secret.create", keys: [at.key] })
   const source = yield* sourceOf(needs, at, yield* copiesFor(needs, [at], permit), "")
-  return yield* EnvironmentWrite.write(
-    needs,
-    permit,
-    (transaction) => LockedEnvironment.newSecret(transaction, at.key, source),
-    { ...asReference(permit), keys: [at.key], sources: [source], field: () => fieldOf(at) }
-  )
+  return yield* EnvironmentWrite.write(needs, permit, KeyChanges.creation(at.key, source), {
+    ...asReference(permit),
+    keys: [at.key],
+    sources: [source],
+    field: fieldOf(at)
+  })
 })
 
 export const updateFrom = Effect.fnUntraced(function* (
@@ -117,52 +117,36 @@ export const updateFrom = Effect.fnUntraced(function* (
 ) {
   const permit = yield* needs.access.environmentOfSecret("secrets:write", at.secretId, { audit: "secret.update" })
   const source = yield* sourceOf(needs, at, yield* copiesFor(needs, [at], permit), "")
-  const changes = (transaction: Transaction) =>
-    Effect.map(
-      LockedEnvironment.expectedSecret(transaction, at.secretId, at.expectedVersion),
-      ({ key, pinned }) => new Map([[key, source({ pinned })]])
-    )
-  const options = { ...asReference(permit), ids: [at.secretId], sources: [source], field: () => fieldOf(at) }
+  const changes = KeyChanges.update(at.secretId, source, at.expectedVersion)
+  const options = { ...asReference(permit), ids: [at.secretId], sources: [source], field: fieldOf(at) }
   return yield* EnvironmentWrite.ofSecret(EnvironmentWrite.write(needs, permit, changes, options))
 })
 
 interface ManySources {
   readonly sources: Sources
-  readonly field: (key: string) => string | undefined
+  readonly fields: ReadonlyMap<string, string>
   /** Whether a key that exists is written; else it is skipped. */
   readonly overwrite: boolean
 }
 
 /** Writes all of them or none, and returns the keys grouped by outcome. */
-const writeMany = (needs: Needs, permit: WritePermit, { field, overwrite, sources }: ManySources) =>
-  EnvironmentWrite.write(
-    needs,
-    permit,
-    ({ live }) =>
-      Effect.succeed(
-        new Map(
-          [...sources]
-            .filter(([key]) => overwrite || !live.has(key))
-            .map(([key, source]) => [key, source(live.get(key))])
-        )
-      ),
-    {
-      keys: [...sources.keys()],
-      sources: [...sources.values()],
-      field,
-      answer: ({ results, transaction }) => {
-        const named = (outcome: KeyResult["outcome"]) =>
-          [...results].filter(([, written]) => toldOutcome(transaction, written) === outcome).map(([key]) => key)
-        const skipped = [...sources.keys()].filter((key) => !results.has(key))
-        return Effect.succeed({
-          created: named("created"),
-          updated: named("updated"),
-          unchanged: named("unchanged"),
-          skipped
-        })
-      }
+const writeMany = (needs: Needs, permit: WritePermit, { fields, overwrite, sources }: ManySources) =>
+  EnvironmentWrite.write(needs, permit, KeyChanges.assignment(sources, overwrite), {
+    keys: [...sources.keys()],
+    sources: [...sources.values()],
+    field: fields,
+    answer: ({ results, transaction }) => {
+      const named = (outcome: KeyResult["outcome"]) =>
+        [...results].filter(([, written]) => toldOutcome(transaction, written) === outcome).map(([key]) => key)
+      const skipped = [...sources.keys()].filter((key) => !results.has(key))
+      return Effect.succeed({
+        created: named("created"),
+        updated: named("updated"),
+        unchanged: named("unchanged"),
+        skipped
+      })
     }
-  )
+  })
 
 export const upsert = Effect.fnUntraced(function* (
   needs: Needs,
@@ -177,7 +161,7 @@ export const upsert = Effect.fnUntraced(function* (
     sources.set(secret.key, yield* sourceOf(needs, secret, copied, `secrets.${i}.`))
     fields.set(secret.key, `secrets.${i}.${fieldOf(secret)}`)
   }
-  return yield* writeMany(needs, permit, { sources, field: (key) => fields.get(key), overwrite: true })
+  return yield* writeMany(needs, permit, { sources, fields, overwrite: true })
 })
 
 export const copy = Effect.fnUntraced(function* (
@@ -201,7 +185,8 @@ export const copy = Effect.fnUntraced(function* (
   if (absent >= 0) return yield* new SecretNotFound({ field: `keys.${absent}` })
   yield* needs.audit.record(copied.event)
   const sources = new Map(keys.flatMap((key) => [...copied.sources].filter(([one]) => one === key)))
-  return yield* writeMany(needs, permit, { sources, field: (key) => `keys.${keys.indexOf(key)}`, overwrite })
+  const fields = new Map<string, string>(keys.map((key, i) => [key, `keys.${i}`]))
+  return yield* writeMany(needs, permit, { sources, fields, overwrite })
 })
 
 /** Stores the values of a sealed file: the texts themselves, whatever they look like. */
@@ -213,5 +198,6 @@ export const importSealed = Effect.fnUntraced(function* (
   const permit = yield* needs.access.environment("secrets:write", at, intent)
   const { values } = yield* needs.sealingKeys.openIn(at, { entries, keyId })
   const sources = new Map(Object.entries(values).map(([key, text]) => [key, ValueSource.verbatim(text)]))
-  return yield* writeMany(needs, permit, { sources, field: (key) => `entries.${key}`, overwrite })
+  const fields = new Map<string, string>([...sources.keys()].map((key) => [key, `entries.${key}`]))
+  return yield* writeMany(needs, permit, { sources, fields, overwrite })
 })

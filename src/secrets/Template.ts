@@ -1,5 +1,5 @@
 /**
- * The `${KEY}` language (docs/contract/secrets.md). The parser scans once from left to right, without regular
+ * The `${KEY}` language (docs/contract/secrets.md). A text is scanned once, from left to right, without regular
  * expression or recursion.
  *
  *     source    = *( reference / escape / text )
@@ -8,8 +8,6 @@
  *     text      = any other character, also a lone "$"; "${" is never text
  */
 import type { SecretKind } from "#schema/Values.ts"
-import { TemplateInvalid } from "#schema/Errors.ts"
-import * as Either from "effect/Either"
 import { endOfKey } from "./TemplateScan.ts"
 
 export interface Reference {
@@ -21,52 +19,58 @@ export type Part = string | Reference
 
 /**
  * A parsed template. It has no empty text, no two adjacent texts, and no text that ends in `$` directly before a
- * reference, because the language cannot write that (`$${` is the escape). Only `parse` and `inline` make one.
+ * reference, because the language cannot write that (`$${` is the escape). Only `scan` and `inline` make one.
  */
 export type Parts = ReadonlyArray<Part>
 
-/**
- * Returns the kind of a value that is written without a kind: a template when it holds at least one well-formed
- * `${KEY}` or one `$${`, else a literal. A value that also holds a malformed `${` is a template, and `parse` refuses
- * it.
- */
-export const kindOf = (value: string): SecretKind => {
-  for (let at = value.indexOf("${"); at !== -1; at = value.indexOf("${", at + 2)) {
-    if (value[at - 1] === "$" || endOfKey(value, at + 2) !== -1) return "template"
-  }
-  return "literal"
+/** The result of one scan of a text. */
+export interface Scan {
+  /**
+   * The kind of a value that is written without a kind: a template when the text holds at least one well-formed `${KEY}`
+   * or one `$${`, else a literal.
+   */
+  readonly kind: SecretKind
+  /** Undefined when a `${` is neither a reference nor part of an escape. */
+  readonly parts: Parts | undefined
 }
 
-/** Fails with `TEMPLATE_INVALID` at a `${` that is neither a reference nor part of an escape. */
-export const parse = (source: string, field?: string): Either.Either<Parts, TemplateInvalid> => {
+export const scan = (source: string): Scan => {
   const parts: Array<Part> = []
   // References to one key share an object, so that 64 KiB of them need little memory.
   const known = new Map<string, Reference>()
+  let kind: SecretKind = "literal"
+  let isMalformed = false
   let text = ""
   let start = 0
   let at = source.indexOf("$")
-  while (at !== -1) {
+  while (at !== -1 && !(isMalformed && kind === "template")) {
     let next = at + 1
     if (source.startsWith("$${", at)) {
+      kind = "template"
       text += source.slice(start, at) + "${"
       next = start = at + 3
     } else if (source[at + 1] === "{") {
       const end = endOfKey(source, at + 2)
-      if (end === -1) return Either.left(new TemplateInvalid(field === undefined ? {} : { field }))
-      text += source.slice(start, at)
-      if (text !== "") parts.push(text)
-      text = ""
-      const key = source.slice(at + 2, end)
-      let reference = known.get(key)
-      if (reference === undefined) known.set(key, (reference = { key }))
-      parts.push(reference)
-      next = start = end + 1
+      if (end === -1) {
+        isMalformed = true
+        next = at + 2
+      } else {
+        kind = "template"
+        text += source.slice(start, at)
+        if (text !== "") parts.push(text)
+        text = ""
+        const key = source.slice(at + 2, end)
+        let reference = known.get(key)
+        if (reference === undefined) known.set(key, (reference = { key }))
+        parts.push(reference)
+        next = start = end + 1
+      }
     }
     at = source.indexOf("$", next)
   }
   text += source.slice(start)
   if (text !== "") parts.push(text)
-  return Either.right(parts)
+  return { kind, parts: isMalformed ? undefined : parts }
 }
 
 /** Returns the keys that a template refers to, each once, in the order of first use. */
@@ -79,14 +83,7 @@ export const references = (parts: Parts): ReadonlyArray<string> => {
 /** Returns the template source that expands to exactly `text`: it puts one more `$` before every `${`. */
 export const escape = (text: string): string => text.split("${").join("$${")
 
-/** Returns the number of UTF-8 bytes of `escape(text)` without building that text. */
-export const escapedBytes = (text: string): number => {
-  let bytes = Buffer.byteLength(text)
-  for (let at = text.indexOf("${"); at !== -1; at = text.indexOf("${", at + 2)) bytes++
-  return bytes
-}
-
-/** Returns the source of a template; it is the inverse of `parse`. */
+/** Returns the source of a template; it is the inverse of `scan`. */
 export const print = (parts: Parts): string =>
   parts.map((part) => (typeof part === "string" ? escape(part) : "${" + part.key + "}")).join("")
 

@@ -35,10 +35,11 @@ import * as Housekeeping from "#src/Housekeeping.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as SecretRows from "./SecretRows.ts"
-import { SecretWrites } from "./SecretWrites.ts"
 import * as ValueSource from "./ValueSource.ts"
+import * as LockedEnvironment from "./LockedEnvironment.ts"
 import type { Transaction } from "./LockedEnvironment.ts"
-import { onlySecret } from "./EnvironmentWrite.ts"
+import * as EnvironmentWrite from "./EnvironmentWrite.ts"
+import { onlySecret } from "./WriteRequest.ts"
 
 export const lifetimeMillis = 600_000
 /** New requests of one credential: each costs a person's attention. */
@@ -106,7 +107,7 @@ interface Needs {
   readonly crypto: Crypto
   readonly bus: EventBus["Type"]
   readonly limiter: RateLimiter
-  readonly writes: SecretWrites
+  readonly writing: LockedEnvironment.Needs
 }
 
 const stateOf = (row: RequestRow): RequestState => {
@@ -327,11 +328,11 @@ const provide = Effect.fn("ValueRequests.provide")(function* (needs: Needs, code
   const changes = Effect.fnUntraced(function* ({ live }: Transaction) {
     yield* decide(needs, row, user.id, "stored")
     if (live.has(row.key) && !row.replace) return yield* new SecretAlreadyExists({ field: "key" })
-    return new Map([[row.key, ValueSource.requested({ kind: "literal", value })(undefined)]])
+    return new Map([[row.key, ValueSource.writeOf(ValueSource.requested({ kind: "literal", value }))]])
   })
-  const stored = yield* needs.writes.write(permit, changes, {
+  const stored = yield* EnvironmentWrite.write(needs.writing, permit, changes, {
     keys: [row.key],
-    field: () => "value",
+    field: "value",
     entries: ({ transaction }) => [
       permit.event({ audit: transaction.live.has(row.key) ? "secret.update" : "secret.create", keys: [row.key] })
     ],
@@ -370,7 +371,7 @@ export class ValueRequests extends Effect.Service<ValueRequests>()("secrets/Valu
       crypto: yield* Crypto,
       bus: yield* EventBus,
       limiter: yield* RateLimiter,
-      writes: yield* SecretWrites
+      writing: yield* LockedEnvironment.services
     }
     yield* Housekeeping.every("1 hour", purge(needs))
     return methods(needs, { ask, askPerson, outcome, states, show, provide, decline })

@@ -1,33 +1,68 @@
 /**
- * Where a value comes from, and what is stored for it once it is known what its key holds. Pure. Here the texts of a
- * request leave their `Redacted`: templates need them, and what they become goes no further than to the cipher.
+ * A value on its way into a secret: the request's data, and the text to store once it is known what its key holds. Pure.
+ * Here the texts of a request leave their `Redacted`: templates need them, and the result goes no further than to the
+ * cipher. A text is scanned here, once.
  */
-import * as Either from "effect/Either"
 import * as Redacted from "effect/Redacted"
 import type { SecretKind, SecretText } from "#schema/Values.ts"
 import * as Template from "./Template.ts"
 
-/** A text to store under a key; the kind is decided. */
+/**
+ * The origin of a text: the request (sent or copied), an earlier text of the same secret, or this server, which
+ * generated or expanded it. A text of the server is no guess; the caller did not see a stored one.
+ */
+type Origin = "caller" | "stored" | "server"
+
+/** A text to store under a key, with its kind. */
 export interface Write {
   readonly kind: SecretKind
   /** Written with `kind: literal`: later writes without a kind keep it a literal. */
   readonly pinned: boolean
   readonly text: string
-  /**
-   * The request (sent or copied), an earlier text of the same secret, or this server, which generated or expanded it.
-   * The last is no guess; the second was not seen by the caller.
-   */
-  readonly from: "caller" | "stored" | "server"
+  readonly from: Origin
+  /** Of the text, where it was scanned. */
+  readonly scan?: Template.Scan | undefined
 }
 
-/** What a key holds now; `text` as far as it was opened. */
+/** The secret that a key holds; `text` as far as it was opened. */
 export interface Stored {
   readonly pinned: boolean
   readonly text?: string
 }
 
-/** `stored` is undefined for a new key. */
-export type ValueSource = (stored: Stored | undefined) => Write
+export interface ValueSource {
+  /** Undefined: the stored text gets another kind. */
+  readonly text: string | undefined
+  /** Undefined: a literal where the key holds a pinned one, else by the text. */
+  readonly kind: SecretKind | undefined
+  readonly pinned: boolean
+  readonly from: Origin
+  readonly scan: Template.Scan | undefined
+  /** UTF-8 bytes of the text. */
+  readonly bytes: number
+  /** Keys that the text may refer to, by itself: a stored literal that is pinned stays one. */
+  readonly references: ReadonlyArray<string>
+}
+
+const noReferences: ReadonlyArray<string> = []
+
+const sourceOf = (
+  text: string | undefined,
+  kind: SecretKind | undefined,
+  pinned: boolean,
+  from: Origin
+): ValueSource => {
+  const scan = text === undefined || kind === "literal" ? undefined : Template.scan(text)
+  return {
+    text,
+    kind,
+    pinned,
+    from,
+    scan,
+    bytes: text === undefined ? 0 : Buffer.byteLength(text),
+    references: scan?.parts === undefined ? noReferences : Template.references(scan.parts)
+  }
+}
 
 interface RequestedValue {
   readonly kind?: SecretKind
@@ -38,36 +73,32 @@ interface RequestedValue {
 /**
  * A value, a template, or the stored text taken as another kind. An explicit kind wins; see docs/contract/secrets.md.
  */
-export const requested =
-  ({ kind, source, value }: RequestedValue): ValueSource =>
-  (stored) => {
-    const sent = source ?? value
-    const text = sent === undefined ? (stored?.text ?? "") : Redacted.value(sent)
-    const from = sent === undefined && stored !== undefined ? "stored" : "caller"
-    if (kind === "literal") return { kind, pinned: true, text, from }
-    if (kind === "template") return { kind, pinned: false, text, from }
-    if (source !== undefined) return { kind: "template", pinned: false, text, from }
-    if (stored?.pinned === true) return { kind: "literal", pinned: true, text, from }
-    return { kind: Template.kindOf(text), pinned: false, text, from }
-  }
-
-/** The keys that what comes from these may refer to, as far as it is known before their own keys are read. */
-export const mentions = (sources: Iterable<ValueSource>): ReadonlyArray<string> => [
-  ...new Set(
-    [...sources].flatMap((source) => {
-      const { kind, text } = source(undefined)
-      return kind === "literal"
-        ? []
-        : Either.match(Template.parse(text), { onLeft: () => [], onRight: Template.references })
-    })
-  )
-]
+export const requested = ({ kind, source, value }: RequestedValue): ValueSource => {
+  const sent = source ?? value
+  const text = sent === undefined ? undefined : Redacted.value(sent)
+  return sourceOf(text, kind ?? (source === undefined ? undefined : "template"), kind === "literal", "caller")
+}
 
 /** The text itself, whatever it looks like: copied as written, or opened from a sealed file. */
-export const verbatim =
-  (text: string, kind: SecretKind = "literal"): ValueSource =>
-  () => ({ kind, pinned: kind === "literal" && text.includes("${"), text, from: "caller" })
+export const verbatim = (text: string, kind: SecretKind = "literal"): ValueSource =>
+  sourceOf(text, kind, kind === "literal" && text.includes("${"), "caller")
 
-export const generated =
-  (text: string): ValueSource =>
-  () => ({ kind: "literal", pinned: false, text, from: "server" })
+export const generated = (text: string): ValueSource => sourceOf(text, "literal", false, "server")
+
+/** A write that was decided before, and waited for an approval. */
+export const decided = ({ from, kind, pinned, text }: Write): ValueSource => sourceOf(text, kind, pinned, from)
+
+/** The text to store; `stored` is undefined for a new key. */
+export const writeOf = (source: ValueSource, stored?: Stored): Write => {
+  const text = source.text ?? stored?.text ?? ""
+  const from = source.text === undefined && stored !== undefined ? "stored" : source.from
+  const { kind, pinned } = source
+  if (kind !== undefined) return { kind, pinned, text, from, scan: source.scan }
+  if (stored?.pinned === true) return { kind: "literal", pinned: true, text, from, scan: undefined }
+  const scan = source.scan ?? Template.scan(text)
+  return { kind: scan.kind, pinned: false, text, from, scan }
+}
+
+/** Keys that the texts of these may refer to. */
+export const references = (sources: ReadonlyArray<ValueSource>): ReadonlyArray<string> =>
+  sources.length === 1 ? sources[0].references : [...new Set(sources.flatMap((source) => source.references))]

@@ -13,7 +13,8 @@ import * as SecretBoxes from "./SecretBoxes.ts"
 import {
   type Changes,
   type Continuation,
-  type FieldOf,
+  type Fields,
+  fieldOf,
   isContinuation,
   isRestoration,
   type Results,
@@ -32,8 +33,10 @@ interface NewText extends Partial<Pick<Continuation, "continued">> {
   readonly write: Write
 }
 
-/** What the changes come to, compared with what is stored. An equal text of equal kind makes no version. */
-const compare = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes, fieldOf?: FieldOf) {
+const entryOf = ({ kind, scan, text }: Write, field?: string) => Composition.entry(kind, text, field, scan)
+
+/** The changes, compared with what is stored. An equal text of equal kind makes no version. */
+const compare = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes, fields?: Fields) {
   const { live } = transaction
   const results = new Map<string, KeyResult>()
   const entries = new Map<string, Composition.Entry | null>()
@@ -49,18 +52,18 @@ const compare = Effect.fnUntraced(function* (transaction: Transaction, changes: 
       entries.set(key, null)
       if (row !== undefined) deleted.push(row.id)
     } else if (isRestoration(change)) {
-      entries.set(key, yield* Composition.entry(change.write.kind, change.write.text))
+      entries.set(key, yield* entryOf(change.write))
       restored.push(metadataOf(change.restored))
     } else if (isContinuation(change)) {
       const { id, key: from } = change.continued
       if (live.get(from)?.id === id) entries.set(from, null)
-      entries.set(key, yield* Composition.entry(change.write.kind, change.write.text))
+      entries.set(key, yield* entryOf(change.write))
       written.push({ key, ...change })
     } else if (row !== undefined && before?.kind === change.kind && Composition.sourceOf(before) === change.text) {
       if (row.pinned !== change.pinned) repinned.push({ ...row, pinned: change.pinned })
       results.set(key, { secret: metadataOf(row), outcome: "unchanged" })
     } else {
-      entries.set(key, yield* Composition.entry(change.kind, change.text, fieldOf?.(key)))
+      entries.set(key, yield* entryOf(change, fieldOf(fields, key)))
       written.push({ key, write: change })
     }
   }
@@ -82,7 +85,7 @@ const joining = Effect.fnUntraced(function* (transaction: Transaction, changes: 
 })
 
 /** Checks the environment as it will be: number of secrets, templates, sizes. Returns its totals, and what was concerned. */
-const check = Effect.fnUntraced(function* (transaction: Transaction, changes: Composition.Changes, fieldOf?: FieldOf) {
+const check = Effect.fnUntraced(function* (transaction: Transaction, changes: Composition.Changes, fields?: Fields) {
   const { facts, live } = transaction
   let { secrets } = facts
   for (const [key, change] of changes) secrets += (change === null ? 0 : 1) - (live.has(key) ? 1 : 0)
@@ -90,7 +93,7 @@ const check = Effect.fnUntraced(function* (transaction: Transaction, changes: Co
   const before = new Map([...(yield* joining(transaction, changes)), ...(yield* transaction.stored)])
   const counted = Composition.totalsOf(before)
   const besides = { written: facts.written - counted.written, expanded: facts.expanded - counted.expanded }
-  const totals = yield* Composition.checkAfter(before, changes, fieldOf, besides)
+  const totals = yield* Composition.checkAfter(before, changes, (key) => fieldOf(fields, key), besides)
   const { expanded, written } = totals
   return { totals: { written, expanded, secrets }, after: Composition.apply(before, changes) }
 })
@@ -171,9 +174,9 @@ export interface Decision {
 }
 
 /** Checks the environment as it will be, and decides which rows change. */
-export const decide = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes, fieldOf?: FieldOf) {
+export const decide = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes, fields?: Fields) {
   const { at, facts, live, permit, versions } = transaction
-  const { deleted, entries, repinned, restored, results, written } = yield* compare(transaction, changes, fieldOf)
+  const { deleted, entries, repinned, restored, results, written } = yield* compare(transaction, changes, fields)
   if (entries.size === 0 && repinned.length === 0) {
     const nothing: Decision = { results, rows: undefined, snapshot: undefined }
     return nothing
@@ -181,7 +184,7 @@ export const decide = Effect.fnUntraced(function* (transaction: Transaction, cha
   const { after, totals } =
     entries.size === 0
       ? { after: undefined, totals: facts }
-      : yield* check(transaction, entries, fieldOf).pipe(
+      : yield* check(transaction, entries, fields).pipe(
           Effect.mapError((error) =>
             error instanceof SecretBoxes.BoxAltered ? error : Guesses.withoutNames(transaction, changes)(error)
           )

@@ -85,7 +85,7 @@ export const reasons = [
   },
   {
     module: "Composition",
-    at: '(parts): Entry => ({ kind: "template", parts })',
+    at: 'Either.right({ kind: "template", parts, source: text })',
     from: '"template"',
     to: '""',
     why: 'A kind is compared with "literal" alone; what is none is a template.'

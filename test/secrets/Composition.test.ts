@@ -47,8 +47,8 @@ const entryOver = (keys: ReadonlyArray<string>): FastCheck.Arbitrary<Composition
     literalText.map(Composition.literal),
     anySource(keys)
       .filter((source) => {
-        const parts = Template.parse(source)
-        return Either.isRight(parts) && Template.references(parts.right).every((used) => keys.includes(used))
+        const { parts } = Template.scan(source)
+        return parts !== undefined && Template.references(parts).every((used) => keys.includes(used))
       })
       .map(template)
   )

@@ -1,3 +1,4 @@
+import * as Composition from "#src/secrets/Composition.ts"
 import * as Template from "#src/secrets/Template.ts"
 import { assert, describe, it } from "@effect/vitest"
 import * as Either from "effect/Either"
@@ -28,7 +29,11 @@ const text = FastCheck.string({
 })
 const key = FastCheck.stringMatching(/^[A-C][A-C0-9_]{0,3}$/)
 
-const parsed = (source: string) => Either.getOrThrow(Template.parse(source))
+/** The parts of a text that is written as a template. */
+const parse = (source: string, field?: string) =>
+  Either.map(Composition.entry("template", source, field), (entry) => (entry.kind === "template" ? entry.parts : []))
+
+const parsed = (source: string) => Either.getOrThrow(parse(source))
 
 /** What a template means, written down a second time: the longest token that starts at each place. */
 const naive = (source: string): ReadonlyArray<Template.Part> | "invalid" => {
@@ -84,7 +89,7 @@ describe("the template language", () => {
       "${A\0}",
       "${${A}}"
     ]) {
-      const outcome = Template.parse(`${marker} $\{OK} ${bad}`, "secrets.3.source")
+      const outcome = parse(`${marker} $\{OK} ${bad}`, "secrets.3.source")
       assert(Either.isLeft(outcome), bad)
       assert.strictEqual(outcome.left._tag, "TEMPLATE_INVALID")
       assert.strictEqual(outcome.left.field, "secrets.3.source")
@@ -93,7 +98,7 @@ describe("the template language", () => {
   })
 
   it("names no field where nobody gave one", () => {
-    const outcome = Template.parse("${")
+    const outcome = parse("${")
     assert(Either.isLeft(outcome))
     assert.isFalse(Object.hasOwn(outcome.left, "field"))
   })
@@ -106,7 +111,7 @@ describe("the template language", () => {
 
   it("takes keys of up to 255 characters", () => {
     assert.deepStrictEqual(parsed("${" + "K".repeat(255) + "}"), [{ key: "K".repeat(255) }])
-    assert.isTrue(Either.isLeft(Template.parse("${" + "K".repeat(256) + "}")))
+    assert.isTrue(Either.isLeft(parse("${" + "K".repeat(256) + "}")))
   })
 
   it.prop(
@@ -114,7 +119,7 @@ describe("the template language", () => {
     [text],
     ([source]) => {
       const expected = naive(source)
-      const actual = Template.parse(source)
+      const actual = parse(source)
       if (expected === "invalid") assert.isTrue(Either.isLeft(actual))
       else assert.deepStrictEqual(Either.getOrThrow(actual), expected)
     },
@@ -125,7 +130,7 @@ describe("the template language", () => {
     "prints back the source it parsed",
     [text],
     ([source]) => {
-      const outcome = Template.parse(source)
+      const outcome = parse(source)
       if (Either.isRight(outcome)) assert.strictEqual(Template.print(outcome.right), source)
     },
     { fastCheck: { numRuns: 2_000 } }
@@ -142,17 +147,6 @@ describe("the template language", () => {
 
   it.prop("escaped text of any Unicode means itself", [FastCheck.string({ unit: "binary" })], ([t]) => {
     assert.deepStrictEqual(parsed(Template.escape(t)), t === "" ? [] : [t])
-  })
-
-  it("counts the bytes of an escaped text without making it", () => {
-    assert.strictEqual(Template.escapedBytes(""), 0)
-    assert.strictEqual(Template.escapedBytes("$ { é"), 6)
-    assert.strictEqual(Template.escapedBytes("${"), 3)
-    assert.strictEqual(Template.escapedBytes("é${A}$${B}${"), 2 + 5 + 6 + 3)
-  })
-
-  it.prop("counts as many as there are then", [text], ([t]) => {
-    assert.strictEqual(Template.escapedBytes(t), Buffer.byteLength(Template.escape(t)))
   })
 
   it.prop("a text without ${ is its own template", [text], ([t]) => {
@@ -180,7 +174,7 @@ describe("the template language", () => {
       const source = pieces
         .map((piece) => (typeof piece === "string" ? Template.escape(piece) : "${" + piece.key + "}"))
         .join("")
-      const outcome = Template.parse(source)
+      const outcome = parse(source)
       if (Either.isLeft(outcome)) return
       const parts = outcome.right
       const after = Template.inline(parts, inlined, valueOf)
@@ -209,7 +203,7 @@ describe("the template language", () => {
 describe("the kind of a value written without one", () => {
   it("is template from the first well-formed reference or escape on", () => {
     for (const value of ["${A}", "x${A}", "$${", "$$${", "a$${b", "${ ${A}", "${a}${B}", "${${A}", "${A}${"]) {
-      assert.strictEqual(Template.kindOf(value), "template", value)
+      assert.strictEqual(Template.scan(value).kind, "template", value)
     }
     for (const value of [
       "",
@@ -225,7 +219,7 @@ describe("the kind of a value written without one", () => {
       "${" + "K".repeat(256) + "}",
       "\0"
     ]) {
-      assert.strictEqual(Template.kindOf(value), "literal", value)
+      assert.strictEqual(Template.scan(value).kind, "literal", value)
     }
   })
 
@@ -234,7 +228,7 @@ describe("the kind of a value written without one", () => {
     [text],
     ([value]) => {
       const expected = /\$\$\{|\$\{[A-Z][A-Z0-9_]{0,254}\}/.test(value) ? "template" : "literal"
-      assert.strictEqual(Template.kindOf(value), expected)
+      assert.strictEqual(Template.scan(value).kind, expected)
     },
     { fastCheck: { numRuns: 2_000 } }
   )
@@ -243,10 +237,10 @@ describe("the kind of a value written without one", () => {
     "is template for every valid template that says more than its text",
     [text],
     ([source]) => {
-      const outcome = Template.parse(source)
+      const outcome = parse(source)
       if (Either.isLeft(outcome)) return
       const means = outcome.right.length === 0 || (outcome.right.length === 1 && outcome.right[0] === source)
-      assert.strictEqual(Template.kindOf(source), means ? "literal" : "template")
+      assert.strictEqual(Template.scan(source).kind, means ? "literal" : "template")
     },
     { fastCheck: { numRuns: 2_000 } }
   )
