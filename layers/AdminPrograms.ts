@@ -1,4 +1,6 @@
-/** The programs that help people to their accounts (`src/cli/operator/ServerSide.ts`): settings of the server, no server. */
+/**
+ * Operator programs for accounts (`src/cli/operator/ServerSide.ts`): they use the server's settings, without a server.
+ */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -12,12 +14,12 @@ import * as OperatorTeams from "#src/credentials/OperatorTeams.ts"
 import * as Operator from "#src/credentials/Operator.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
-import { asOperator, ended, writing } from "./MaintenancePrograms.ts"
+import { asOperator, withCliFailures, writing } from "./MaintenancePrograms.ts"
 
 const onDatabase = Revocation.Default.pipe(Layer.provideMerge(RowSeal.Default), Layer.provideMerge(writing))
 
 const needs = Effect.gen(function* () {
-  const made: Operator.Needs = {
+  const needs: Operator.Needs = {
     sql: yield* SqlClient.SqlClient,
     crypto: yield* Crypto,
     audit: yield* Audit,
@@ -25,7 +27,7 @@ const needs = Effect.gen(function* () {
     rowSeal: yield* RowSeal,
     baseUrl: (yield* AppConfig).baseUrl
   }
-  return made
+  return needs
 })
 
 const notFound = () =>
@@ -37,30 +39,36 @@ const notFound = () =>
 const lastOwner = ({ teams }: Operator.LastOwner) =>
   new CliFailure({
     message: `The person is the last active owner of ${teams.join(", ")}.`,
-    hint: "Make another member an owner first, or say --even-last-owner."
+    hint: "Make another member an owner first, or use --even-last-owner."
   })
 
 export const users: AdminPrograms["users"] = (options) =>
-  Effect.flatMap(needs, (made) => Operator.list(made, options)).pipe(asOperator, Effect.provide(onDatabase), ended)
+  Effect.flatMap(needs, (made) => Operator.list(made, options)).pipe(
+    asOperator,
+    Effect.provide(onDatabase),
+    withCliFailures
+  )
 
 export const resetLink: AdminPrograms["resetLink"] = (email) =>
   Effect.flatMap(needs, (made) => Operator.resetLink(made, email)).pipe(
     Effect.catchTag("AccountNotFound", notFound),
     asOperator,
     Effect.provide(onDatabase),
-    ended
+    withCliFailures
   )
 
-const taken = () => new CliFailure({ message: "The new e-mail address belongs to an account." })
+const addressInUse = () => new CliFailure({ message: "The new e-mail address belongs to an account." })
 const notOurs = () =>
-  new CliFailure({ message: "The account was changed meanwhile, or no server wrote it. Nothing was changed." })
+  new CliFailure({
+    message: "The account was changed in the meantime, or was not written by a server. Nothing was changed."
+  })
 
 export const changeEmail: AdminPrograms["changeEmail"] = (email, to) =>
   Effect.flatMap(needs, (made) => Operator.changeEmail(made, email, to)).pipe(
-    Effect.catchTags({ AccountNotFound: notFound, NAME_TAKEN: taken, FORBIDDEN: notOurs }),
+    Effect.catchTags({ AccountNotFound: notFound, NAME_TAKEN: addressInUse, FORBIDDEN: notOurs }),
     asOperator,
     Effect.provide(onDatabase),
-    ended
+    withCliFailures
   )
 
 export const removeFactor: AdminPrograms["removeFactor"] = (email) =>
@@ -68,7 +76,7 @@ export const removeFactor: AdminPrograms["removeFactor"] = (email) =>
     Effect.catchTag("AccountNotFound", notFound),
     asOperator,
     Effect.provide(onDatabase),
-    ended
+    withCliFailures
   )
 
 export const removeUser: AdminPrograms["removeUser"] = (email, options) =>
@@ -76,7 +84,7 @@ export const removeUser: AdminPrograms["removeUser"] = (email, options) =>
     Effect.catchTags({ AccountNotFound: notFound, LastOwner: lastOwner }),
     asOperator,
     Effect.provide(onDatabase),
-    ended
+    withCliFailures
   )
 
 export const setUserActive: AdminPrograms["setUserActive"] = (email, active, options) =>
@@ -84,21 +92,25 @@ export const setUserActive: AdminPrograms["setUserActive"] = (email, active, opt
     Effect.catchTags({ AccountNotFound: notFound, LastOwner: lastOwner }),
     asOperator,
     Effect.provide(onDatabase),
-    ended
+    withCliFailures
   )
 
 const noTeam = () =>
   new CliFailure({ message: "There is no team with this id.", hint: "`ampoule admin teams` lists the teams." })
 
 export const teams: AdminPrograms["teams"] = (options) =>
-  Effect.flatMap(needs, (made) => OperatorTeams.list(made, options)).pipe(asOperator, Effect.provide(onDatabase), ended)
+  Effect.flatMap(needs, (made) => OperatorTeams.list(made, options)).pipe(
+    asOperator,
+    Effect.provide(onDatabase),
+    withCliFailures
+  )
 
 export const createTeam: AdminPrograms["createTeam"] = (name, owner) =>
   Effect.flatMap(needs, (made) => OperatorTeams.create(made, name, { email: owner })).pipe(
     Effect.catchTag("AccountNotFound", notFound),
     asOperator,
     Effect.provide(onDatabase),
-    ended
+    withCliFailures
   )
 
 export const suspendTeam: AdminPrograms["suspendTeam"] = (id, suspended) =>
@@ -106,7 +118,7 @@ export const suspendTeam: AdminPrograms["suspendTeam"] = (id, suspended) =>
     Effect.catchTag("OperatorTeamNotFound", noTeam),
     asOperator,
     Effect.provide(onDatabase),
-    ended
+    withCliFailures
   )
 
 export const removeTeam: AdminPrograms["removeTeam"] = (id) =>
@@ -114,5 +126,5 @@ export const removeTeam: AdminPrograms["removeTeam"] = (id) =>
     Effect.catchTag("OperatorTeamNotFound", noTeam),
     asOperator,
     Effect.provide(onDatabase),
-    ended
+    withCliFailures
   )

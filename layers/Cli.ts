@@ -1,4 +1,4 @@
-/** The command line on Node: all commands, and their layers. */
+/** The command line on Node: all commands, with their layers. */
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import * as NodePath from "@effect/platform-node/NodePath"
@@ -18,7 +18,7 @@ import { ServerSide } from "#src/cli/operator/ServerSide.ts"
 import { launch } from "./CliProcess.ts"
 import { atServers } from "./CliServers.ts"
 
-/** The chunk of the server names its packages in its imports: without them it would not load. */
+/** Checks the packages that the server's chunk imports, because it does not load without them. */
 const withPackages = Effect.flatMap(
   Effect.promise(() => import("./ServerPackages.ts")),
   ({ missing }) => {
@@ -37,7 +37,7 @@ const serverSide = Layer.succeed(ServerSide, {
   admin: Effect.promise(() => import("./AdminPrograms.ts"))
 })
 
-/** The client of typed groups, by the proxy of the network. */
+/** HTTP client of the typed groups, through the network's proxy. */
 const httpClient = NodeHttpClient.layerWithoutAgent.pipe(
   Layer.provide(
     Layer.sync(NodeHttpClient.HttpAgent, () =>
@@ -46,7 +46,7 @@ const httpClient = NodeHttpClient.layerWithoutAgent.pipe(
   )
 )
 
-/** What the parser prints by itself: completions and the wizard. Its errors are told by us. */
+/** Output of the parser itself: completions and the wizard. Its errors are printed by our own code. */
 const output = Console.consoleWith((original) =>
   Effect.succeed<Console.Console>({
     ...original,
@@ -62,10 +62,10 @@ const layer = Layer.mergeAll(httpClient, serverSide, NodeTerminal.layer, Cli.con
   Layer.provideMerge(Layer.merge(NodeFileSystem.layer, NodePath.layer))
 )
 
-/** `words`: what stands behind the name of the program. */
+/** `words`: the words after the program's name. */
 export const start = (words: ReadonlyArray<string>): void => {
   const { child, own } = split(words)
-  // Side by side with what comes first: loaded in the middle of a run, it costs more.
+  // Loaded in parallel with the start: loading it later, during a run, costs more.
   if (own[0] !== "run") void import("#src/cli/Commands.ts")
   const command = Effect.gen(function* () {
     return yield* Effect.withConsole(Cli.execute(own), yield* output)

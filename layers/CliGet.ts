@@ -1,11 +1,11 @@
-/** `ampoule secrets get` and `list` in their plain forms (`src/cli/Quick.ts`), with what it needs and nothing else. */
+/** Plain forms of `ampoule secrets get` and `list` (`src/cli/Quick.ts`), with nothing but what they need. */
 import { getOf, listOf } from "#src/cli/Quick.ts"
 import { readList } from "#src/cli/secrets/SecretList.ts"
 import { readValue } from "#src/cli/secrets/SecretValue.ts"
 import { launch } from "./CliProcess.ts"
 import { atServers } from "./CliServers.ts"
 
-/** False: the words are for the parser. */
+/** Returns false when the words are for the parser. */
 export const start = (words: ReadonlyArray<string>): boolean => {
   if (words[1] === "list") {
     const options = listOf(words)

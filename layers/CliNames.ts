@@ -1,4 +1,4 @@
-/** Names of the server for the completion of a shell (`src/cli/connection/Suggest.ts`). */
+/** Names from the server for shell completion (`src/cli/connection/Suggest.ts`). */
 import { suggest } from "#src/cli/connection/Suggest.ts"
 import { launch } from "./CliProcess.ts"
 import { atServers } from "./CliServers.ts"

@@ -1,4 +1,4 @@
-/** A command of the command line as a process: how it starts, what it says when it fails, and how it ends. */
+/** Process of a command: its start, the report of its failures, and its end. */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -12,7 +12,7 @@ const report = (error: CliError, json: boolean) =>
     process.exitCode ??= describe(error).exitCode
   })
 
-/** A fault of ours: where it happened, never what was at hand. An error's message may quote a value. */
+/** Report of a bug: its place in the code, without the error's message, which may quote a value. */
 const bug = (defect: unknown): string => {
   const name = defect instanceof Error ? defect.name : "unknown"
   const frames = defect instanceof Error ? (defect.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line)) : []
@@ -25,7 +25,7 @@ const finish = (code: number, signal?: NodeJS.Signals) => {
     if (signal !== undefined) Signals.dieBy(signal)
     process.exit()
   }
-  // A turn later: only then is it told that an earlier write has failed.
+  // One turn later, because the failure of an earlier write is reported only then.
   process.stdout.write("", () => process.stderr.write("", () => setImmediate(last)))
 }
 
@@ -37,7 +37,7 @@ const end = (exit: Exit.Exit<void>) => {
   finish(70)
 }
 
-/** `json`: how a failure is told. */
+/** `json`: print failures as JSON. */
 export const launch = (command: Effect.Effect<void, CliError>, { json }: { readonly json: boolean }): void => {
   const fault = (error: unknown) => {
     process.stderr.write(bug(error))
@@ -45,8 +45,7 @@ export const launch = (command: Effect.Effect<void, CliError>, { json }: { reado
   }
   process.on("uncaughtException", fault)
   process.on("unhandledRejection", fault)
-  // The reader has gone (`| head`): nobody is left to tell. A full disk is another matter: what is missing may be a
-  // backup.
+  // A closed reader (`| head`) needs no report. A full disk does, because the missing part may be a backup.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on("error", (error: NodeJS.ErrnoException) => {
       if (error.code === "EPIPE") process.exit()
@@ -59,7 +58,7 @@ export const launch = (command: Effect.Effect<void, CliError>, { json }: { reado
   let fiber: Fiber.RuntimeFiber<void> | undefined
   Signals.install(() => fiber?.unsafeInterruptAsFork(fiber.id()))
   fiber = Effect.runFork(Effect.catchAll(command, (error) => report(error, json)))
-  // Nothing is left that could go on, and the command has not ended: that must not look like success.
+  // The event loop is empty, but the command has not ended: that must not look like success.
   const stuck = () => fault(new Error())
   process.once("beforeExit", stuck)
   fiber.addObserver((exit) => {

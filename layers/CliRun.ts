@@ -1,4 +1,4 @@
-/** `ampoule run` in its plain form (`src/cli/Quick.ts`), with what it needs and nothing else. */
+/** Plain form of `ampoule run` (`src/cli/Quick.ts`), with nothing but what it needs. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { onBeforeExec } from "#src/cli/run/Become.ts"
@@ -8,7 +8,7 @@ import { ChildCommand, runCommand } from "#src/cli/run/Run.ts"
 import { launch } from "./CliProcess.ts"
 import { atServers } from "./CliServers.ts"
 
-/** False: the words are for the parser. */
+/** Returns false when the words are for the parser. */
 export const start = (words: ReadonlyArray<string>, leave: () => void): boolean => {
   const { child, own } = split(words)
   const options = runOf(own)

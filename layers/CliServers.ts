@@ -1,4 +1,4 @@
-/** How the command line reaches a server: credentials and requests. */
+/** Access of the command line to servers: credentials and requests. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { CredentialStores } from "#src/cli/connection/CredentialStore.ts"
@@ -11,7 +11,7 @@ const context = Context.make(Transport, transport).pipe(
   Context.add(CredentialStores, { os_keychain: keychain, plaintext_local: credentialFile })
 )
 
-/** Nothing of it has to be built or closed, so it is no layer. */
+/** A plain function, because nothing of it has to be built or closed. */
 export const atServers = <A, E, R>(
   command: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E, Exclude<R, Transport | CredentialStores>> => Effect.provide(command, context)

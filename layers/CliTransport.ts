@@ -1,4 +1,4 @@
-/** Requests of the command line by Node's own client: a library for it costs more to load than the request. */
+/** Requests of the command line with Node's own client, since loading a library costs more than the request. */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Http from "node:http"
@@ -11,7 +11,7 @@ const clientFor = (target: URL): Pick<typeof Http, "request"> => (target.protoco
 const headersOf = ({ headers }: Http.IncomingMessage): Response["headers"] =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, Array.isArray(value) ? value[0] : value]))
 
-/** Without a proxy: a connection of its own, closed with the answer. */
+/** Without a proxy: a connection for this request, closed after the response. */
 const agentFor = async (target: URL): Promise<Http.Agent | false> => {
   if (routeOf(target)._tag === "Direct") return false
   const { agents } = await import("#src/cli/connection/ProxyAgents.ts")
@@ -38,7 +38,7 @@ const send = ({ body, headers, longest, method, url }: Request): Effect.Effect<R
     }
     const target = new URL(url)
     let request: Http.ClientRequest | undefined
-    // Of the whole exchange: a timer of Node's own costs less than a fiber that races.
+    // For the whole exchange: a timer of Node costs less than a racing fiber.
     const timer = setTimeout(() => {
       fail(new TooLong())
       request?.destroy()

@@ -1,6 +1,6 @@
 /**
- * Every setting of the server, once: name, default, what it means, how it is read. Nothing else reads the environment
- * of the server.
+ * All settings of the server, each once: name, default, meaning and parser. No other code reads the server's
+ * environment.
  */
 import * as Effect from "effect/Effect"
 import * as LogLevel from "effect/LogLevel"
@@ -64,7 +64,7 @@ const settings = {
   databaseUrl: secret({
     name: "AMPOULE_DATABASE_URL",
     description:
-      "Postgres to use, `postgres://user:password@host:port/database`; on another machine with `?sslmode=verify-full`. Several hosts, separated by commas, are tried until one takes writes. Without it the embedded database is used.",
+      "Postgres to use, `postgres://user:password@host:port/database`; on another machine with `?sslmode=verify-full`. Several hosts, separated by commas, are tried until one accepts writes. Without it the embedded database is used.",
     ...PostgresUrl.setting
   }),
   databasePoolSize: withDefault({
@@ -82,27 +82,27 @@ const settings = {
   redisUrl: secret({
     name: "AMPOULE_REDIS_URL",
     description:
-      "Redis for rate limits that several processes share; `rediss://` on another machine. Without it each process counts for itself.",
+      "Redis for rate limits that several processes share; `rediss://` on another machine. Without it each process counts separately.",
     ...url("redis:", "rediss:")
   }),
   plaintextHosts: withDefault({
     name: "AMPOULE_PLAINTEXT_HOSTS",
     default: "",
     description:
-      "Hosts of Postgres, Redis and the mail server, separated by commas, that may be reached without verified TLS because the network between them is private.",
+      "Hosts of Postgres, Redis and the mail server, separated by commas, that may be used without verified TLS because the network is private.",
     ...hostNames
   }),
   vaultUrl: secret({
     name: "AMPOULE_VAULT_URL",
     description:
-      "Vault process that holds the root key, `unix:///path` or `tls://host:port`. Without it the server holds the root key itself.",
+      "Vault process that holds the root key, `unix:///path` or `tls://host:port`. Without it the server holds the root key.",
     format: "unix:///path/of/the/socket or tls://host:port",
     parse: (value) => Option.as(VaultAddress.parse(value), value)
   }),
   workers: withDefault({
     name: "AMPOULE_WORKERS",
     default: "1",
-    description: "Number of processes that serve. More than one needs Postgres.",
+    description: "Number of server processes. More than one needs Postgres.",
     ...integer(1, 256)
   }),
   rootKey: secret({
@@ -116,39 +116,39 @@ const settings = {
     name: "AMPOULE_VALUE_CIPHER",
     default: "xchacha20-poly1305",
     description:
-      "Cipher of new values: `xchacha20-poly1305` or `aes-256-gcm`. Values of both can be read; rotating the data keys encrypts all with this one.",
+      "Cipher of new values: `xchacha20-poly1305` or `aes-256-gcm`. Values of both can be read. Rotating the data keys encrypts all values with this one.",
     ...oneOf({ "xchacha20-poly1305": "xchacha20-poly1305", "aes-256-gcm": "aes-256-gcm" } as const)
   }),
   setupCode: secret({
     name: "AMPOULE_SETUP_CODE",
     description:
-      "Code that the first owner needs for the setup, at least 12 characters. Without it the first start makes one and prints it.",
+      "Setup code for the first owner, at least 12 characters. Without it the first start generates and prints one.",
     format: "at least 12 characters (once the server is set up, remove it)",
     parse: Option.liftPredicate((value) => value.length >= 12)
   }),
   trustedProxies: withDefault({
     name: "AMPOULE_TRUSTED_PROXIES",
     default: "",
-    description: "Addresses or blocks (`10.0.0.0/8`), separated by commas, whose `X-Forwarded-For` is believed.",
+    description: "Addresses or blocks (`10.0.0.0/8`), separated by commas, whose `X-Forwarded-For` is trusted.",
     ...addressBlocks
   }),
   rateLimits: withDefault({
     name: "AMPOULE_RATE_LIMITS",
     default: "on",
-    description: "`off` switches the rate limits off; for benchmarks only.",
+    description: "`off` disables the rate limits; for benchmarks only.",
     ...onOff
   }),
   mcpReveal: withDefault({
     name: "AMPOULE_MCP_REVEAL",
     default: "on",
-    description: "`off` removes the MCP tools that return plaintext values.",
+    description: "`off` removes the MCP tools that return values in plain text.",
     ...onOff
   }),
   teamCreation: withDefault({
     name: "AMPOULE_TEAM_CREATION",
     default: "everyone",
     description:
-      "Who may create teams: `everyone` who is signed in, only `owners` of a team, or only `operators` with `ampoule admin create-team`. A person who creates a team may invite any address.",
+      "Who may create teams: `everyone` who is signed in, only `owners` of a team, or only `operators` with `ampoule admin create-team`. The creator of a team may invite any address.",
     ...oneOf<TeamCreation>({ everyone: "everyone", owners: "owners", operators: "operators" })
   }),
   signInIssuers: secret({
@@ -162,14 +162,14 @@ const settings = {
     name: "AMPOULE_SEAL_ROWS",
     default: "never",
     description:
-      "What a server does with rows of a release that knew no MAC. `never`: it does not start. `later`: it serves beside servers of that release, as they do. `once`: it seals the rows; for one start after the upgrade. Where the embedded database and its root key are in one folder, the first start seals them by itself.",
+      "How the server treats rows written before MACs existed. `never`: it does not start. `later`: it accepts them, for running beside servers of that release. `once`: it adds the MACs; for one start after the upgrade. If the embedded database and its root key are in one folder, the first start adds them without this setting.",
     ...oneOf<SealRows>({ never: "never", later: "later", once: "once" })
   }),
   auditCheckpoints: optional({
     name: "AMPOULE_AUDIT_CHECKPOINTS",
     default: "<data folder>/audit-checkpoints",
     description:
-      "File to which signed checkpoints of the audit trail are appended, best on another machine's disk. `stdout` writes them as lines of the log. `off` keeps none.",
+      "File for signed checkpoints of the audit trail, preferably on another machine's disk. `stdout` writes them to the log. `off` disables them.",
     format: "a file",
     parse: (value) => (value.includes("\0") ? Option.none() : Option.some(value))
   }),
@@ -190,7 +190,7 @@ const settings = {
   logLevel: withDefault({
     name: "AMPOULE_LOG_LEVEL",
     default: "info",
-    description: "Lowest level that is logged: `debug`, `info`, `warning`, `error` or `none`.",
+    description: "Lowest logged level: `debug`, `info`, `warning`, `error` or `none`.",
     ...oneOf({
       debug: LogLevel.Debug,
       info: LogLevel.Info,
@@ -208,21 +208,19 @@ const settings = {
   metricsPort: optional({
     name: "AMPOULE_METRICS_PORT",
     default: "",
-    description:
-      "Separate port that serves `/metrics` for Prometheus, without a credential. Without it there are no metrics.",
+    description: "Separate port for `/metrics` (Prometheus), without authentication. Without it metrics are off.",
     ...integer(1, 65_535)
   }),
   metricsHost: withDefault({
     name: "AMPOULE_METRICS_HOST",
     default: "127.0.0.1",
-    description: "Address that the metrics port listens on.",
+    description: "Address of the metrics port.",
     ...hostName
   }),
   otlpEndpoint: optional({
     name: "OTEL_EXPORTER_OTLP_ENDPOINT",
     default: "",
-    description:
-      "OTLP/HTTP collector that receives traces and metrics, `http://host:4318`. Without it neither is sent.",
+    description: "OTLP/HTTP collector for traces and metrics, `http://host:4318`. Without it nothing is sent.",
     ...url("http:", "https:")
   }),
   otlpHeaders: secret({
@@ -237,13 +235,13 @@ const settings = {
   smtpUrl: secret({
     name: "AMPOULE_SMTP_URL",
     description:
-      "Mail server for notices to people about their own account, `smtp://user:password@host:587` (with STARTTLS) or `smtps://`. Without it the dashboard and webhooks tell them.",
+      "Mail server for account notices, `smtp://user:password@host:587` (with STARTTLS) or `smtps://`. Without it the dashboard and webhooks notify people.",
     ...url("smtp:", "smtps:")
   }),
   mailFrom: optional({
     name: "AMPOULE_MAIL_FROM",
     default: "",
-    description: "Address that e-mails come from. It must be set when AMPOULE_SMTP_URL is.",
+    description: "Sender address of e-mails. It must be set when AMPOULE_SMTP_URL is.",
     format: "an e-mail address",
     parse: (value) => (/^[^\s<>@",;]+@[^\s<>@",;]+$/.test(value) ? Option.some(value) : Option.none())
   }),
@@ -261,14 +259,14 @@ export const table: ReadonlyArray<{
   readonly name: string
   readonly default: string
   readonly description: string
-  /** Can also be given as `NAME_FILE`. */
+  /** True when `NAME_FILE` is accepted too. */
   readonly secret: boolean
 }> = [...Object.values(settings), ...Object.values(VaultConfig.settings)].map(
   ({ default: fallback, description, name, secret }) => ({ name, default: fallback, description, secret })
 )
 
-/** Our variables that belong to the command line, the client library and the tests. */
-const elsewhere = [
+/** Variables of Ampoule that belong to the command line, the client library and the tests. */
+const otherVariables = [
   "AMPOULE_URL",
   "AMPOULE_API_TOKEN",
   "AMPOULE_API_TOKEN_FILE",
@@ -278,16 +276,16 @@ const elsewhere = [
   "AMPOULE_PROXY"
 ]
 
-/** Variables with our prefix that nothing reads: a typing error would otherwise start the wrong thing silently. */
+/** Variables with our prefix that no code reads: a typing error would otherwise start the wrong thing silently. */
 export const unknownVariables = (names: ReadonlyArray<string>): ReadonlyArray<string> => {
-  const known = new Set([
-    ...elsewhere,
+  const knownNames = new Set([
+    ...otherVariables,
     ...table.flatMap(({ name, secret }) => (secret ? [name, `${name}_FILE`] : [name]))
   ])
-  return names.filter((name) => name.startsWith("AMPOULE_") && !name.startsWith("AMPOULE_TEST_") && !known.has(name))
+  return names.filter((name) => name.startsWith("AMPOULE_") && !name.startsWith("AMPOULE_TEST_") && !knownNames.has(name))
 }
 
-/** Of a program that does not serve, which needs an address for links at most. */
+/** Default for programs that do not serve, which need an address only for links. */
 const defaultBaseUrl = (host: string, port: number): string => {
   const name = isLoopbackHost(host) ? host : "127.0.0.1"
   return new URL(`http://${isIP(name) === 6 ? `[${name}]` : name}:${port}`).origin
@@ -295,7 +293,7 @@ const defaultBaseUrl = (host: string, port: number): string => {
 
 const read = Effect.gen(function* () {
   const values = yield* readAll(settings)
-  // What chooses the vault reads them again; a wrong one is refused before anything starts.
+  // The choice of the vault reads these again; checking here refuses a wrong value before anything starts.
   const { provider } = yield* VaultConfig.load
   if (values.workers > 1 && Option.isNone(values.databaseUrl)) {
     return yield* refuse(
@@ -303,16 +301,16 @@ const read = Effect.gen(function* () {
     )
   }
   if (Option.isSome(values.smtpUrl) && Option.isNone(values.mailFrom)) {
-    return yield* refuse("AMPOULE_SMTP_URL needs AMPOULE_MAIL_FROM: an e-mail has an address that it comes from.")
+    return yield* refuse("AMPOULE_SMTP_URL needs AMPOULE_MAIL_FROM, the sender address of e-mails.")
   }
-  // Who can write to the database there has the key of the MACs beside it.
+  // Write access to such a database includes the key of the MACs.
   const inOneFolder =
     provider === "file" &&
     [values.databaseUrl, values.vaultUrl, values.rootKey].every((setting) => Option.isNone(setting))
   return { ...values, sealRows: Option.getOrElse(values.sealRows, (): SealRows => (inOneFolder ? "once" : "never")) }
 })
 
-const settled = ({ auditCheckpoints, baseUrl, ...values }: Effect.Effect.Success<typeof read>): Settings => ({
+const withDefaults = ({ auditCheckpoints, baseUrl, ...values }: Effect.Effect.Success<typeof read>): Settings => ({
   ...values,
   baseUrl: Option.getOrElse(baseUrl, () => defaultBaseUrl(values.host, values.port)),
   auditCheckpoints: Option.filter(
@@ -321,14 +319,14 @@ const settled = ({ auditCheckpoints, baseUrl, ...values }: Effect.Effect.Success
   )
 })
 
-/** For the vault process and the maintenance commands. */
-export const load: Effect.Effect<Settings, StartRefused> = Effect.map(read, settled)
+/** Settings of the vault process and the maintenance commands. */
+export const load: Effect.Effect<Settings, StartRefused> = Effect.map(read, withDefaults)
 
-/** For a server, which says what its public address is as soon as other machines can reach it. */
+/** Settings of a server. It needs its public address as soon as other machines can reach it. */
 export const server: Effect.Effect<Settings, StartRefused> = Effect.flatMap(read, (values) =>
   Option.isNone(values.baseUrl) && !isLoopbackHost(values.host)
     ? refuse(
         "AMPOULE_BASE_URL must be set, because other machines can reach AMPOULE_HOST. Set it to the https:// address that people and programs use, or set AMPOULE_HOST to 127.0.0.1."
       )
-    : Effect.succeed(settled(values))
+    : Effect.succeed(withDefaults(values))
 )

@@ -1,4 +1,4 @@
-/** Logins in a file of mode 0600, for machines without a keychain; only when it was asked for (--plaintext-local). */
+/** Logins in a file of mode 0600, for machines without a keychain. Used only with --plaintext-local. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -9,10 +9,10 @@ import { folders, infoOf, jsonFile } from "#src/cli/terminal/Folders.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
 import { isWindows } from "#src/cli/terminal/Windows.ts"
 
-const stored = jsonFile("config", "credentials.json", Shape.record(Shape.string), "the credentials file")
+const file = jsonFile("config", "credentials.json", Shape.record(Shape.string), "the credentials file")
 type Credentials = Readonly<Record<string, string>>
 
-// As ssh does with keys: a credential that others may have read is not used as if nothing were the matter.
+// Refused like ssh keys: a credential that others can read may have leaked.
 const refuseOpenMode = Effect.gen(function* () {
   const file = join(folders().config, "credentials.json")
   const info = yield* infoOf(file)
@@ -24,14 +24,14 @@ const refuseOpenMode = Effect.gen(function* () {
   }
 })
 
-const all = Effect.zipRight(refuseOpenMode, stored.read).pipe(Effect.map(Option.getOrElse((): Credentials => ({}))))
+const all = Effect.zipRight(refuseOpenMode, file.read).pipe(Effect.map(Option.getOrElse((): Credentials => ({}))))
 
 export const credentialFile: CredentialStore = {
-  read: (url) => Effect.map(all, (known) => Option.map(Option.fromNullable(known[url]), Redacted.make)),
+  read: (url) => Effect.map(all, (logins) => Option.map(Option.fromNullable(logins[url]), Redacted.make)),
   write: (url, credential) =>
-    Effect.flatMap(all, (known) => stored.write({ ...known, [url]: Redacted.value(credential) })),
+    Effect.flatMap(all, (logins) => file.write({ ...logins, [url]: Redacted.value(credential) })),
   forget: (url) =>
-    Effect.flatMap(all, (known) =>
-      stored.write(Object.fromEntries(Object.entries(known).filter(([other]) => other !== url)))
+    Effect.flatMap(all, (logins) =>
+      file.write(Object.fromEntries(Object.entries(logins).filter(([other]) => other !== url)))
     )
 }

@@ -1,4 +1,4 @@
-/** Logins in the keychain of the system: macOS Keychain, Windows Credential Manager, Secret Service on Linux. */
+/** Logins in the system's keychain: macOS Keychain, Windows Credential Manager, Secret Service on Linux. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -7,28 +7,28 @@ import { CliFailure } from "#src/cli/terminal/Failure.ts"
 
 const service = "ampoule"
 /**
- * A keychain that asks the person for its password may take a while; a bus that nobody answers must not hang for ever.
+ * Long enough for a keychain that asks the user for a password; bounded, because a bus without a service never answers.
  */
-const patience = "60 seconds"
+const keychainTimeout = "60 seconds"
 
 const unavailable = () =>
   new CliFailure({
-    message: "The keychain of this system does not answer (none is running, or it is locked).",
-    hint: "Unlock it, or log in with --plaintext-local, which keeps the credential in a file that only you can read."
+    message: "The keychain of this system does not respond (it is not running, or it is locked).",
+    hint: "Unlock it, or log in with --plaintext-local, which stores the credential in a file that only you can read."
   })
 
 const withoutLibrary = () =>
   new CliFailure({
-    message: "The library of keychains, @napi-rs/keyring, is not installed or does not run on this system.",
-    hint: "Install ampoule with its optional dependencies, or log in with --plaintext-local, which keeps the credential in a file that only you can read."
+    message: "The keychain library, @napi-rs/keyring, is not installed or does not run on this system.",
+    hint: "Install ampoule with its optional dependencies, or log in with --plaintext-local, which stores the credential in a file that only you can read."
   })
 
-// Loaded on first use: the commands that need no keychain do not pay for its library, nor fail without it.
+// Loaded on first use: commands without a keychain neither wait for the library nor fail without it.
 const entry = (url: string) =>
   Effect.tryPromise({ try: () => import("@napi-rs/keyring"), catch: withoutLibrary }).pipe(
     Effect.flatMap(({ AsyncEntry }) =>
       Effect.try({
-        // Without this the library falls back to the kernel's keyring, which forgets at reboot and does not say so.
+        // The library's default falls back to the kernel's keyring, which silently loses its content at a reboot.
         try: () => new AsyncEntry(service, url, { linux: { store: "secret-service" } }),
         catch: unavailable
       })
@@ -37,7 +37,7 @@ const entry = (url: string) =>
 
 const use = <A>(url: string, f: (keychain: Effect.Effect.Success<ReturnType<typeof entry>>) => Promise<A>) =>
   Effect.flatMap(entry(url), (keychain) => Effect.tryPromise({ try: () => f(keychain), catch: unavailable })).pipe(
-    Effect.timeoutFail({ duration: patience, onTimeout: unavailable })
+    Effect.timeoutFail({ duration: keychainTimeout, onTimeout: unavailable })
   )
 
 export const keychain: CredentialStore = {

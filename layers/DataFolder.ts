@@ -1,4 +1,4 @@
-/** The data folder of one server or vault: private to its user, and held by one process at a time. */
+/** Data folder of one server or vault: private to its user, and used by one process at a time. */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { createHash } from "node:crypto"
@@ -10,7 +10,7 @@ import { StartRefused } from "#src/AppConfig.ts"
 const reason = (error: unknown) =>
   error instanceof Error && "code" in error && typeof error.code === "string" ? ` (${error.code})` : ""
 
-/** Makes the folder when it is not there, takes it from other users (mode 0700), and answers its real path. */
+/** Creates the folder if it is missing, makes it private (mode 0700), and returns its real path. */
 export const ensure = (folder: string): Effect.Effect<string, StartRefused> =>
   Effect.try({
     try: () => {
@@ -26,8 +26,8 @@ export const ensure = (folder: string): Effect.Effect<string, StartRefused> =>
   })
 
 /**
- * For a server on Postgres, which keeps the setup link, checkpoints and perhaps a root key there, and can do without: a
- * mounted volume may belong to another user, who alone can make it private.
+ * For a server on Postgres, which can run without a private folder: it stores the setup link, checkpoints and perhaps a
+ * root key there. A mounted volume may belong to another user, and only that user can make it private.
  */
 export const keepPrivate = (folder: string): Effect.Effect<void> =>
   Effect.catchAll(ensure(folder), () =>
@@ -40,7 +40,7 @@ const listen = (address: string) =>
   Effect.async<net.Server, NodeJS.ErrnoException>((resume) => {
     const server = net.createServer((socket) => socket.destroy())
     server.once("error", (error) => resume(Effect.fail(error)))
-    // `exclusive`: a cluster worker would else share the listener of its siblings.
+    // Without `exclusive`, a cluster worker would share the listener of its siblings.
     server.listen({ path: address, exclusive: true }, () => resume(Effect.succeed(server.unref())))
   })
 
@@ -58,9 +58,9 @@ const isAnswered = (address: string) =>
   })
 
 /**
- * Holds the folder until the scope closes or the process ends, however it ends. Two locks: a name that the kernel
- * itself frees (an abstract socket, or a named pipe), and a socket in the folder, which other containers on the same
- * volume see.
+ * Locks the folder until the scope closes or the process ends, in any way. The first lock is a name that the kernel
+ * releases (an abstract socket, or a named pipe). The second is a socket in the folder, visible to other containers on
+ * the same volume.
  */
 export const lock = (real: string): Effect.Effect<void, StartRefused, Scope.Scope> =>
   Effect.gen(function* () {
@@ -72,7 +72,7 @@ export const lock = (real: string): Effect.Effect<void, StartRefused, Scope.Scop
       Effect.flatMap(isAnswered(file), (answered) =>
         answered
           ? Effect.fail(error)
-          : // Left by a process that was killed.
+          : // Left behind by a killed process.
             Effect.zipRight(
               Effect.sync(() => fs.rmSync(file, { force: true })),
               hold(file)
@@ -80,7 +80,7 @@ export const lock = (real: string): Effect.Effect<void, StartRefused, Scope.Scop
       )
     )
   }).pipe(
-    // A folder that cannot hold a socket (its path is too long, its file system has none) has the first lock only.
+    // A folder without support for sockets (path too long, or its file system) has only the first lock.
     Effect.catchAll((error) => (isTaken(error) ? inUse(real) : Effect.void)),
     Effect.asVoid
   )

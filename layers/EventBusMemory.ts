@@ -1,22 +1,22 @@
-/** Notifications inside this process: all there is with the embedded database. */
+/** Notifications inside this process, sufficient with the embedded database. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import { EventBus } from "#src/events/EventBus.ts"
 
-/** The listeners of one process. `publishAll` wakes every one of them. */
+/** Listeners of one process. `publishAll` wakes all of them. */
 export const makeHub = () => {
   const listeners = new Map<string, Set<() => void>>()
   const wake = (heard: Iterable<() => void>) => {
     for (const one of heard) one()
   }
   const listen = (topic: string, heard: () => void) => {
-    // Two listeners may be the same function.
-    const own = () => heard()
-    listeners.set(topic, (listeners.get(topic) ?? new Set()).add(own))
+    // A wrapper, because two listeners may be the same function.
+    const listener = () => heard()
+    listeners.set(topic, (listeners.get(topic) ?? new Set()).add(listener))
     return () => {
-      listeners.get(topic)?.delete(own)
+      listeners.get(topic)?.delete(listener)
       if (listeners.get(topic)?.size === 0) listeners.delete(topic)
     }
   }

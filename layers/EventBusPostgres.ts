@@ -1,6 +1,6 @@
 /**
- * Notifications between the processes that share a Postgres: LISTEN on a connection of its own, which is checked and
- * replaced (sql-pg's own `listen` never notices that its connection is gone).
+ * Notifications between processes that share a Postgres: LISTEN on a dedicated connection, which is checked and
+ * replaced. sql-pg's own `listen` never notices a lost connection.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Deferred from "effect/Deferred"
@@ -18,7 +18,7 @@ const CHANNEL = "ampoule_events"
 
 const lost = (cause: unknown) => new DependencyDown({ dependency: "database", cause })
 
-/** Listens until the connection is lost, and fails then. */
+/** Listens until the connection is lost, then fails. */
 const listen = (
   database: Database,
   hub: ReturnType<typeof EventBusMemory.makeHub>,
@@ -48,15 +48,15 @@ const listen = (
       yield* answered((answer) => client.connect(answer))
       yield* query(`LISTEN ${CHANNEL}`)
       yield* listening
-      // What was said while nobody listened is lost: everyone looks again.
+      // Notifications are lost without a listener, so every subscriber checks again.
       yield* hub.publishAll
-      // A peer that vanished without a word shows only when it is asked; the query's deadline then ends the connection.
+      // A silently vanished peer only shows at the next query, whose deadline then ends the connection.
       const pings = Effect.forever(Effect.delay(query("SELECT 1"), "5 seconds"))
       return yield* Effect.raceFirst(Deferred.await(ended), pings)
     })
   )
 
-/** Serves the same Postgres as the SqlClient. */
+/** Uses the same Postgres as the SqlClient. */
 export const layer = (database: Database): Layer.Layer<EventBus, never, SqlClient.SqlClient> =>
   Layer.scoped(
     EventBus,
@@ -75,10 +75,10 @@ export const layer = (database: Database): Layer.Layer<EventBus, never, SqlClien
         ),
         Effect.forkScoped
       )
-      // Nobody subscribes before this process listens; a database that went away meanwhile does not hold up the start.
+      // Subscribers start after this process listens. A database that is unreachable must not delay the start.
       yield* Effect.timeoutOption(Deferred.await(first), "5 seconds")
       return {
-        // Inside a transaction it is sent with the commit.
+        // Inside a transaction, Postgres sends it with the commit.
         publish: (topic) => Effect.orDie(Effect.asVoid(sql`SELECT pg_notify(${CHANNEL}, ${topic})`)),
         subscribe: hub.subscribe,
         listen: hub.listen

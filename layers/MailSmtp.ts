@@ -1,4 +1,4 @@
-/** E-mail over SMTP, by `nodemailer`, which is loaded when the first message leaves. */
+/** E-mail over SMTP with `nodemailer`, loaded for the first message. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -9,7 +9,7 @@ import { Mail, MailRefused } from "#src/outbound/Mail.ts"
 
 const library = Effect.promise(() => import("nodemailer"))
 /** Milliseconds. */
-const patience = 20_000
+const smtpTimeout = 20_000
 
 const isLasting = (error: unknown): boolean =>
   typeof error === "object" &&
@@ -32,15 +32,15 @@ export const layer = Layer.effect(
           host: hostname.replace(/^\[|\]$/g, ""),
           port: url.port === "" ? (secure ? 465 : 587) : Number(url.port),
           secure,
-          // STARTTLS with a certificate that holds, but to this machine and to hosts that the operator named.
+          // STARTTLS with a valid certificate, except to this machine and to hosts that the operator named.
           requireTLS: !secure && !isLoopbackHost(hostname) && !plaintextHosts.includes(hostname),
           ignoreTLS: !secure && (isLoopbackHost(hostname) || plaintextHosts.includes(hostname)),
           ...(url.username === ""
             ? {}
             : { auth: { user: decodeURIComponent(url.username), pass: decodeURIComponent(url.password) } }),
-          connectionTimeout: patience,
-          greetingTimeout: patience,
-          socketTimeout: patience,
+          connectionTimeout: smtpTimeout,
+          greetingTimeout: smtpTimeout,
+          socketTimeout: smtpTimeout,
           disableFileAccess: true,
           disableUrlAccess: true
         })

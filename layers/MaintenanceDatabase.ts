@@ -1,6 +1,6 @@
 /**
- * The database of the maintenance programs, as it is: they do not migrate, and none but `restore` makes one. Run in
- * the wrong place they would else find an empty one, in which nothing needs any key.
+ * Database of the maintenance programs, unchanged: they do not migrate, and only `restore` creates one. In the wrong
+ * folder they would otherwise create an empty one, in which no key is in use.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -16,8 +16,8 @@ import * as PgPool from "./PgPool.ts"
 import * as Pglite from "./Pglite.ts"
 import { hostsOf, privateConnection } from "./Postgres.ts"
 
-/** Nobody waits behind these: a statement over millions of rows may take its time. */
-const patient = { checkoutMillis: 30_000, deadlineMillis: 3_600_000 }
+/** No request waits for these programs, so a statement over millions of rows may take long. */
+const longDeadlines = { checkoutMillis: 30_000, deadlineMillis: 3_600_000 }
 
 const missing = new StartRefused({
   message: "There is no Ampoule database here yet. Check AMPOULE_DATABASE_URL, or AMPOULE_DATA_DIR."
@@ -28,17 +28,17 @@ const database = (settings: Settings) =>
     Effect.gen(function* () {
       if (Option.isSome(settings.databaseUrl)) {
         yield* privateConnection({ url: settings.databaseUrl.value, plaintextHosts: settings.plaintextHosts })
-        return PgPool.layer({ ...hostsOf(settings.databaseUrl.value), size: 4, ...patient })
+        return PgPool.layer({ ...hostsOf(settings.databaseUrl.value), size: 4, ...longDeadlines })
       }
       const real = yield* DataFolder.ensure(settings.dataDir)
       yield* DataFolder.lock(real)
       const origin = { folder: `${real}/postgres` }
-      return (yield* Pglite.make({ origin, migrated: false, ...patient })).layer
+      return (yield* Pglite.make({ origin, migrated: false, ...longDeadlines })).layer
     })
   )
 
-/** Migrations of this program, as the ledger names them. */
-export const known = Object.keys(Migrations.registry).map((key): readonly [number, string] => {
+/** Migrations of this program, in the form of the ledger. */
+export const knownMigrations = Object.keys(Migrations.registry).map((key): readonly [number, string] => {
   const cut = key.indexOf("_")
   return [Number(key.slice(0, cut)), key.slice(cut + 1)]
 })
@@ -50,20 +50,20 @@ const isCurrent = Effect.gen(function* () {
   }>`SELECT to_regclass('effect_sql_migrations') IS NOT NULL AS there`
   if (ledger?.there !== true) return yield* missing
   const [last] = yield* sql<{ readonly id: number }>`SELECT max(migration_id) AS id FROM effect_sql_migrations`
-  const newest = Math.max(...known.map(([id]) => id))
+  const newest = Math.max(...knownMigrations.map(([id]) => id))
   if (last?.id === newest) return
   return yield* new StartRefused({
     message:
       (last?.id ?? 0) > newest
         ? "The database was migrated by a newer Ampoule; use that one."
-        : "The database belongs to an older release: run `ampoule migrate` first, or use the release that wrote it."
+        : "The database belongs to an older release: run `ampoule migrate` first, or use that release."
   })
 })
 
-/** Whatever it is, also nothing yet. */
+/** Any database, even an empty one. */
 export const any = Layer.unwrapEffect(Effect.map(AppConfig, database))
 
-/** One that a program of this release left. */
+/** A database with the migrations of this release. */
 export const current = Layer.unwrapEffect(
   Effect.flatMap(AppConfig, (settings) =>
     Option.isNone(settings.databaseUrl) && !existsSync(join(settings.dataDir, "postgres"))
@@ -72,7 +72,7 @@ export const current = Layer.unwrapEffect(
   )
 )
 
-/** One that a server has used with its vault. */
+/** A database that a server has used with its vault. */
 export const used = Layer.tap(current, (context) =>
   Effect.provide(
     Effect.filterOrFail(

@@ -1,4 +1,7 @@
-/** The programs that maintain a database (`src/cli/operator/ServerSide.ts`): settings of the server, no server. */
+/**
+ * Programs that maintain a database (`src/cli/operator/ServerSide.ts`): they use the server's settings, without a
+ * server.
+ */
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as SqlClient from "@effect/sql/SqlClient"
@@ -33,13 +36,13 @@ import * as Migrations from "./Migrations.ts"
 import { logToStandardError, orFailure } from "./ProgramEnd.ts"
 import * as VaultChoice from "./VaultChoice.ts"
 
-/** Standard output is for what was asked for: checkpoints go where the log goes. */
+/** Checkpoints go to the log instead, because standard output is for the program's result. */
 const withoutOutput = (settings: Settings): Settings => ({
   ...settings,
   auditCheckpoints: Option.map(settings.auditCheckpoints, (path) => (path === "stdout" ? "stderr" : path))
 })
 
-const settled = Layer.unwrapEffect(
+const appConfig = Layer.unwrapEffect(
   Effect.map(Config.load, (settings) =>
     Layer.mergeAll(NodeContext.layer, Layer.succeed(AppConfig, withoutOutput(settings)), logToStandardError(settings))
   )
@@ -50,22 +53,22 @@ const onVault = Layer.unwrapEffect(Effect.flatMap(AppConfig, (settings) => Vault
 const reading = onVault.pipe(
   Layer.provideMerge(Crypto.Default),
   Layer.provideMerge(MaintenanceDatabase.current),
-  Layer.provideMerge(settled)
+  Layer.provideMerge(appConfig)
 )
-/** Entries of these programs stand in a stream of their own, sealed when the program ends. */
+/** Entries of these programs have a stream of their own, sealed when the program ends. */
 export const writing = AuditSeal.Default.pipe(
   Layer.provideMerge(Audit.Default),
   Layer.provideMerge(ServiceKeys.Default),
   Layer.provideMerge(onVault),
   Layer.provideMerge(Crypto.Default),
   Layer.provideMerge(MaintenanceDatabase.current),
-  Layer.provideMerge(settled)
+  Layer.provideMerge(appConfig)
 )
 
 export const asOperator = Effect.provideService(RequestInfo, { id: "cli", ip: "", userAgent: null, via: "cli" })
 
-/** Sentences of ours reach the operator; everything else is told without its text. */
-export const ended = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+/** Reports our own sentences to the operator. Other errors are reported without their text. */
+export const withCliFailures = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   effect.pipe(
     Effect.catchIf(
       (error): error is Extract<E, { readonly message: string }> =>
@@ -78,26 +81,30 @@ export const ended = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     orFailure
   )
 
-const common = Effect.fnUntraced(function* (asked: VerifyRequest) {
+const common = Effect.fnUntraced(function* (request: VerifyRequest) {
   const settings = yield* AppConfig
   const files = yield* FileSystem.FileSystem
-  const own = Option.getOrUndefined(settings.auditCheckpoints)
+  const ownFile = Option.getOrUndefined(settings.auditCheckpoints)
   const checkpoints =
-    asked.checkpoints.length > 0 ? asked.checkpoints : own !== undefined && (yield* files.exists(own)) ? [own] : []
+    request.checkpoints.length > 0
+      ? request.checkpoints
+      : ownFile !== undefined && (yield* files.exists(ownFile))
+        ? [ownFile]
+        : []
   return {
-    keys: asked.publicKeys,
+    keys: request.publicKeys,
     checkpoints,
     alone: Option.isNone(settings.databaseUrl),
     now: yield* Clock.currentTimeMillis,
-    progress: asked.progress
+    progress: request.progress
   }
 })
 
-export const auditVerify: MaintenancePrograms["auditVerify"] = (asked) =>
+export const auditVerify: MaintenancePrograms["auditVerify"] = (request) =>
   Effect.gen(function* () {
     const vault = yield* Vault
-    return yield* TrailVerification.verify({ ...(yield* common(asked)), vault, values: asked.values })
-  }).pipe(Effect.provide(reading), ended)
+    return yield* TrailVerification.verify({ ...(yield* common(request)), vault, values: request.values })
+  }).pipe(Effect.provide(reading), withCliFailures)
 
 export const auditExport: MaintenancePrograms["auditExport"] = (asked) =>
   Effect.gen(function* () {
@@ -115,20 +122,20 @@ export const auditExport: MaintenancePrograms["auditExport"] = (asked) =>
       })
     )
     return entries
-  }).pipe(asOperator, Effect.provide(writing), ended)
+  }).pipe(asOperator, Effect.provide(writing), withCliFailures)
 
-export const auditCut: MaintenancePrograms["auditCut"] = (asked) =>
-  Effect.flatMap(common(asked), (options) => cut(asked.before, { ...options, removed: asked.removed })).pipe(
+export const auditCut: MaintenancePrograms["auditCut"] = (request) =>
+  Effect.flatMap(common(request), (options) => cut(request.before, { ...options, removed: request.removed })).pipe(
     asOperator,
     Effect.provide(writing),
-    ended
+    withCliFailures
   )
 
-export const auditAccept: MaintenancePrograms["auditAccept"] = (asked, decide) =>
-  Effect.flatMap(common(asked), (options) => acceptRestore(options, decide)).pipe(
+export const auditAccept: MaintenancePrograms["auditAccept"] = (request, decide) =>
+  Effect.flatMap(common(request), (options) => acceptRestore(options, decide)).pipe(
     asOperator,
     Effect.provide(writing),
-    ended
+    withCliFailures
   )
 
 export const auditRebuild: MaintenancePrograms["auditRebuild"] = Effect.gen(function* () {
@@ -141,11 +148,11 @@ export const auditRebuild: MaintenancePrograms["auditRebuild"] = Effect.gen(func
   )
   yield* seal.now
   yield* ExposureIndex.rebuild(sql)
-}).pipe(asOperator, Effect.provide(writing), ended)
+}).pipe(asOperator, Effect.provide(writing), withCliFailures)
 
 export const auditKeys: MaintenancePrograms["auditKeys"] = Effect.flatMap(Vault, TrailVerification.vaultKeys).pipe(
   Effect.provide(reading),
-  ended
+  withCliFailures
 )
 
 // --- backup ---
@@ -156,7 +163,7 @@ const readRootKey = (settings: Settings) =>
   Effect.gen(function* () {
     if (Option.isSome(settings.vaultUrl)) {
       return yield* new CliFailure({
-        message: "The vault process holds the root key: make a copy of its key file on its own machine."
+        message: "The vault process holds the root key: copy its key file on its own machine."
       })
     }
     if (Option.isSome(settings.rootKey)) return settings.rootKey.value
@@ -166,25 +173,25 @@ const readRootKey = (settings: Settings) =>
     })
   })
 
-export const backup: MaintenancePrograms["backup"] = (asked) =>
+export const backup: MaintenancePrograms["backup"] = (request) =>
   Effect.gen(function* () {
     const settings = yield* AppConfig
-    const { file, progress, recipients, rootKey } = asked
+    const { file, progress, recipients, rootKey } = request
     const text = rootKey === null ? undefined : yield* readRootKey(settings)
     const outcome = yield* Backup.backup({ file, recipients, release: version, progress })
     if (rootKey !== null && text !== undefined) yield* Backup.backupRootKey(text, rootKey)
     return outcome
-  }).pipe(asOperator, Effect.provide(writing), ended)
+  }).pipe(asOperator, Effect.provide(writing), withCliFailures)
 
-/** Beside its name first, so that half a key never stands there; one that is there already must be the same. */
+/** Written under a temporary name first, so that no partial key appears. An existing key must be the same. */
 const putRootKey = (settings: Settings, text: Redacted.Redacted<string>) =>
   Effect.gen(function* () {
     const target = keyFile(settings)
-    const there = yield* Effect.sync(() => (fs.existsSync(target) ? fs.readFileSync(target, "utf8") : undefined))
-    if (there !== undefined) {
-      if (there.trim() === Redacted.value(text).trim()) return
+    const existing = yield* Effect.sync(() => (fs.existsSync(target) ? fs.readFileSync(target, "utf8") : undefined))
+    if (existing !== undefined) {
+      if (existing.trim() === Redacted.value(text).trim()) return
       return yield* new CliFailure({
-        message: `There is another root key in ${target} already; it was left as it is, and nothing was restored.`
+        message: `${target} contains another root key. It was not changed, and nothing was restored.`
       })
     }
     yield* Effect.try({
@@ -211,34 +218,34 @@ const migrateUpTo = (last: number | null) =>
     )
   )
 
-/** Null: no root key is at hand, which is no failure of a restore. */
-const canaries = (asked: Parameters<MaintenancePrograms["restore"]>[0]) =>
-  Restore.openCanaries(asked.progress).pipe(
+/** Null without a root key, which is not a failure of a restore. */
+const canaries = (request: Parameters<MaintenancePrograms["restore"]>[0]) =>
+  Restore.openCanaries(request.progress).pipe(
     Effect.provide(onVault.pipe(Layer.provide(Crypto.Default))),
     Effect.catchTag("VaultKeyWrong", () => Effect.succeed(null))
   )
 
-export const restore: MaintenancePrograms["restore"] = (asked) =>
+export const restore: MaintenancePrograms["restore"] = (request) =>
   Effect.gen(function* () {
     const settings = yield* AppConfig
-    const identity = Redacted.make(asked.identity)
-    const rootKey = asked.rootKeyFile === null ? null : yield* Restore.openRootKey(asked.rootKeyFile, identity)
+    const identity = Redacted.make(request.identity)
+    const rootKey = request.rootKeyFile === null ? null : yield* Restore.openRootKey(request.rootKeyFile, identity)
     if (rootKey !== null && Option.isSome(settings.rootKey)) {
-      return yield* new CliFailure({ message: "AMPOULE_ROOT_KEY is set: unset it, or leave out --root-key." })
+      return yield* new CliFailure({ message: "AMPOULE_ROOT_KEY is set: unset it, or omit --root-key." })
     }
-    const { file, progress } = asked
+    const { file, progress } = request
     const restored = yield* Restore.restore({
       file,
       identity,
       migrate: migrateUpTo,
-      known: MaintenanceDatabase.known,
+      known: MaintenanceDatabase.knownMigrations,
       progress
     })
-    // After the rows: a key beside an empty database would be taken for that of a new one.
+    // After the rows: beside an empty database, the key would look like that of a new one.
     if (rootKey !== null) yield* putRootKey(settings, rootKey)
     const problems: Array<string> = []
     const rootKeyIds = yield* Archive.rootKeyIds
-    const opened = rootKeyIds.length === 0 ? null : yield* canaries(asked)
+    const opened = rootKeyIds.length === 0 ? null : yield* canaries(request)
     if (opened !== null && opened.refused.length > 0) {
       problems.push(`${opened.refused.length} data keys do not open, the first is ${opened.refused[0] ?? ""}.`)
     }
@@ -263,4 +270,4 @@ export const restore: MaintenancePrograms["restore"] = (asked) =>
       opened: opened === null ? null : { dataKeys: opened.dataKeys, values: opened.values },
       problems
     }
-  }).pipe(Effect.provide(MaintenanceDatabase.any.pipe(Layer.provideMerge(settled))), ended)
+  }).pipe(Effect.provide(MaintenanceDatabase.any.pipe(Layer.provideMerge(appConfig))), withCliFailures)

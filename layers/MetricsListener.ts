@@ -1,6 +1,6 @@
 /**
- * `/metrics` on a port of its own, off unless it is set: whoever reaches that port reads it. With several workers the
- * primary listens and asks each of them, so that one scrape shows all, each sample labelled with its worker.
+ * `/metrics` on a separate port, off by default, readable by everyone who can reach it. With several workers the
+ * primary listens and collects from each, so that one scrape shows all samples, labelled by worker.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -33,10 +33,10 @@ const serve = (settings: Settings, families: Effect.Effect<ReadonlyArray<Prometh
           const server = Http.createServer((request, response) => {
             if (request.method !== "GET" || request.url !== "/metrics") return response.writeHead(404).end()
             return runFork(
-              Effect.map(families, (found) =>
+              Effect.map(families, (metrics) =>
                 response
                   .writeHead(200, { "content-type": Prometheus.contentType, "cache-control": "no-store" })
-                  .end(Prometheus.render(found))
+                  .end(Prometheus.render(metrics))
               )
             )
           })
@@ -50,7 +50,7 @@ const serve = (settings: Settings, families: Effect.Effect<ReadonlyArray<Prometh
       )
   })
 
-/** One process that serves by itself. */
+/** Listener of a single process. */
 export const layer = (settings: Settings) => serve(settings, Effect.sync(Prometheus.families))
 
 interface Question {
@@ -74,7 +74,7 @@ const isAnswer = (message: unknown, id: number): message is MetricsResponse =>
 
 let questions = 0
 
-/** A worker that does not answer (it stops, or hangs) is left out: its own series end there. */
+/** A worker without an answer (it stops, or hangs) is left out, which ends its series. */
 const ask = (worker: Worker) =>
   Effect.async<ReadonlyArray<Prometheus.Family>>((resume) => {
     const id = ++questions
@@ -91,10 +91,10 @@ const ask = (worker: Worker) =>
     Effect.map(Option.map((families) => [String(worker.id), families] as const))
   )
 
-/** A primary serves nothing: what its start left in the other metrics would be told for ever. */
-const ofPrimary = /^(?:process_|nodejs_|ampoule_build_info$)/
+/** Process metrics of the primary. Its other metrics have values from the start that never change. */
+const primaryMetrics = /^(?:process_|nodejs_|ampoule_build_info$)/
 
-/** In the primary: its own state as worker `0`, and all of its workers'. */
+/** In the primary: its own state as worker `0`, and that of all workers. */
 export const layerOfWorkers = (settings: Settings) =>
   serve(
     settings,
@@ -107,14 +107,14 @@ export const layerOfWorkers = (settings: Settings) =>
     ).pipe(
       Effect.map((answers) =>
         Prometheus.labelled("worker", [
-          ["0", Prometheus.families().filter(({ name }) => ofPrimary.test(name))],
+          ["0", Prometheus.families().filter(({ name }) => primaryMetrics.test(name))],
           ...answers.flatMap((answer) => (Option.isSome(answer) ? [answer.value] : []))
         ])
       )
     )
   )
 
-/** In a worker: answers its primary. */
+/** In a worker: answers the primary. */
 export const layerWorker = Layer.scopedDiscard(
   Effect.acquireRelease(
     Effect.sync(() => {

@@ -102,9 +102,9 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
 type Registry = typeof registry
 
 /**
- * By number of a migration: the last migration that a program must know to go on serving beside it, and so to be started
- * again. One that only adds names the number before it; one that drops what a release stopped using names that release's
- * last. A migration that is not named here stops every program that does not know it.
+ * By migration number: the last migration that a program must know to keep serving, and to start again, beside it. A
+ * migration that only adds has the number before its own. One that drops something has the last number of the release
+ * that stopped using it. A migration without an entry stops all programs that do not know it.
  */
 export const servedFrom: ReadonlyMap<number, number> = new Map([
   [16, 15],
@@ -123,7 +123,7 @@ export const servedFrom: ReadonlyMap<number, number> = new Map([
 ])
 
 const LEDGER = "effect_sql_migrations"
-/** Any fixed number: the lock's name among all users of the database ("ampoule" in ASCII digits, cut). */
+/** Fixed number of the lock among all users of the database ("ampoule" in ASCII digits, cut). */
 const LOCK = 97_109_112
 
 const parse = (key: string) => {
@@ -132,8 +132,8 @@ const parse = (key: string) => {
 }
 
 /**
- * Brings the database up to `migrations` in one transaction, under a lock that lets one process at a time do it:
- * a failing migration leaves nothing behind. Answers what it ran.
+ * Applies `migrations` in one transaction, under a lock for one process at a time. A failed migration leaves nothing
+ * behind. Returns the applied ones.
  */
 export const migrate = (
   migrations: Registry = registry,
@@ -141,27 +141,28 @@ export const migrate = (
 ): Effect.Effect<ReadonlyArray<readonly [id: number, name: string]>, StartRefused | SqlError, SqlClient.SqlClient> =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const known = Object.keys(migrations).map(parse)
+    const parsed = Object.keys(migrations).map(parse)
     return yield* sql.withTransaction(
       Effect.gen(function* () {
         yield* sql`SELECT pg_advisory_xact_lock(${LOCK}::bigint)`
-        // The migrator makes its ledger by running into an error, which would spoil this transaction.
+        // The migrator creates its ledger only after a failed query, which would spoil this transaction.
         yield* sql`CREATE TABLE IF NOT EXISTS ${sql(LEDGER)} (
           migration_id integer PRIMARY KEY,
           created_at timestamptz NOT NULL DEFAULT now(),
           name text NOT NULL,
           served_from integer
         )`
-        // A ledger of 1.0 lacks the column. Asked for first: to alter a table waits for whoever reads it, a backup too.
+        // A ledger of 1.0 lacks the column. Checked first, because ALTER TABLE waits for all readers of the table, such
+        // as a backup.
         const [column] = yield* sql`
           SELECT 1 FROM pg_attribute WHERE attrelid = ${LEDGER}::regclass AND attname = 'served_from'`
         if (column === undefined) yield* sql`ALTER TABLE ${sql(LEDGER)} ADD COLUMN served_from integer`
         const applied = yield* sql<Applied>`
           SELECT migration_id AS id, name, coalesce(served_from, migration_id) AS served_from
           FROM ${sql(LEDGER)} ORDER BY migration_id`
-        yield* refuseForeignLedger(applied, known)
+        yield* refuseForeignLedger(applied, parsed)
         const run = yield* Migrator.make({})({
-          // Each migration needs the SqlClient alone; what it fails with is reported by the migrator.
+          // Each migration needs only the SqlClient; the migrator reports its failure.
           loader: Migrator.fromRecord(migrations as Record<string, Effect.Effect<void, unknown, SqlClient.SqlClient>>),
           table: LEDGER
         })
@@ -181,7 +182,7 @@ export const migrate = (
   )
 
 const refused = (defect: Migrator.MigrationError) =>
-  new StartRefused({ message: `${defect.message}. The database is as it was before.` })
+  new StartRefused({ message: `${defect.message}. The database is unchanged.` })
 
 interface Applied {
   readonly id: number
@@ -189,7 +190,7 @@ interface Applied {
   readonly servedFrom: number
 }
 
-/** A ledger that this program could not have written up to its own end means another version's database. */
+/** Refuses the database of another program or version: a ledger that this program could not have written. */
 const refuseForeignLedger = (
   applied: ReadonlyArray<Applied>,
   known: ReadonlyArray<{ readonly id: number; readonly name: string }>
@@ -206,6 +207,6 @@ const refuseForeignLedger = (
   if (last <= newest) return Effect.void
   const ahead = `The database was migrated by a newer Ampoule (migration ${last}, this program knows up to ${newest})`
   return applied.every(({ id, servedFrom }) => id <= newest || servedFrom <= newest)
-    ? Effect.logWarning(`${ahead}. It says that this program may serve beside it: upgrade this one too.`)
+    ? Effect.logWarning(`${ahead}. This program may still serve beside it: upgrade this one too.`)
     : new StartRefused({ message: `${ahead}. Start that version, or restore a backup from before.` })
 }

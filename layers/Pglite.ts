@@ -17,7 +17,7 @@ import * as ServerPackages from "#layers/ServerPackages.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 import type { FromWorker, Origin, ToWorker, WorkerInput } from "#layers/pglite-worker.mjs"
 
-/** The embedded database's thread has ended or does not answer. */
+/** The thread of the embedded database has ended or does not respond. */
 export class EmbeddedDatabaseGone extends Error {
   override readonly name = "EmbeddedDatabaseGone"
   readonly code = "EMBEDDED_DATABASE_GONE"
@@ -28,18 +28,21 @@ export class EmbeddedDatabaseGone extends Error {
 
 type Report = (level: LogLevel.LogLevel, message: string) => void
 
-/** How long the thread may be silent after a connection was given up before it is ended and started anew. */
+/** Milliseconds that the thread may stay silent after a connection was abandoned, before it is restarted. */
 const STUCK_AFTER_MILLIS = 15_000
 const STOP_WITHIN_MILLIS = 10_000
 
 /**
- * How much of a function of WebAssembly runs, in bytes, before V8 compiles it once more for speed: 32 times what Node 20
- * waits, and four times what Node 22 waits. With less, a start compiles what hardly runs again, which is a quarter of its CPU
- * and a tenth of its memory; what requests run often comes there all the same.
+ * Bytes of a WebAssembly function that run before V8 optimises it: 32 times the limit of Node 20, four times that of
+ * Node 22. With less, a start compiles functions that hardly run again, which takes a quarter of its CPU and a tenth of
+ * its memory. Functions that requests use often are optimised anyway.
  */
 const tieringBudget = 57_600_000
 
-/** Owns the thread: starts it, starts it again when it died (a folder survives that, a memory database does not). */
+/**
+ * Owner of the thread: starts it, and restarts it after a crash. A database in a folder survives that, one in memory
+ * does not.
+ */
 class EmbeddedDatabase {
   #worker: Worker | undefined
   #ready = false
@@ -55,7 +58,7 @@ class EmbeddedDatabase {
     this.#report = report
   }
 
-  /** Resolves when the database answers, rejects with a sentence for the operator. */
+  /** Resolves when the database responds, rejects with a sentence for the operator. */
   start(): Promise<void> {
     v8.setFlagsFromString(`--wasm-tiering-budget=${tieringBudget}`)
     v8.setFlagsFromString(safeWebAssembly)
@@ -63,7 +66,7 @@ class EmbeddedDatabase {
       const worker = new Worker(new URL("./pglite-worker.mjs", import.meta.url), {
         workerData: this.#input,
         execArgv: [],
-        // Nothing of the service's environment (its keys!) goes into that thread, and none of its output out of it.
+        // The thread receives nothing of the service's environment, which has keys, and its output is discarded.
         env: {},
         stdout: true,
         stderr: true
@@ -151,7 +154,7 @@ class EmbeddedDatabase {
     this.#worker?.postMessage(message)
   }
 
-  /** Sends the thread home; resolves when it is gone. */
+  /** Stops the thread, and resolves after it has ended. */
   async stop(): Promise<void> {
     this.#stopping = true
     const worker = this.#worker
@@ -163,12 +166,12 @@ class EmbeddedDatabase {
     clearTimeout(timer)
   }
 
-  /** Ends the thread at once, as a crash would. */
+  /** Ends the thread at once, like a crash. */
   async crash(): Promise<void> {
     await this.#worker?.terminate()
   }
 
-  /** The whole database as an archive: what the file of `Origin.template` holds. */
+  /** The whole database as an archive, in the format of `Origin.template`. */
   dump(): Promise<Uint8Array> {
     return new Promise((resolve, reject) => {
       const worker = this.#worker
@@ -184,7 +187,7 @@ class EmbeddedDatabase {
   }
 }
 
-/** What `pg` takes for its TCP socket. One write is one batch of protocol messages. */
+/** Socket for `pg`. One write is one batch of protocol messages. */
 class WorkerSocket extends Duplex {
   #connection = 0
   readonly database: EmbeddedDatabase
@@ -229,7 +232,7 @@ class WorkerSocket extends Duplex {
     done(error)
   }
 
-  // The part of net.Socket that pg calls.
+  // Members of net.Socket that pg calls.
   setNoDelay() {}
   setKeepAlive() {}
   ref() {}
@@ -240,7 +243,7 @@ export interface EmbeddedOptions {
   readonly origin: Origin
   readonly checkoutMillis: number
   readonly deadlineMillis: number
-  /** Counts fsync calls, for the test that holds the durability hook. */
+  /** Counts fsync calls, for the test of the durability hook. */
   readonly fsyncCounter?: SharedArrayBuffer
 }
 
@@ -274,10 +277,10 @@ const poolOptions = (database: EmbeddedDatabase, options: Omit<EmbeddedOptions, 
     password: "",
     ssl: false,
     idleTimeoutMillis: 0,
-    // pg asks for a Socket and uses the part that WorkerSocket has.
+    // pg expects a Socket, but uses only the part that WorkerSocket has.
     stream: (() => new WorkerSocket(database)) as unknown as () => Duplex
   },
-  // One session: the pool of one is the queue in front of it, a transaction holds it.
+  // One session: the pool of one is its queue, and a transaction holds it.
   size: 1,
   checkoutMillis: options.checkoutMillis,
   deadlineMillis: options.deadlineMillis
@@ -315,8 +318,8 @@ export const make = (
   })
 
 /**
- * The embedded default: a folder that one process holds. One session serves everyone, so a wait is no outage yet;
- * hence longer bounds than for a Postgres across the network.
+ * The embedded default: a folder that one process uses. One session serves all requests, so waiting is no outage yet.
+ * Its timeouts are therefore longer than those for a Postgres over the network.
  */
 export const layerFolder = (dataDir: string): Layer.Layer<Provided, StartRefused | SqlError> =>
   Layer.unwrapScoped(
@@ -332,14 +335,14 @@ export const layerFolder = (dataDir: string): Layer.Layer<Provided, StartRefused
     })
   )
 
-/** Patient: tests share a machine. */
-const forTests = { checkoutMillis: 30_000, deadlineMillis: 30_000 }
+/** Long timeouts, because tests share a machine. */
+const testTimeouts = { checkoutMillis: 30_000, deadlineMillis: 30_000 }
 
-/** In memory and gone with its scope. Slow to start: seconds. */
+/** In memory, and removed with its scope. Takes seconds to start. */
 export const layerMemory: Layer.Layer<Provided, StartRefused | SqlError> = Layer.unwrapScoped(
-  Effect.map(make({ origin: { empty: true }, ...forTests }), ({ layer }) => layer)
+  Effect.map(make({ origin: { empty: true }, ...testTimeouts }), ({ layer }) => layer)
 )
 
-/** In memory, from the file of a dumped database that is migrated already. */
+/** In memory, from the dump of a migrated database. */
 export const layerFromDump = (template: string): Layer.Layer<Provided, StartRefused | SqlError> =>
-  Layer.unwrapScoped(Effect.map(make({ origin: { template }, migrated: false, ...forTests }), ({ layer }) => layer))
+  Layer.unwrapScoped(Effect.map(make({ origin: { template }, migrated: false, ...testTimeouts }), ({ layer }) => layer))

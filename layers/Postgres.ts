@@ -1,4 +1,4 @@
-/** A Postgres of the operator's own (`AMPOULE_DATABASE_URL`). */
+/** A Postgres of the operator (`AMPOULE_DATABASE_URL`). */
 import type { SqlError } from "@effect/sql/SqlError"
 import * as SqlClient from "@effect/sql/SqlClient"
 import type * as Duration from "effect/Duration"
@@ -19,21 +19,21 @@ import { StartRefused } from "#src/AppConfig.ts"
 export interface PostgresOptions {
   readonly url: Redacted.Redacted
   readonly poolSize: number
-  /** Serve although the database may lose acknowledged writes. */
+  /** Serve even if the database may lose acknowledged writes. */
   readonly unsafe: boolean
-  /** Hosts that may be reached without verified TLS; none when absent. */
+  /** Hosts that may be used without verified TLS; none by default. */
   readonly plaintextHosts?: ReadonlyArray<string>
-  /** A statement's time, in milliseconds. */
+  /** Timeout of a statement, in milliseconds. */
   readonly deadlineMillis?: number
-  /** A query's wait for a connection, in milliseconds. */
+  /** Longest wait of a query for a connection, in milliseconds. */
   readonly checkoutMillis?: number
-  /** A query's wait for its turn, in milliseconds. */
+  /** Longest wait of a query for its turn, in milliseconds. */
   readonly queueMillis?: number
-  /** How long to wait for the database at start. */
+  /** Longest wait for the database at the start. */
   readonly startWithin?: Duration.DurationInput
 }
 
-// A server that hangs is known within 3 s; one that is only slow, or waits for a lock, has the time of a request
+// Finds a hanging server within 3 s. A server that is only slow, or waits for a lock, has the time of a request
 // (docs/contract/outages.md).
 const SILENCE_MILLIS = 2_500
 const CHECKOUT_MILLIS = 2_000
@@ -41,11 +41,11 @@ const QUEUE_MILLIS = 8_000
 const DEADLINE_MILLIS = 10_000
 const MIGRATION_MILLIS = 600_000
 
-/** One of several hosts must take writes: any of them will do only where there is no other. */
+/** Of several hosts one must accept writes. A single host may be of any kind. */
 export const hostsOf = (
   url: Redacted.Redacted
 ): Pick<PgPool.PoolOptions, "connection" | "hosts" | "session" | "readOnly"> => {
-  // What is no such address was refused as a setting; of anything else `pg` makes what it can.
+  // An address in another form was refused with the setting; `pg` handles everything else.
   const hosts = Option.getOrElse(PostgresUrl.addresses(Redacted.value(url)), () => [Redacted.value(url)])
   const connection = { keepAlive: true, keepAliveInitialDelayMillis: 5_000 }
   return { connection, hosts, session: {}, readOnly: hosts.length === 1 }
@@ -56,8 +56,8 @@ const poolOptions = (options: PostgresOptions): PgPool.PoolOptions => {
   return {
     ...hostsOf(options.url),
     readOnly: false,
-    // The server gives up a little earlier than we do, so that a statement that is only slow costs no connection,
-    // and ends a transaction whose client vanished, with the locks it holds.
+    // The server's limits are a little shorter than ours. A slow statement then costs no connection, and a transaction
+    // whose client has vanished ends together with its locks.
     session: {
       statement_timeout: Math.max(1, deadlineMillis - 100),
       lock_timeout: Math.ceil(deadlineMillis / 2),
@@ -80,7 +80,7 @@ const migrationPool = (options: PostgresOptions): PgPool.PoolOptions => ({
   deadlineMillis: MIGRATION_MILLIS
 })
 
-/** The code of the error underneath, never its text: that may hold an address or a user. */
+/** Code of the underlying error. Its text may hold an address or a user. */
 const codeOf = (error: unknown): string => {
   for (let next = error; typeof next === "object" && next !== null; next = "cause" in next ? next.cause : undefined) {
     if ("code" in next && typeof next.code === "string") return next.code
@@ -96,10 +96,10 @@ const refusals: ReadonlyMap<string, string> = new Map(
   })
 )
 const readOnly =
-  "No host of AMPOULE_DATABASE_URL takes writes: each is a standby, or read-only. Name the primary, or all hosts, separated by commas."
+  "No host of AMPOULE_DATABASE_URL accepts writes: each is a standby, or read-only. Name the primary, or all hosts, separated by commas."
 
-/** Waiting helps against an outage, not against a wrong password or certificate. */
-const waitingHelps = (error: SqlError) => !refusals.has(codeOf(error)) && isDatabaseUnavailable(error)
+/** Waiting helps after an outage, not with a wrong password or certificate. */
+const isTemporary = (error: SqlError) => !refusals.has(codeOf(error)) && isDatabaseUnavailable(error)
 
 const cannotConnect = (error: SqlError) => {
   const code = codeOf(error)
@@ -116,12 +116,12 @@ const firstContact = (options: PostgresOptions) =>
     const sql = yield* SqlClient.SqlClient
     yield* sql`SELECT 1`.pipe(
       Effect.tapError((error) =>
-        waitingHelps(error)
+        isTemporary(error)
           ? Effect.logWarning(`Postgres cannot be reached yet (${codeOf(error)}); trying again`)
           : Effect.void
       ),
       Effect.retry({
-        while: waitingHelps,
+        while: isTemporary,
         schedule: Schedule.exponential("250 millis").pipe(
           Schedule.union(Schedule.spaced("3 seconds")),
           Schedule.upTo(options.startWithin ?? "60 seconds")
@@ -131,14 +131,14 @@ const firstContact = (options: PostgresOptions) =>
     )
   })
 
-/** The settings whose `off` lets Postgres forget what it acknowledged. */
+/** Settings whose `off` lets Postgres lose acknowledged writes. */
 export const lossySettings = (current: Record<"fsync" | "fullPageWrites" | "synchronousCommit", string>) => [
   ...(current.fsync === "off" ? ["fsync"] : []),
   ...(current.fullPageWrites === "off" ? ["full_page_writes"] : []),
   ...(current.synchronousCommit === "off" ? ["synchronous_commit"] : [])
 ]
 
-/** A database that may forget what it acknowledged is not served from by accident. */
+/** Refuses a database that may lose acknowledged writes, unless a setting allows it. */
 const checkDurability = (options: PostgresOptions) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -155,16 +155,17 @@ const checkDurability = (options: PostgresOptions) =>
     }
     const off = lossySettings(current)
     if (off.length === 0) return
-    const said = `This Postgres may lose acknowledged writes: ${off.join(", ")} ${off.length === 1 ? "is" : "are"} off.`
-    if (options.unsafe) return yield* Effect.logWarning(said)
+    const problem = `This Postgres may lose acknowledged writes: ${off.join(", ")} ${off.length === 1 ? "is" : "are"} off.`
+    if (options.unsafe) return yield* Effect.logWarning(problem)
     return yield* new StartRefused({
-      message: `${said} Switch it on, or set AMPOULE_UNSAFE_DATABASE=allow to serve from it all the same.`
+      message: `${problem} Switch it on, or set AMPOULE_UNSAFE_DATABASE=allow to use it anyway.`
     })
   })
 
 /**
- * A pooler that shares sessions between transactions would lose notifications, settings and prepared statements. Behind
- * one, two connections meet on one server process, or one of them moves to another; otherwise neither can happen.
+ * Detects a pooler that shares sessions between transactions, which would lose notifications, settings and prepared
+ * statements. Behind one, two connections share a server process, or one of them moves to another. Otherwise neither
+ * can happen.
  */
 const checkSessions = Effect.scoped(
   Effect.gen(function* () {
@@ -178,12 +179,12 @@ const checkSessions = Effect.scoped(
     if (seen.size === 1 && String(one) !== String(two)) return
     return yield* new StartRefused({
       message:
-        "AMPOULE_DATABASE_URL leads to a pooler that gives every transaction another session. Ampoule needs sessions of its own: let the pooler keep them (pgbouncer: pool_mode=session), or connect to Postgres itself."
+        "AMPOULE_DATABASE_URL leads to a pooler that shares sessions between transactions. Ampoule needs a session per connection: set that in the pooler (pgbouncer: pool_mode=session), or connect to Postgres directly."
     })
   })
 )
 
-/** The connection is protected; nothing has been sent yet. */
+/** Checks that the connection is protected, before anything is sent. */
 export const privateConnection = ({ plaintextHosts, url }: Pick<PostgresOptions, "plaintextHosts" | "url">) =>
   PrivateConnection.required(
     "postgres",

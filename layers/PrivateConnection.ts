@@ -1,17 +1,16 @@
 /**
- * Postgres and Redis are reached so that the network in between can neither read nor change anything: on this machine,
- * with TLS that verifies the server, or on a network that the operator has declared private
- * (`AMPOULE_PLAINTEXT_HOSTS`).
+ * Checks that the network cannot read or change the connection to Postgres or Redis. That holds on this machine, with
+ * TLS that verifies the server, or on a network that the operator declared private (`AMPOULE_PLAINTEXT_HOSTS`).
  */
 import * as Effect from "effect/Effect"
 import { StartRefused } from "#src/AppConfig.ts"
 import { isLoopbackHost } from "#src/net/Loopback.ts"
 
-/** Where a driver will connect, as the driver itself reads its URL. */
+/** Target of a driver, parsed from its URL in the driver's own way. */
 export interface Endpoint {
-  /** A host name, an address, or the path of a socket. */
+  /** Host name, address, or path of a socket. */
   readonly host: string
-  /** The driver checks the server's certificate. */
+  /** True when the driver checks the server's certificate. */
   readonly verified: boolean
 }
 
@@ -29,7 +28,7 @@ const servers = {
 const isPrivate = ({ host, verified }: Endpoint, plaintextHosts: ReadonlyArray<string>) =>
   verified || host.startsWith("/") || isLoopbackHost(host) || plaintextHosts.includes(host)
 
-/** Fails where the connection would be readable. `read` may throw: a URL can name files that are not there. */
+/** Fails for an unprotected connection. `read` may throw, because a URL can name missing files. */
 export const required = (
   kind: keyof typeof servers,
   read: () => Endpoint | ReadonlyArray<Endpoint>,

@@ -1,4 +1,4 @@
-/** How the programs of the server side log and end: at a signal, or with one sentence for their operator. */
+/** Logging and end of the server-side programs: at a signal, or with one sentence for the operator. */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -10,7 +10,7 @@ import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import * as Signals from "#src/cli/terminal/Signals.ts"
 import { causeText } from "#src/telemetry/CauseText.ts"
 
-/** Of programs that print a result: standard output is for the result alone. */
+/** For programs that print a result on standard output. */
 export const logToStandardError = (settings: Settings) =>
   Layer.merge(
     Logger.replace(Logger.defaultLogger, Logger.withConsoleError(Logger.logfmtLogger)),
@@ -19,7 +19,7 @@ export const logToStandardError = (settings: Settings) =>
 
 const ownSentences = new Set(["StartRefused", "VaultKeyWrong", "VaultLogBroken", "CliFailure"])
 
-/** Whatever keeps a program from starting ends as one sentence; messages of others may hold values. */
+/** One sentence for a program that cannot start. Messages of other libraries may hold values. */
 const sentence = (error: unknown): string =>
   typeof error === "object" && error !== null && "_tag" in error && "message" in error
     ? ownSentences.has(String(error._tag))
@@ -47,17 +47,17 @@ export const orFailure = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   })
 
 /**
- * Ends with success at the first SIGINT, SIGTERM or SIGHUP, when what ran has been closed in order; a second signal
- * ends the process at once, unless `patient`.
+ * Ends with success at the first SIGINT, SIGTERM or SIGHUP, after everything was closed in order. A second signal ends
+ * the process at once, unless `patient`.
  */
 export const untilSignal = <A, E, R>(run: Effect.Effect<A, E, R>, patient: boolean) =>
   Effect.gen(function* () {
     const stop = yield* Deferred.make<void>()
-    let asked = false
+    let isStopping = false
     yield* Signals.handledBy((signal) => {
       if (signal === "SIGUSR1" || signal === "SIGUSR2" || signal === "SIGWINCH") return
-      if (asked && !patient) process.exit(Signals.exitCodeOf(signal))
-      asked = true
+      if (isStopping && !patient) process.exit(Signals.exitCodeOf(signal))
+      isStopping = true
       Deferred.unsafeDone(stop, Effect.void)
     })
     yield* Effect.raceFirst(run, Deferred.await(stop))

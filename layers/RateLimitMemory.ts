@@ -1,9 +1,9 @@
-/** Rate-limit windows in this process: one ring of times per bucket serves all windows of its policy. */
+/** Rate-limit windows in this process. One ring of times per bucket serves all windows of its policy. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { decide, RateLimitStore } from "#src/limits/RateLimiter.ts"
 
-/** Times of admitted requests, as many as the largest limit; grows on demand, since most buckets stay nearly empty. */
+/** Times of admitted requests, as many as the largest limit. Grows on demand, since most buckets stay nearly empty. */
 class Ring {
   private times = new Float64Array(16)
   private next = 0
@@ -27,7 +27,7 @@ class Ring {
     this.count = Math.min(this.count + 1, this.times.length)
     this.newest = time
   }
-  /** The clock was set back, and all times with it: what lies between them stays. */
+  /** Moves all times after the clock was set back; the intervals stay. */
   setBack(by: number): void {
     for (let i = 0; i < this.times.length; i++) this.times[i] -= by
     this.newest -= by
@@ -40,15 +40,15 @@ class Ring {
 }
 
 /**
- * A clock that is further back than this since the last request was set back. Until it had caught up, a bucket would admit
- * no more than one window does: for hours, after a jump of hours.
+ * Milliseconds. A clock that is further back than at the last request was set back. Otherwise, until it catches up, a
+ * bucket would admit only one window's requests: after a jump of hours, for hours.
  */
 const setBackMillis = 60_000
 
-/** Buckets beyond this are dropped oldest first: an attacker's addresses cannot fill the memory. */
+/** Beyond this number the oldest buckets are dropped, so that an attacker's addresses cannot fill the memory. */
 const maxBuckets = 20_000
 
-/** Kept apart from the others: limits of guessing must not be evicted by buckets that cost nothing to make. */
+/** Stored separately: cheap buckets must not evict the limits against guessing. */
 const guarded = ["sign-in:email:", "user-code:", "diff:"] as const
 
 export const layer = Layer.sync(RateLimitStore, () => {
@@ -67,10 +67,10 @@ export const layer = Layer.sync(RateLimitStore, () => {
         rings.set(bucket, ring)
         if (ring.newest - now > setBackMillis) ring.setBack(ring.newest - now)
         const at = Math.max(now, ring.newest)
-        const held = ring
-        const taken = decide(policy, (n) => held.at(n), at, units)
-        if (taken.allowed) for (let i = 0; i < units; i++) ring.push(at)
-        return taken
+        const times = ring
+        const decision = decide(policy, (n) => times.at(n), at, units)
+        if (decision.allowed) for (let i = 0; i < units; i++) ring.push(at)
+        return decision
       }),
     giveBack: (bucket, units = 1) =>
       Effect.sync(() => {

@@ -1,6 +1,6 @@
 /**
- * Rate-limit windows that all processes share: a list of times per bucket in Redis, and the rule of
- * `src/limits/RateLimiter.ts` as one script, so that no two takes can meet between looking and counting.
+ * Rate-limit windows that all processes share: a list of times per bucket in Redis. The rule of
+ * `src/limits/RateLimiter.ts` is one script, so that no two takes interleave.
  */
 import type { Redis as Client } from "ioredis"
 import * as Context from "effect/Context"
@@ -15,8 +15,8 @@ import * as RateLimitMemory from "./RateLimitMemory.ts"
 import * as Redis from "./Redis.ts"
 
 /**
- * `decide`, over a list with the newest time first. A bucket holds as many times as its largest limit, and is gone some
- * seconds after its longest window: processes whose clocks differ a little still agree on it.
+ * `decide` over a list with the newest time first. A bucket stores as many times as its largest limit, and expires some
+ * seconds after its longest window. Processes whose clocks differ slightly still agree.
  */
 const script = `
 local now, units = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -55,7 +55,7 @@ return { 1, tightest, remaining, reset, 0 }
 `
 const digest = createHash("sha1").update(script).digest("hex")
 
-/** Of one length, and without the addresses that some buckets are named by. */
+/** Keys of one length, without the addresses that some buckets are named by. */
 const keyOf = (bucket: string) =>
   `ampoule:limit:${createHash("sha256").update(bucket).digest("base64url").slice(0, 22)}`
 
@@ -77,14 +77,14 @@ const read = (reply: unknown): RateLimitState | undefined => {
   return { allowed: allowed === 1, limit, remaining, resetSeconds, retryAfterSeconds }
 }
 
-/** A take with all that a take does: a Redis that may not write, or has no room, does not count as up. */
+/** Probe with a full take: a Redis that is read-only, or full, does not count as up. */
 const makeProbe = () => {
   const key = keyOf(`probe:${randomUUID()}`)
   let time = 0
   return async (client: Client) => read(await run(client, key, [{ limit: 1, millis: 1 }], ++time, 1))?.allowed === true
 }
 
-/** The shared windows alone; undefined when Redis has no say. */
+/** The shared windows; undefined when Redis does not respond. */
 export const windows = (redis: Redis.Redis) => ({
   take: (bucket: string, policy: Policy, now: number, units = 1) =>
     redis.ask((client) => run(client, keyOf(bucket), policy, now, units), read),
@@ -98,13 +98,13 @@ export const windows = (redis: Redis.Redis) => ({
 export const connect = (url: Redacted.Redacted) => Redis.make({ url, probe: makeProbe() })
 
 /**
- * Every admitted request is counted in this process as well, so that an outage of Redis starts from what this process
- * knows, and its end does not forget what was admitted meanwhile. What this process alone has admitted is a part of
- * what all have: while Redis is up, the own count refuses nothing that the shared one admits.
+ * Counts every admitted request in this process too. An outage of Redis then starts from these counts, and its end does
+ * not lose requests admitted in the meantime. This process's requests are a part of all requests. So while Redis is up,
+ * the local count never refuses a request that the shared one admits.
  */
 export const layer = (options: {
   readonly url: Redacted.Redacted
-  /** Hosts that may be reached without verified TLS; none when absent. */
+  /** Hosts that may be used without verified TLS; none by default. */
   readonly plaintextHosts?: ReadonlyArray<string>
 }) =>
   Layer.scopedContext(
@@ -112,18 +112,18 @@ export const layer = (options: {
       yield* PrivateConnection.required("redis", () => Redis.endpointOf(options.url), options.plaintextHosts)
       const redis = yield* connect(options.url)
       const shared = windows(redis)
-      const own = Context.get(yield* Layer.build(RateLimitMemory.layer), RateLimitStore)
+      const local = Context.get(yield* Layer.build(RateLimitMemory.layer), RateLimitStore)
 
       return Context.make(RateLimitStore, {
         take: Effect.fnUntraced(function* (bucket, policy, now, units = 1) {
           const ours = yield* shared.take(bucket, policy, now, units)
           if (ours?.allowed === false) return ours
-          const mine = yield* own.take(bucket, policy, now, units)
+          const mine = yield* local.take(bucket, policy, now, units)
           if (ours === undefined || mine.allowed) return ours ?? mine
           yield* shared.giveBack(bucket, units)
           return mine
         }),
-        giveBack: (bucket, units) => Effect.zipRight(shared.giveBack(bucket, units), own.giveBack(bucket, units))
+        giveBack: (bucket, units) => Effect.zipRight(shared.giveBack(bucket, units), local.giveBack(bucket, units))
       }).pipe(Context.add(CacheHealth, redis.status))
     })
   )

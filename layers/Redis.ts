@@ -1,9 +1,9 @@
 /**
- * A Redis that may go away at any time without a request noticing more than `budgetMillis` (security page V2). After a
- * few calls without an answer nothing is asked any more, until a probe shows that it works again.
+ * Redis that may vanish at any time without delaying a request by more than `budgetMillis`. After some calls without an
+ * answer no more are made, until a probe shows that it works again.
  *
- * Events between processes do not go through it: they leave with the commit that they tell of (`EventBusPostgres.ts`),
- * and whoever has several processes has Postgres.
+ * Events between processes do not use it: they leave with their commit (`EventBusPostgres.ts`), and several processes
+ * need Postgres anyway.
  */
 import { Redis as Client } from "ioredis"
 import * as Clock from "effect/Clock"
@@ -19,15 +19,12 @@ import * as Metrics from "#src/telemetry/Metrics.ts"
 export interface Options {
   /** `redis://user:password@host:port/database`, or `rediss://` for TLS. */
   readonly url: Redacted.Redacted
-  /** Whether Redis does what it is here for: a ping says nothing of a read-only or full one. */
+  /** Tests whether Redis can do its job: a ping also succeeds with a read-only or full one. */
   readonly probe: (client: Client) => Promise<boolean>
 }
 
 export interface Redis {
-  /**
-   * The answer as `read` takes it; undefined when Redis is down, did not answer in time, or answered something else.
-   * Never fails.
-   */
+  /** Result decoded by `read`; undefined when Redis is down, too slow, or returned something else. Never fails. */
   readonly ask: <A>(
     send: (client: Client) => Promise<unknown>,
     read: (reply: unknown) => A | undefined
@@ -35,22 +32,22 @@ export interface Redis {
   readonly status: Effect.Effect<"up" | "down">
 }
 
-/** What a request waits for Redis at most, in milliseconds. */
+/** Milliseconds. Longest wait of a request for Redis. */
 const budgetMillis = 50
-/** So many calls without an answer in time, and none with, mean an outage. */
+/** Number of calls without a timely answer, and none with one, that mean an outage. */
 const missesAllowed = 2
-/** Longer than a request waits: while all is well a slow moment of an idle connection means nothing. */
+/** Longer than a request waits, since a slow moment of an idle connection is harmless. */
 const heartbeatMillis = 500
 const reconnectMillis = 250
 
-/** The error code of Node or Redis (`ECONNREFUSED`, `NOAUTH`, `READONLY`); messages may hold an address. */
+/** Error code of Node or Redis (`ECONNREFUSED`, `NOAUTH`, `READONLY`). Messages may hold an address. */
 const codeOf = (error: unknown): string => {
   if (!(error instanceof Error)) return "no answer"
   if ("code" in error && typeof error.code === "string") return error.code
   return /^([A-Z]{3,20}) /.exec(error.message)?.[1] ?? "no answer"
 }
 
-/** Where a URL leads, and whether the certificate there is checked. */
+/** Target of a URL, and whether its certificate is checked. */
 export const endpointOf = (url: Redacted.Redacted): Endpoint => {
   const { options } = new Client(Redacted.value(url), { lazyConnect: true })
   return { host: options.path ?? options.host ?? "", verified: Boolean(options.tls) }
@@ -62,13 +59,13 @@ const makeClient = (url: Redacted.Redacted) =>
       () =>
         new Client(Redacted.value(url), {
           connectTimeout: 1_000,
-          // Waiting for the answers to these would hold up the connection for ever when there are none.
+          // Waiting for the answers to these would block the connection forever if none came.
           disableClientInfo: true,
-          // A peer that vanished without a word does not take part in the closing of the connection.
+          // A peer that has vanished does not answer the closing of the connection.
           disconnectTimeout: 100,
           retryStrategy: () => reconnectMillis,
           enableReadyCheck: false,
-          // Nothing waits for better times: whoever asks has a fallback.
+          // No queue, because each caller has a fallback.
           enableOfflineQueue: false,
           autoResendUnfulfilledCommands: false,
           maxRetriesPerRequest: 0
@@ -77,7 +74,7 @@ const makeClient = (url: Redacted.Redacted) =>
     (client) => Effect.sync(() => client.disconnect())
   )
 
-/** Settles once: with what `call` answers, or with `late` after `millis`. Answers a function that calls it off. */
+/** Settles once: with the result of `call`, or with `late` after `millis`. Returns a function that cancels it. */
 const within = (
   millis: number,
   call: () => Promise<unknown>,
@@ -90,7 +87,7 @@ const within = (
     clearTimeout(timer)
     settle()
   }
-  // The answer may already be here, behind work that held the event loop: let the sockets speak first.
+  // The answer may have arrived while the event loop was blocked: read the sockets first.
   const timer = setTimeout(() => setImmediate(() => setImmediate(() => once(on.late))), millis)
   call().then(
     (reply) => once(() => on.reply(reply)),
@@ -99,16 +96,16 @@ const within = (
   return () => once(() => {})
 }
 
-/** What is known of one connection: a mutable record that its functions share. */
+/** State of one connection: a mutable record that its functions share. */
 interface Connection {
   readonly client: Client
   readonly probe: Options["probe"]
   readonly log: (message: Effect.Effect<void>) => void
-  /** Done as soon as Redis works for the first time. */
+  /** Completed when Redis works for the first time. */
   readonly first: Deferred.Deferred<void>
   up: boolean
-  /** Whether the log says how it is now. */
-  said: boolean
+  /** True when the log shows the present state. */
+  isLogged: boolean
   misses: number
   lastError: unknown
   closing: boolean
@@ -120,12 +117,12 @@ const goUp = (connection: Connection) => {
   connection.up = true
   Metrics.cacheUp(true)
   Deferred.unsafeDone(connection.first, Effect.void)
-  if (!connection.said) connection.log(Effect.logInfo("Redis answers again: rate limits are shared again"))
-  connection.said = true
+  if (!connection.isLogged) connection.log(Effect.logInfo("Redis answers again: rate limits are shared again"))
+  connection.isLogged = true
 }
 
 const say = (connection: Connection, reason: string) => {
-  connection.said = false
+  connection.isLogged = false
   connection.log(
     Effect.logWarning(`Redis is down (${reason}): rate limits are counted in this process until it is back`)
   )
@@ -138,7 +135,7 @@ const goDown = (connection: Connection, reason: string) => {
   say(connection, reason)
 }
 
-/** A connection that was late once may be stuck, or out of step; a new one is cheap. */
+/** Replaces a connection that was late once: it may be stuck, or out of step, and a new one is cheap. */
 const replace = ({ client }: Connection) => client.status === "ready" && client.disconnect(true)
 
 const probe = (connection: Connection) =>
@@ -207,7 +204,7 @@ const ask = <A>(
     )
   })
 
-/** Waits a moment for Redis, and goes on without it: nothing needs it to start. */
+/** Waits briefly for Redis and continues without it, since the start does not need it. */
 export const make = (options: Options): Effect.Effect<Redis, never, Scope.Scope> =>
   Effect.gen(function* () {
     const client = yield* makeClient(options.url)
@@ -218,14 +215,14 @@ export const make = (options: Options): Effect.Effect<Redis, never, Scope.Scope>
       log: (message) => void fork(message),
       first: yield* Deferred.make<void>(),
       up: false,
-      said: true,
+      isLogged: true,
       misses: 0,
       lastError: undefined,
       closing: false
     }
     yield* Effect.addFinalizer(() => Effect.sync(() => (connection.closing = true)))
 
-    // Errors of connecting are logged by `say`; without a listener they would be printed with the address.
+    // `say` logs connection errors; without a listener they would be printed with the address.
     client.on("error", (error: unknown) => (connection.lastError = error))
     client.on("close", () => goDown(connection, codeOf(connection.lastError)))
     client.on("ready", () => fork(probe(connection)))

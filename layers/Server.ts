@@ -1,4 +1,4 @@
-/** The server, as a table of contents: routes, services, and the choices it runs on. */
+/** The server as a table of contents: routes, services, and the chosen backends. */
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Layer from "effect/Layer"
 import { ServerApi } from "#schema/ServerApi.ts"
@@ -78,7 +78,7 @@ const routes = Layer.mergeAll(
   Webhooks.layer
 )
 
-/** Everything but the choices: see `Services.ts` for those. */
+/** All layers except the backends, which `Services.ts` lists. */
 export const layer = (options: Server.Options) =>
   Server.layer(options).pipe(
     Layer.provide(HttpApiBuilder.api(ServerApi)),

@@ -1,5 +1,5 @@
 /**
- * What a server loads and the package does not bring, because a client would install mostly that
+ * Packages that a server loads but the npm package does not include, because most installs are clients
  * (docs/operations.md, "Install").
  */
 import * as Option from "effect/Option"
@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 
-/** The embedded database and the hash of passwords, as `package.json` has them. */
+/** The embedded database and the password hash, in the versions of `package.json`. */
 export const versions = {
   "@electric-sql/pglite": "0.5.16",
   "@node-rs/argon2": "2.2.1"
@@ -24,14 +24,16 @@ const read = (file: string): string => {
   }
 }
 
-/** The version that `import(name)` would load here: that of the nearest node_modules which has it. */
+/** Version that `import(name)` would load here: that of the nearest node_modules with it. */
 const installed = (name: string, from = dirname(fileURLToPath(import.meta.url))): string | undefined => {
-  const found = versionOf(read(join(from, "node_modules", name, "package.json")))
-  if (Option.isSome(found)) return found.value.version
+  const packageFile = versionOf(read(join(from, "node_modules", name, "package.json")))
+  if (Option.isSome(packageFile)) return packageFile.value.version
   return dirname(from) === from ? undefined : installed(name, dirname(from))
 }
 
-/** When one of `names` is not here in its version: a sentence for the operator, which brings all that are missing. */
+/**
+ * Sentence for the operator when one of `names` is missing or has another version. It names all packages to install.
+ */
 export const missing = (...names: ReadonlyArray<keyof typeof versions>): string | undefined => {
   const absent = Object.entries(versions).filter(([name, version]) => installed(name) !== version)
   if (!absent.some(([name]) => names.some((one) => one === name))) return undefined

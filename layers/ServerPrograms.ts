@@ -1,6 +1,6 @@
 /**
- * The programs of the server side, run by the command line (`src/cli/operator/ServerSide.ts`): from settings to a server
- * that serves.
+ * Programs of the server side, run by the command line (`src/cli/operator/ServerSide.ts`): from settings to a running
+ * server.
  */
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as Console from "effect/Console"
@@ -43,7 +43,7 @@ import * as VaultChoice from "./VaultChoice.ts"
 const rateLimits = (settings: Settings) =>
   Option.match(settings.redisUrl, {
     onNone: () => RateLimitMemory.layer,
-    // Its client is loaded only where one is used.
+    // The Redis client is loaded only if it is used.
     onSome: (url) =>
       Layer.unwrapEffect(
         Effect.map(
@@ -53,7 +53,7 @@ const rateLimits = (settings: Settings) =>
       )
   })
 
-/** The choices of `Services.ts`, by settings. */
+/** Backends for `Services.ts`, chosen by the settings. */
 const backends = (settings: Settings) =>
   Layer.unwrapEffect(
     Effect.gen(function* () {
@@ -82,7 +82,7 @@ const application = (settings: Settings) =>
     Layer.provide(Layer.merge(Telemetry.exporting(settings), Telemetry.process(settings)))
   )
 
-/** A server that stays: it has begun to listen, and told nobody yet. */
+/** A long-running server: it listens, but has not reported that yet. */
 const lasting = (settings: Settings) => Layer.tap(application(settings), () => StartGarbage.collect)
 
 const durability: ReadonlyMap<string, string> = new Map([
@@ -95,7 +95,7 @@ const durability: ReadonlyMap<string, string> = new Map([
 
 class SetupWaits extends Data.TaggedError("SetupWaits") {}
 
-/** Fails while the vault is away: the setup code of a first start needs a key of it. */
+/** Fails without the vault: the setup code of a first start needs one of its keys. */
 const setupAddress = Effect.flatMap(Effect.all([RowSeal, Setup]), ([rowSeal, setup]) =>
   Effect.zipRight(rowSeal.prepare, setup.prepare)
 ).pipe(
@@ -110,7 +110,7 @@ const setupAddressInTime = Effect.retry(setupAddress, {
   while: (error) => error._tag === "SetupWaits"
 })
 
-/** Plain lines for people; the setup address appears nowhere else but in the data folder. */
+/** Plain lines for people. The setup address appears only here and in the data folder. */
 const setupLine = (url: Option.Option<Redacted.Redacted>): ReadonlyArray<string> =>
   Option.match(url, { onNone: () => [], onSome: (url) => [`Set it up at ${Redacted.value(url)}`] })
 
@@ -134,8 +134,8 @@ const announce = (settings: Settings) =>
     const setup = yield* Effect.map(setupAddress, Option.some).pipe(
       Effect.catchTag("SetupWaits", () => Effect.succeedNone)
     )
-    const waits = "It can be set up as soon as its vault answers: the address follows here."
-    yield* say(settings, announcement(settings, Option.match(setup, { onNone: () => [waits], onSome: setupLine })))
+    const pending = "Setup is possible as soon as the vault responds; its address will appear here."
+    yield* say(settings, announcement(settings, Option.match(setup, { onNone: () => [pending], onSome: setupLine })))
     if (Option.isNone(setup)) yield* say(settings, setupLine(yield* setupAddressInTime))
   })
 
@@ -149,7 +149,7 @@ const single = (settings: Settings) =>
 
 const stopWithin = "10 seconds"
 
-/** `AMPOULE_WORKERS` processes that share the port. The first start is done here, once, before any of them runs. */
+/** `AMPOULE_WORKERS` processes that share the port. The primary makes the first start once, before any of them runs. */
 const several = (settings: Settings) =>
   Effect.gen(function* () {
     const setup = yield* Effect.provide(
@@ -178,7 +178,7 @@ const several = (settings: Settings) =>
         } else if (!serves) {
           Deferred.unsafeDone(listening, new StartRefused({ message: "A worker could not start." }))
         } else {
-          // A crash loop must not eat the machine.
+          // A delay, so that a crash loop does not consume the machine.
           setTimeout(() => stopping || start(), 1_000)
         }
       })
@@ -209,7 +209,8 @@ const several = (settings: Settings) =>
   }).pipe(Effect.scoped)
 
 /**
- * A worker ends when its primary asks, or is gone; a terminal's ^C reaches all at once and is the primary's to count.
+ * A worker ends when its primary asks for it, or is gone. A terminal's ^C reaches all of them, and only the primary
+ * counts it.
  */
 const worker = (settings: Settings) =>
   Effect.raceFirst(
@@ -242,7 +243,7 @@ export const migrate: Effect.Effect<void, CliFailure> = Effect.gen(function* () 
 
 const alreadySetUp = new CliFailure({
   message: "This server is already set up.",
-  hint: "Nothing was changed. Start it with `ampoule server` and sign in; an owner who is locked out: `ampoule admin reset-link EMAIL`."
+  hint: "Nothing was changed. Start it with `ampoule server` and sign in. For an owner who is locked out, use `ampoule admin reset-link EMAIL`."
 })
 
 export const ownServer: Effect.Effect<OwnServer, CliFailure, Scope.Scope> = Effect.gen(function* () {

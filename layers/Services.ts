@@ -1,7 +1,4 @@
-/**
- * Every service of `src`, with the choices still open: SqlClient, Vault, RateLimitStore, EventBus, AppConfig,
- * FileSystem.
- */
+/** All services of `src`, with open backends: SqlClient, Vault, RateLimitStore, EventBus, AppConfig, FileSystem. */
 import * as MailSmtp from "#layers/MailSmtp.ts"
 import * as Layer from "effect/Layer"
 import { Access } from "#src/access/Access.ts"

@@ -1,5 +1,5 @@
 /**
- * How a setting is declared and read: from a variable, or a secret from the file that `NAME_FILE` names. No message
+ * Declaration and parsing of a setting: from a variable, or for a secret also from the file in `NAME_FILE`. No message
  * repeats a value.
  */
 import * as Config from "effect/Config"
@@ -14,17 +14,17 @@ import { isLoopbackHost } from "#src/net/Loopback.ts"
 
 export interface Setting<A> {
   readonly name: string
-  /** As the table of settings and `--help` show it. */
+  /** In the form of the table of settings and `--help`. */
   readonly default: string
   readonly description: string
-  /** Also read from the file that `NAME_FILE` names. */
+  /** True when the file in `NAME_FILE` is accepted too. */
   readonly secret: boolean
   readonly read: Effect.Effect<A, StartRefused>
 }
 
 export const refuse = (message: string) => new StartRefused({ message })
 
-/** A value of blanks counts as absent: compose files pass empty variables. */
+/** Blanks count as absent, because compose files pass empty variables. */
 const text = (name: string): Effect.Effect<Option.Option<string>, StartRefused> =>
   Config.option(Config.string(name)).pipe(
     Effect.map(Option.filter((value) => value.trim() !== "")),
@@ -52,7 +52,7 @@ interface Shape<A> {
   readonly name: string
   readonly default: string
   readonly description: string
-  /** Ends the sentence "NAME must be …". */
+  /** End of the sentence "NAME must be …". */
   readonly format: string
   readonly parse: (value: string) => Option.Option<A>
 }
@@ -75,7 +75,7 @@ export const withDefault = <A>(shape: Shape<A>): Setting<A> => ({
   read: Effect.flatMap(text(shape.name), (value) => parsed(shape, Option.getOrElse(value, () => shape.default).trim()))
 })
 
-/** The command line keeps these from child processes (`src/cli/terminal/Environment.ts`). */
+/** The command line removes these from child processes (`src/cli/terminal/Environment.ts`). */
 export const secret = (
   shape: Omit<Shape<string>, "default"> & { readonly name: SecretSetting }
 ): Setting<Option.Option<Redacted.Redacted>> => ({
@@ -99,13 +99,13 @@ export const secret = (
 
 type Values<Settings> = { readonly [Name in keyof Settings]: Settings[Name] extends Setting<infer A> ? A : never }
 
-/** All of them, by the names that the record gives them; the first that cannot be read is the refusal. */
+/** All settings by the record's names. The first invalid one is the failure. */
 export const readAll = <Settings extends Readonly<Record<string, Setting<unknown>>>>(
   settings: Settings
 ): Effect.Effect<Values<Settings>, StartRefused> =>
   Effect.map(
     Effect.forEach(Object.entries(settings), ([name, { read }]) => Effect.map(read, (value) => [name, value] as const)),
-    // `Object.fromEntries` forgets which name has which type; the mapped type restores it.
+    // `Object.fromEntries` loses the type of each name; the mapped type restores it.
     (entries) => Object.fromEntries(entries) as Values<Settings>
   )
 
@@ -132,7 +132,7 @@ export const url = (...protocols: ReadonlyArray<string>) => ({
     URL.canParse(value) && protocols.includes(new URL(value).protocol) ? Option.some(value) : Option.none()
 })
 
-/** An origin that credentials may travel to: https, or http on this machine. */
+/** Origin that credentials may travel to: https, or http on this machine. */
 export const protectedOrigin = {
   format: "an https:// address without a path (http:// only for localhost and loopback addresses)",
   parse: (value: string): Option.Option<string> => {

@@ -1,6 +1,6 @@
 /**
- * Which database: a Postgres when there is a URL for one, else the embedded default in the data folder. Migrated,
- * either way.
+ * Database of the settings: a Postgres when its URL is set, else the embedded one in the data folder. Migrated in both
+ * cases.
  */
 import type * as PgClient from "@effect/sql-pg/PgClient"
 import type * as SqlClient from "@effect/sql/SqlClient"

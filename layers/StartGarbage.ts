@@ -1,16 +1,16 @@
-/** What the start of a server leaves behind. */
+/** Garbage of a server's start. */
 import * as Effect from "effect/Effect"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 
 /**
- * Collects it, once. A server at rest allocates so little that V8 would not do it for hours; after a first collection it gives
- * memory back by itself, in small steps, when there is little to do: some 40 MB within a minute.
+ * Collects it once. A server at rest allocates so little that V8 would not do it for hours. After a first collection V8
+ * releases memory in small steps while idle: some 40 MB within a minute.
  */
 export const collect: Effect.Effect<void> = Effect.sync(() => {
   setFlagsFromString("--expose-gc")
   const gc: unknown = runInNewContext("gc")
-  // V8 takes no code from a cache that was made under other flags: what is loaded later is to find its own.
+  // V8 rejects cached code that was compiled with other flags, so the flag is reset for modules loaded later.
   setFlagsFromString("--no-expose-gc")
   if (typeof gc === "function") gc()
 })

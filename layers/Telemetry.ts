@@ -1,4 +1,4 @@
-/** What the server says of itself: log lines on standard output, and traces and metrics where somebody wants them. */
+/** Log lines on standard output, and optional traces and metrics. */
 import * as OtlpMetrics from "@effect/opentelemetry/OtlpMetrics"
 import * as OtlpSerialization from "@effect/opentelemetry/OtlpSerialization"
 import * as OtlpTracer from "@effect/opentelemetry/OtlpTracer"
@@ -26,8 +26,8 @@ const loggers = { json: Logger.json, logfmt: Logger.logFmt, pretty: Logger.prett
 export const logging = ({ logFormat, logLevel }: Settings) =>
   Layer.merge(loggers[logFormat], Logger.minimumLogLevel(logLevel))
 
-/** Statements have placeholders where values go. All else that a library writes on a span is left out. */
-const exported = new Set([
+/** Exported attributes. Statements have placeholders for values. Other attributes of libraries are left out. */
+const exportedAttributes = new Set([
   "http.request.method",
   "http.route",
   "http.response.status_code",
@@ -41,8 +41,8 @@ class SpanFailure extends Error {
   override readonly name = "Failure"
 }
 
-/** A failure's own message may hold a value: the names and places that the log has as well, and no more. */
-const nameless = (exit: Exit.Exit<unknown, unknown>): Exit.Exit<unknown, unknown> => {
+/** Reduces a failure to the names and places that the log has too, since its message may hold a value. */
+const withoutMessage = (exit: Exit.Exit<unknown, unknown>): Exit.Exit<unknown, unknown> => {
   if (Exit.isSuccess(exit) || Exit.isInterrupted(exit)) return exit
   const [what = "", ...places] = causeText(exit.cause).split("\n")
   const failure = new SpanFailure(what)
@@ -53,25 +53,25 @@ const nameless = (exit: Exit.Exit<unknown, unknown>): Exit.Exit<unknown, unknown
 const failed = (status: unknown) => typeof status === "number" && status >= 500
 
 /**
- * Only what is known to be harmless leaves (docs/architecture.md, S3), and only what belongs to a request: what the
- * service does for many requests at once has no place in the trace of one.
+ * Exports only attributes that are known to be harmless (docs/architecture.md, S3), and only spans of a request. Work
+ * for many requests at once does not belong to the trace of one.
  */
 const guarded = (inner: Tracer.Tracer): Tracer.Tracer =>
   Tracer.make({
     context: inner.context,
     span(name, parent, context, links, startTime, kind, options) {
       const span = inner.span(name, parent, context, links, startTime, kind, options)
-      const wanted = Option.match(parent, { onNone: () => kind === "server", onSome: ({ sampled }) => sampled })
+      const isExported = Option.match(parent, { onNone: () => kind === "server", onSome: ({ sampled }) => sampled })
       const { attribute, end } = span
       return Object.assign(span, {
-        sampled: wanted,
+        sampled: isExported,
         attribute: (key: string, value: unknown) => {
-          if (exported.has(key)) attribute.call(span, key, value)
+          if (exportedAttributes.has(key)) attribute.call(span, key, value)
         },
-        // Log lines are written once, as log lines.
+        // Log lines are written only as log lines.
         event: () => {},
         end: (endTime: bigint, exit: Exit.Exit<unknown, unknown>) => {
-          if (!wanted) return
+          if (!isExported) return
           const method = span.attributes.get("http.request.method")
           if (kind === "server" && method !== undefined) {
             Object.assign(span, { name: `${String(method)} ${String(span.attributes.get("http.route") ?? "")}`.trim() })
@@ -80,7 +80,7 @@ const guarded = (inner: Tracer.Tracer): Tracer.Tracer =>
           end.call(
             span,
             endTime,
-            failed(status) ? Exit.fail(new SpanFailure(`HTTP ${String(status)}`)) : nameless(exit)
+            failed(status) ? Exit.fail(new SpanFailure(`HTTP ${String(status)}`)) : withoutMessage(exit)
           )
         }
       })
@@ -97,13 +97,13 @@ const headersOf = (text: Redacted.Redacted): Record<string, string> =>
       })
   )
 
-/** How often spans and metrics go out. */
+/** Intervals of exports. */
 export interface Pace {
   readonly spans: Duration.DurationInput
   readonly metrics: Duration.DurationInput
 }
 
-/** Without a collector no span is even made. */
+/** Without a collector no span is created. */
 export const exporting = (settings: Settings, pace: Pace = { spans: "5 seconds", metrics: "10 seconds" }) =>
   Option.match(settings.otlpEndpoint, {
     onNone: () => Layer.setTracerEnabled(false),
@@ -111,7 +111,7 @@ export const exporting = (settings: Settings, pace: Pace = { spans: "5 seconds",
       const base = endpoint.replace(/\/+$/, "")
       const shared = {
         headers: Option.match(settings.otlpHeaders, { onNone: () => ({}), onSome: headersOf }),
-        // Each process counts for itself.
+        // Each process counts separately.
         resource: {
           serviceName: settings.serviceName,
           serviceVersion: version,
@@ -128,11 +128,11 @@ export const exporting = (settings: Settings, pace: Pace = { spans: "5 seconds",
     }
   })
 
-/** Whether anybody reads the metrics of this server. */
+/** True when the metrics of this server are read. */
 export const measured = (settings: Settings) =>
   Option.isSome(settings.metricsPort) || Option.isSome(settings.otlpEndpoint)
 
-/** What every process says of itself, when somebody reads it. */
+/** Metrics of each process, if they are read. */
 export const process = (settings: Settings) =>
   measured(settings)
     ? Layer.scopedDiscard(
@@ -156,7 +156,7 @@ const timed = (call: string) => {
     })
 }
 
-/** The same vault, its calls counted and timed. */
+/** The same vault with counted and timed calls. */
 export const vault = (inner: Context.Tag.Service<Vault>): Context.Tag.Service<Vault> => ({
   ...inner,
   generateDataKey: (context) => timed("generate")(inner.generateDataKey(context)),

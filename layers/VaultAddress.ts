@@ -1,4 +1,4 @@
-/** Where a vault process listens, and how both ends prove who they are there. */
+/** Address of a vault process, and authentication of both ends. */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -28,18 +28,19 @@ export const print = VaultAddress.$match({
 })
 
 /**
- * Beside the socket, for who can reach the socket: the token that a vault without a configured one draws at each start.
+ * Token file beside the socket, for users who can reach the socket. A vault without a configured token draws one at
+ * each start.
  */
 export const tokenFileOf = (path: string): string => `${path}.token`
 
-/** Files in PEM. Each end shows its certificate, and takes the other's when the authority signed it. */
+/** PEM files. Each end presents its certificate, and accepts the other's if the authority signed it. */
 export interface Certificates {
   readonly ca: string
   readonly cert: string
   readonly key: string
 }
 
-/** Read at each connection, so that a renewed certificate counts. */
+/** Read for each connection, so that a renewed certificate is used. */
 export const readCertificates = ({ ca, cert, key }: Certificates) =>
   Effect.try({
     try: () => ({
@@ -50,7 +51,6 @@ export const readCertificates = ({ ca, cert, key }: Certificates) =>
     }),
     catch: () =>
       new StartRefused({
-        message:
-          "A file that AMPOULE_VAULT_CA_FILE, AMPOULE_VAULT_CERT_FILE or AMPOULE_VAULT_KEY_FILE names cannot be read."
+        message: "The file in AMPOULE_VAULT_CA_FILE, AMPOULE_VAULT_CERT_FILE or AMPOULE_VAULT_KEY_FILE cannot be read."
       })
   })

@@ -1,5 +1,6 @@
 /**
- * Which vault: the process that AMPOULE_VAULT_URL names, else one in the server; and what guards its root keys at rest.
+ * Vault of the settings: the process in AMPOULE_VAULT_URL, else one in the server, with the guard of its root keys at
+ * rest.
  */
 import type * as FileSystem from "@effect/platform/FileSystem"
 import type * as SqlClient from "@effect/sql/SqlClient"
@@ -21,10 +22,10 @@ import * as VaultLocal from "./VaultLocal.ts"
 const missing = (what: string, provider: string) =>
   new StartRefused({ message: `${what} must be set for AMPOULE_KEY_PROVIDER=${provider}.` })
 
-const orMissing = <A>(found: Option.Option<A>, what: string, provider: string) =>
-  Effect.mapError(found, () => missing(what, provider))
+const orMissing = <A>(option: Option.Option<A>, what: string, provider: string) =>
+  Effect.mapError(option, () => missing(what, provider))
 
-/** The clients of key services are loaded only where one is used. */
+/** The clients of key services are loaded only if they are used. */
 export const provider = (settings: VaultSettings) =>
   Layer.unwrapEffect(
     Effect.gen(function* () {
@@ -80,12 +81,12 @@ export const layer = (
   StartRefused
 > =>
   Effect.gen(function* () {
-    const own = yield* VaultConfig.load
-    if (Option.isNone(settings.vaultUrl)) return Layer.provide(VaultLocal.layer(settings), provider(own))
+    const vaultSettings = yield* VaultConfig.load
+    if (Option.isNone(settings.vaultUrl)) return Layer.provide(VaultLocal.layer(settings), provider(vaultSettings))
     const address = yield* addressOf(settings.vaultUrl.value)
-    yield* needsToken(address, own)
-    const certificates = yield* certificatesOf(address, own)
-    // The protocol between the two is loaded only where it is spoken.
+    yield* needsToken(address, vaultSettings)
+    const certificates = yield* certificatesOf(address, vaultSettings)
+    // Loaded only if a vault process is used.
     const remote = yield* Effect.promise(() => import("./VaultRemote.ts"))
-    return remote.layer({ address, token: own.token, ...certificates })
+    return remote.layer({ address, token: vaultSettings.token, ...certificates })
   })

@@ -1,4 +1,4 @@
-/** The settings of the vault alone, whether it is a process of its own or part of the server. */
+/** Settings of the vault, as a process of its own or inside the server. */
 import type * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { isAbsolute } from "node:path"
@@ -13,7 +13,7 @@ export const settings = {
   token: secret({
     name: "AMPOULE_VAULT_TOKEN",
     description:
-      "Token of the calls to the vault process, the same at both ends; needed for tls://. Without it the vault makes one at each start and writes it beside its socket.",
+      "Token for calls to the vault process, the same at both ends; needed for tls://. Without it the vault generates one at each start and writes it beside its socket.",
     format: "at least 32 characters without white space",
     parse: matches(/^[\x21-\x7e]{32,512}$/)
   }),
@@ -24,14 +24,14 @@ export const settings = {
     name: "AMPOULE_VAULT_UNWRAPS_PER_SECOND",
     default: "200",
     description: "Keys that the vault process unwraps per second; a burst may take five seconds' worth at once.",
-    // Five seconds' worth have to hold the largest batch of the protocol.
+    // Five seconds' worth must cover the largest batch of the protocol.
     ...integer(100, 1_000_000)
   }),
   provider: withDefault({
     name: "AMPOULE_KEY_PROVIDER",
     default: "file",
     description:
-      "What protects new root keys at rest: `file` (its permissions), `aws-kms` or `transit` (HashiCorp Vault, OpenBao).",
+      "Protection of new root keys at rest: `file` (its permissions), `aws-kms` or `transit` (HashiCorp Vault, OpenBao).",
     ...oneOf({ file: "file", "aws-kms": "aws-kms", transit: "transit" } as const)
   }),
   kmsKeyId: optional({

@@ -1,5 +1,5 @@
 /**
- * Root keys guarded by AWS KMS: at rest there is only what `Encrypt` answered, and each start asks `Decrypt`. The
+ * Root keys guarded by AWS KMS. At rest there is only the output of `Encrypt`, and each start calls `Decrypt`. The
  * official client finds region and credentials (environment, web identity, container, instance) and signs the calls.
  */
 import { DecryptCommand, EncryptCommand, KMSClient } from "@aws-sdk/client-kms"
@@ -14,13 +14,14 @@ export interface Options {
 }
 
 /**
- * Authenticated with the ciphertext, and shown in the trail of KMS: what was wrapped for something else does not open.
+ * Authenticated with the ciphertext and shown in the trail of KMS: a text that was wrapped for another purpose does not
+ * open.
  */
 const EncryptionContext = { service: "ampoule", purpose: "root-key" }
 
 const timeoutMillis = 10_000
 
-/** A name such as AccessDeniedException. KMS's own message may say more than an operator's log should. */
+/** A name such as AccessDeniedException. KMS's own message may reveal more than an operator's log should have. */
 const failed = (error: unknown) => {
   const name = error instanceof Error && /^\w{1,80}$/.test(error.name) ? error.name : "unknown reason"
   return new KeyProviderFailed({
@@ -57,7 +58,7 @@ export const layer = ({ keyId }: Options) =>
           ),
         open: (text) =>
           ask((abortSignal) =>
-            // Naming the key refuses a ciphertext that somebody made with a key of their own.
+            // Naming the key refuses a ciphertext under an attacker's key.
             client.send(
               new DecryptCommand({ KeyId: keyId, CiphertextBlob: Buffer.from(text, "base64"), EncryptionContext }),
               { abortSignal }

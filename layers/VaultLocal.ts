@@ -1,6 +1,6 @@
 /**
- * The vault inside the server's own process: root keys from a setting or from `root-key` in the data folder
- * (`src/vault/KeyFile.ts` says how they are written).
+ * Vault inside the server's process: root keys from a setting or from `root-key` in the data folder
+ * (`src/vault/KeyFile.ts` defines the format).
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -14,9 +14,9 @@ import * as Vault from "#src/crypto/Vault.ts"
 import * as KeyFile from "#src/vault/KeyFile.ts"
 
 export interface Options {
-  /** Folder of the key file; made with mode 0700 when absent. */
+  /** Folder of the key file; created with mode 0700 if it is missing. */
   readonly dataDir: string
-  /** 32 bytes in hex or base64; several separated by white space. None: the key file, made at first start. */
+  /** 32 bytes in hex or base64; several separated by white space. None: the key file, created at the first start. */
   readonly rootKey: Option.Option<Redacted.Redacted<string>>
 }
 
@@ -27,7 +27,7 @@ const make = Effect.fnUntraced(function* (options: Options) {
   const source = Option.isSome(options.rootKey) ? "AMPOULE_ROOT_KEY" : file
   const fromFile = Effect.gen(function* () {
     if (!(yield* KeyFile.exists(file))) {
-      // A new key beside old data would only hide that the old one is missing.
+      // A new key beside existing data would only hide the loss of the old one.
       if ((yield* Canary.read) !== undefined) {
         return yield* new KeyFile.VaultKeyWrong({
           message: `The root key is missing: this database was set up with one, so put the original file back at ${file} or set AMPOULE_ROOT_KEY.`
@@ -57,7 +57,7 @@ const make = Effect.fnUntraced(function* (options: Options) {
 
 export const layer = (options: Options) => Layer.effect(Vault.Vault, make(options))
 
-/** A new random root key in memory, for tests. */
+/** New random root key in memory, for tests. */
 export const layerMemory = Layer.effect(
   Vault.Vault,
   Effect.gen(function* () {

@@ -40,7 +40,7 @@ const socketOf = (settings: Settings) => resolve(settings.dataDir, "vault", "vau
 const logOf = (settings: Settings) => join(settings.dataDir, "vault", "log.jsonl")
 
 /**
- * The configured token, or a new one beside the socket: known to whoever may open that folder, until the next start.
+ * Configured token, or a new one beside the socket, valid until the next start and readable by users of that folder.
  */
 const drawToken = (address: VaultAddress, configured: Option.Option<Redacted.Redacted>) =>
   Effect.gen(function* () {
@@ -63,34 +63,34 @@ const rootKeys = (settings: Settings) =>
     }
     const file = keyFileOf(settings.dataDir)
     if (!(yield* KeyFile.exists(file))) {
-      // A new key would only hide that the old one is missing; who wants one starts in an empty folder.
+      // A new key would only hide the loss of the old one. For a new vault, start in an empty folder.
       if (yield* VaultLog.isUsed(logOf(settings))) {
         return yield* new KeyFile.VaultKeyWrong({
           message: `The root key is missing: by its log this vault had one, so put the original file back at ${file}. A new vault needs a data folder of its own.`
         })
       }
       const id = yield* KeyFile.create(file)
-      yield* Console.log(`A new root key ${id} is in ${file}. Make a copy now: without it nothing can be opened.`)
+      yield* Console.log(`A new root key ${id} is in ${file}. Copy it now: without it nothing can be decrypted.`)
     }
     return yield* KeyFile.ring(file)
   })
 
 export const serve: VaultPrograms["serve"] = Effect.gen(function* () {
   const settings = yield* Config.load
-  const own = yield* VaultConfig.load
+  const vaultSettings = yield* VaultConfig.load
   const address = Option.isSome(settings.vaultUrl)
     ? yield* VaultChoice.addressOf(settings.vaultUrl.value)
     : VaultAddress.Unix({ path: socketOf(settings) })
-  yield* VaultChoice.needsToken(address, own)
-  const certificates = yield* VaultChoice.certificatesOf(address, own)
+  yield* VaultChoice.needsToken(address, vaultSettings)
+  const certificates = yield* VaultChoice.certificatesOf(address, vaultSettings)
   const run = Effect.gen(function* () {
     if (address._tag === "Unix") yield* VaultServer.prepare(address.path)
-    // Before the log is opened, which cuts off what a crash left: it is a chain that one process writes.
+    // Before opening the log, which removes a crash's partial entry: only one process may write this chain.
     yield* DataFolder.lock(yield* DataFolder.ensure(dirname(logOf(settings))))
     const vault = yield* Vault.make(yield* rootKeys(settings))
     const log = yield* VaultLog.open(logOf(settings))
-    const token = yield* drawToken(address, own.token)
-    const { unwrapsPerSecond } = own
+    const token = yield* drawToken(address, vaultSettings.token)
+    const { unwrapsPerSecond } = vaultSettings
     yield* Layer.build(
       VaultServer.layer({ address, token, unwrapsPerSecond, log, ...certificates }).pipe(
         Layer.provide(Layer.succeed(Vault.Vault, vault))
@@ -100,11 +100,14 @@ export const serve: VaultPrograms["serve"] = Effect.gen(function* () {
     const line = `Ampoule vault listens on ${print(address)} (root key ${rootKeyId}, ${rootKeyIds.length} held)`
     yield* settings.logFormat === "json" ? Effect.log(line) : Console.log(line)
     return yield* Effect.never
-  }).pipe(Effect.scoped, Effect.provide(Layer.mergeAll(NodeContext.layer, Crypto.Default, VaultChoice.provider(own))))
+  }).pipe(
+    Effect.scoped,
+    Effect.provide(Layer.mergeAll(NodeContext.layer, Crypto.Default, VaultChoice.provider(vaultSettings)))
+  )
   yield* untilSignal(run, false).pipe(Effect.provide(Telemetry.logging(settings)))
 }).pipe(orFailure)
 
-/** What rotation runs on: the configured database and vault. */
+/** Layers of the rotation: the configured database and vault. */
 const equipment = (settings: Settings) =>
   Layer.unwrapEffect(
     Effect.map(VaultChoice.layer(settings), (vault) =>
@@ -123,10 +126,10 @@ const program = <A, E>(
 ) =>
   Effect.gen(function* () {
     const settings = yield* Config.load
-    const own = yield* VaultConfig.load
+    const vaultSettings = yield* VaultConfig.load
     return yield* work(settings).pipe(
       Effect.provide(equipment(settings)),
-      Effect.provide(VaultChoice.provider(own)),
+      Effect.provide(VaultChoice.provider(vaultSettings)),
       Effect.provide(logToStandardError(settings))
     )
   }).pipe(orFailure)
@@ -136,42 +139,42 @@ export const status: VaultPrograms["status"] = program(() =>
     const vault = yield* Vault.Vault
     const rotation = yield* Rotation
     const { rootKeyId, rootKeyIds } = yield* vault.status
-    const named = yield* rotation.named
-    return [...new Set([rootKeyId, ...rootKeyIds, ...named.keys()])].map((id) => ({
+    const rootKeysInUse = yield* rotation.named
+    return [...new Set([rootKeyId, ...rootKeyIds, ...rootKeysInUse.keys()])].map((id) => ({
       id,
       current: id === rootKeyId,
       held: rootKeyIds.includes(id),
-      rows: named.get(id) ?? 0
+      rows: rootKeysInUse.get(id) ?? 0
     }))
   })
 )
 
 const setByHand = new CliFailure({
   message: "The root key comes from AMPOULE_ROOT_KEY, which only you can change.",
-  hint: "Put a new key before the old one there (`openssl rand -hex 32`), restart what uses it, and run this again."
+  hint: "Put a new key before the old one there (`openssl rand -hex 32`), restart the processes that use it, and run this again."
 })
 
 export const newKey: VaultPrograms["newKey"] = Effect.gen(function* () {
   const settings = yield* Config.load
-  const own = yield* VaultConfig.load
+  const vaultSettings = yield* VaultConfig.load
   if (Option.isSome(settings.rootKey)) return yield* setByHand
   const { added } = yield* KeyFile.add(keyFileOf(settings.dataDir)).pipe(
-    Effect.provide(Layer.mergeAll(NodeContext.layer, Crypto.Default, VaultChoice.provider(own)))
+    Effect.provide(Layer.mergeAll(NodeContext.layer, Crypto.Default, VaultChoice.provider(vaultSettings)))
   )
   return added
 }).pipe(orFailure)
 
 const nameOf = ({ name, table }: Refused) => `${table} ${name}`
 
-/** The new key, made where the vault takes it from, and taken up by it. */
+/** Creates the new key in the vault's key file, and waits until the vault uses it. */
 const makeKey = (settings: Settings) =>
   Effect.gen(function* () {
     const vault = yield* Vault.Vault
     if (Option.isSome(settings.rootKey)) return yield* setByHand
     const file = keyFileOf(settings.dataDir)
     const before = yield* vault.status
-    const held = (yield* KeyFile.exists(file)) ? yield* (yield* KeyFile.ring(file)).now : undefined
-    if (held === undefined || held.current.id !== before.rootKeyId) {
+    const keyRing = (yield* KeyFile.exists(file)) ? yield* (yield* KeyFile.ring(file)).now : undefined
+    if (keyRing === undefined || keyRing.current.id !== before.rootKeyId) {
       return yield* new CliFailure({
         message: `The vault's key file is not ${file}.`,
         hint: "Run `ampoule vault new-key` where the vault runs, then this again; or set AMPOULE_DATA_DIR to the vault's."
@@ -181,7 +184,7 @@ const makeKey = (settings: Settings) =>
     yield* vault.status.pipe(
       Effect.filterOrFail(
         ({ rootKeyId }) => rootKeyId === added,
-        () => new CliFailure({ message: `The vault did not take up the new root key ${added} from ${file}.` })
+        () => new CliFailure({ message: `The vault did not load the new root key ${added} from ${file}.` })
       ),
       Effect.retry(Schedule.intersect(Schedule.spaced("200 millis"), Schedule.recurs(25)))
     )
@@ -193,16 +196,16 @@ export const rotate: VaultPrograms["rotate"] = (onProgress) =>
       const vault = yield* Vault.Vault
       const rotation = yield* Rotation
       const { rootKeyId } = yield* vault.status
-      const named = yield* rotation.named
-      // Rows of an older key: a rotation that was cut off, or a key that was put first by hand.
-      const unfinished = [...named.keys()].some((id) => id !== rootKeyId)
+      const rootKeysInUse = yield* rotation.named
+      // Rows of an older key: from an interrupted rotation, or after a manual change of the key order.
+      const unfinished = [...rootKeysInUse.keys()].some((id) => id !== rootKeyId)
       if (!unfinished) yield* makeKey(settings)
       const { done, refused, remaining, ...rewrapped } = yield* rotation.rewrapAll(({ done, total }) =>
         onProgress(done, total)
       )
       if (remaining > refused.length) {
         return yield* new CliFailure({
-          message: `${remaining - refused.length} keys were in use all the time; run this again for the rest.`
+          message: `${remaining - refused.length} keys were in constant use; run this again for the rest.`
         })
       }
       const { rootKeyIds } = yield* vault.status
@@ -218,11 +221,11 @@ export const rotate: VaultPrograms["rotate"] = (onProgress) =>
 
 const takenOutByHand = new CliFailure({
   message: "The root key comes from AMPOULE_ROOT_KEY, which only you can change.",
-  hint: "Take the old key out of it when `ampoule vault status` shows no rows for it, and restart what uses it."
+  hint: "Remove the old key when `ampoule vault status` shows no rows for it, and restart the processes that use it."
 })
 
-/** Refused while anything in the database needs the key. */
-const unneeded = (id: string) =>
+/** Fails while the database needs the key. */
+const ensureUnused = (id: string) =>
   Effect.gen(function* () {
     const rotation = yield* Rotation
     const rows = (yield* rotation.named).get(id) ?? 0
@@ -248,16 +251,16 @@ export const releaseKey: VaultPrograms["releaseKey"] = (id) =>
         return yield* new CliFailure({ message: `${id} is the root key in use; run \`ampoule vault rotate\` first.` })
       }
       if (!rootKeyIds.includes(id)) return yield* new CliFailure({ message: `The vault has no key ${id}.` })
-      yield* unneeded(id)
+      yield* ensureUnused(id)
       return yield* signed(vault, Release.text(id, yield* Clock.currentTimeMillis))
     })
   )
 
-/** Where the database is not: somebody who looked into it says so. */
+/** On a host without the database: a signed release replaces the check. */
 const destroyReleased = (id: string, note: string) =>
   Effect.gen(function* () {
     const settings = yield* Config.load
-    const own = yield* VaultConfig.load
+    const vaultSettings = yield* VaultConfig.load
     if (Option.isSome(settings.rootKey)) return yield* takenOutByHand
     const file = keyFileOf(settings.dataDir)
     yield* Effect.gen(function* () {
@@ -270,7 +273,7 @@ const destroyReleased = (id: string, note: string) =>
         })
       }
       yield* KeyFile.remove(file, id)
-    }).pipe(Effect.provide(Layer.mergeAll(NodeContext.layer, Crypto.Default, VaultChoice.provider(own))))
+    }).pipe(Effect.provide(Layer.mergeAll(NodeContext.layer, Crypto.Default, VaultChoice.provider(vaultSettings))))
   }).pipe(orFailure)
 
 export const destroyKey: VaultPrograms["destroyKey"] = (id, release) =>
@@ -280,12 +283,12 @@ export const destroyKey: VaultPrograms["destroyKey"] = (id, release) =>
       program((settings) =>
         Effect.gen(function* () {
           if (Option.isSome(settings.rootKey)) return yield* takenOutByHand
-          yield* unneeded(id)
+          yield* ensureUnused(id)
           const file = keyFileOf(settings.dataDir)
           if (Option.isSome(settings.vaultUrl)) {
             const { rootKeyId } = yield* (yield* Vault.Vault).status
-            const held = (yield* KeyFile.exists(file)) ? yield* (yield* KeyFile.ring(file)).now : undefined
-            if (held?.current.id !== rootKeyId) {
+            const keyRing = (yield* KeyFile.exists(file)) ? yield* (yield* KeyFile.ring(file)).now : undefined
+            if (keyRing?.current.id !== rootKeyId) {
               return yield* new CliFailure({
                 message: `The vault's key file is not ${file}.`,
                 hint: `Run \`ampoule vault release-key ${id}\` here, and \`ampoule vault destroy-key ${id} --release FILE\` with what it prints where the vault runs.`

@@ -1,6 +1,6 @@
 /**
- * The vault as a process of its own, over `schema/VaultRpc.ts`. The server holds no root key: it asks, and waits 2 s at
- * most. Lost connections come back by themselves.
+ * Vault as a separate process, over `schema/VaultRpc.ts`. The server holds no root key, and waits 2 s at most for a
+ * call. Lost connections are restored automatically.
  */
 import * as NodeSocket from "@effect/platform-node/NodeSocket"
 import * as Socket from "@effect/platform/Socket"
@@ -29,7 +29,7 @@ import { serialization } from "./VaultServer.ts"
 
 export interface Options {
   readonly address: VaultAddress
-  /** None: the one that the vault wrote beside its socket. */
+  /** None: the token beside the vault's socket. */
   readonly token: Option.Option<Redacted.Redacted<string>>
   /** Needed for `tls://`. */
   readonly certificates?: Certificates
@@ -67,7 +67,7 @@ const connection = ({ address, certificates }: Options) => {
 const reconnect = Schedule.union(Schedule.exponential("50 millis", 2), Schedule.spaced("1 second"))
 
 const protocol = (options: Options) =>
-  // An attempt that failed fails the calls that wait for it: they are told at once that there is no vault.
+  // A failed attempt fails its waiting calls at once, with the report that the vault is unreachable.
   Layer.scoped(
     RpcClient.Protocol,
     RpcClient.makeProtocolSocket({ retryTransientErrors: false, retrySchedule: reconnect })
@@ -84,15 +84,15 @@ const tokenOf = ({ address, token }: Options): Effect.Effect<string, VaultUnavai
     onNone: () =>
       address._tag === "Tls"
         ? new VaultUnavailable({ reason: "The vault's token is not set." })
-        : // Read for each call: a vault that started anew has another one.
+        : // Read for each call, because a restarted vault has another one.
           Effect.tryPromise({
             try: () => readFile(tokenFileOf(address.path), "utf8"),
             catch: () => new VaultUnavailable({ reason: "The vault's token cannot be read; is the vault running?" })
           })
   })
 
-/** Whatever went wrong, in one of our own sentences. */
-const told = <A, E, R>(call: Effect.Effect<A, E, R>): Effect.Effect<A, VaultUnavailable, R> =>
+/** Maps all failures to our own sentences. */
+const withUnavailable = <A, E, R>(call: Effect.Effect<A, E, R>): Effect.Effect<A, VaultUnavailable, R> =>
   Effect.catchAllCause(call, (cause) => {
     if (Cause.isInterruptedOnly(cause)) return Effect.failCause(Cause.stripFailures(cause))
     const error: unknown = Cause.squash(cause)
@@ -104,11 +104,11 @@ const told = <A, E, R>(call: Effect.Effect<A, E, R>): Effect.Effect<A, VaultUnav
           ? "The vault refused the server's token."
           : tag === "RpcClientError"
             ? "The vault cannot be reached."
-            : "The vault gave no usable answer."
+            : "The vault returned no usable answer."
     })
   })
 
-/** Batches under way at once; what comes meanwhile goes with the next. */
+/** Batches in flight; further calls go with the next one. */
 const maxInFlight = 8
 
 const make = (options: Options) =>
@@ -119,7 +119,7 @@ const make = (options: Options) =>
     const call = <A, E>(request: Effect.Effect<A, E>) =>
       inTime(
         Effect.flatMap(tokenOf(options), (token) =>
-          told(RpcClient.withHeaders(request, { [tokenHeader]: token.trim() }))
+          withUnavailable(RpcClient.withHeaders(request, { [tokenHeader]: token.trim() }))
         )
       )
 
@@ -158,15 +158,15 @@ const make = (options: Options) =>
       status: call(client.Status({}))
     })
 
-    const known = new Set<string>()
+    const rootKeyIds = new Set<string>()
     const check = Effect.gen(function* () {
       yield* Canary.check(remote)
-      for (const id of (yield* remote.status).rootKeyIds) known.add(id)
+      for (const id of (yield* remote.status).rootKeyIds) rootKeyIds.add(id)
     }).pipe(Effect.provideService(SqlClient.SqlClient, sql), Effect.catchTag("SqlError", Effect.die))
 
-    /** What another vault wrapped must not be stored: this database's own would not open it. */
+    /** A key that another vault wrapped must not be stored, because this database's vault cannot open it. */
     const trusted = (rootKeyId: string) =>
-      known.has(rootKeyId)
+      rootKeyIds.has(rootKeyId)
         ? Effect.void
         : Effect.catchTag(check, "VaultForeign", () =>
             Effect.zipRight(
@@ -181,9 +181,9 @@ const make = (options: Options) =>
           new VaultKeyWrong({
             message: `The vault (root key ${heldId}) does not open this database, which was sealed with root key ${rootKeyId}; set AMPOULE_VAULT_URL to the right vault, or give it its original key file.`
           }),
-        // Whoever starts first: the server is not ready until the vault is there, and needs no restart then.
+        // The server may start before the vault. It becomes ready when the vault responds, without a restart.
         VaultUnavailable: ({ reason }) =>
-          Effect.logWarning("Starting without the vault: the server is not ready until it answers.").pipe(
+          Effect.logWarning("Starting without the vault: the server is not ready until the vault responds.").pipe(
             Effect.annotateLogs({ reason })
           )
       })

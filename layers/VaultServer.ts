@@ -1,6 +1,4 @@
-/**
- * The vault process's end of the protocol: a Unix socket for its own user only, or TCP with certificates on both sides.
- */
+/** The vault process's end of the protocol: a Unix socket for its own user, or TCP with certificates on both sides. */
 import * as NodeSocket from "@effect/platform-node/NodeSocket"
 import * as Socket from "@effect/platform/Socket"
 import * as SocketServer from "@effect/platform/SocketServer"
@@ -20,8 +18,8 @@ import * as Handlers from "#src/vault/Handlers.ts"
 import { type Certificates, print, readCertificates, VaultAddress } from "./VaultAddress.ts"
 
 /**
- * Without records: their definitions would have to arrive in the order of their encoding, and the client's ping is
- * encoded once and sent for ever.
+ * Without records: their definitions must arrive in the order of encoding, but the client encodes its ping once and
+ * repeats it forever.
  */
 export const serialization = RpcSerialization.layerMsgPackWith({ useRecords: false })
 
@@ -39,10 +37,7 @@ const answers = (file: string) =>
     socket.once("error", () => resume(Effect.succeed(false)))
   })
 
-/**
- * Before a token is drawn and the socket is opened: a folder that only this user enters, without the socket that a
- * killed vault left behind.
- */
+/** Prepares a private folder without the socket of a killed vault, before a token is drawn and the socket opened. */
 export const prepare = (file: string) =>
   Effect.gen(function* () {
     const folder = path.dirname(file)
@@ -78,7 +73,7 @@ const listen = (server: net.Server, address: VaultAddress) =>
       server.listen(address.port, address.host, onListening)
       return
     }
-    // The socket is made with what the mask leaves of 0777: nobody else ever sees it open.
+    // The mask applies when the socket is created, so it is never open to others.
     const mask = process.umask(0o177)
     server.listen({ path: address.path }, onListening)
     process.umask(mask)
@@ -144,7 +139,7 @@ export interface Options extends Handlers.Options {
   readonly certificates?: Certificates
 }
 
-/** Answers until the scope closes. */
+/** Serves until the scope closes. */
 export const layer = (options: Options) =>
   RpcServer.layer(VaultRpc, { disableTracing: true, disableFatalDefects: true }).pipe(
     Layer.provide(Handlers.layer(options)),

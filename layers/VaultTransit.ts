@@ -18,7 +18,7 @@ const timeoutMillis = 10_000
 const Encrypted = Schema.Struct({ data: Schema.Struct({ ciphertext: Schema.String }) })
 const Decrypted = Schema.Struct({ data: Schema.Struct({ plaintext: Schema.Uint8ArrayFromBase64 }) })
 
-/** A ciphertext of the engine: `vault:v<version>:<base64>`. It stands in the key file as one word. */
+/** Ciphertext of the engine: `vault:v<version>:<base64>`. It is one word of the key file. */
 const ciphertext = /^[a-z]+:v[0-9]+:[A-Za-z0-9+/=]+$/
 
 /** The engine's own message could quote the request. */

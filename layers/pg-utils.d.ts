@@ -1,4 +1,4 @@
-/** Of `pg`, whose types leave it out: a parameter as it goes over the wire. Throws on what refers to itself. */
+/** Missing in `pg`'s types: encodes a parameter for the wire. Throws for cyclic values. */
 declare module "pg/lib/utils.js" {
   export const prepareValue: (value: unknown) => string | Buffer | null
 }

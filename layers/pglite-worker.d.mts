@@ -1,13 +1,14 @@
-/** What goes between `Pglite.ts` and its thread. */
+/** Messages between `Pglite.ts` and its thread. */
 
 /**
- * Where the database comes from: a folder (made when absent), a dump (a file), or nothing; the last two live in memory.
+ * Source of the database: a folder (created if it is missing), a dump (a file), or an empty one. The last two are in
+ * memory.
  */
 export type Origin = { readonly folder: string } | { readonly template: string } | { readonly empty: true }
 
 export interface WorkerInput {
   readonly origin: Origin
-  /** An Int32 that counts fsync calls. */
+  /** Int32 that counts fsync calls. */
   readonly fsyncCounter?: SharedArrayBuffer
 }
 

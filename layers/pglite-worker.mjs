@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * The embedded PostgreSQL, in a thread of its own: its queries are synchronous WebAssembly and would stop the
- * event loop of the service. Speaks PostgreSQL's wire protocol with `Pglite.ts` in whole batches.
- * Plain JavaScript, because a worker has to load without a compiler, from the sources as well as from `dist`.
+ * The embedded PostgreSQL in a thread of its own: its queries are synchronous WebAssembly and would block the service's
+ * event loop. It exchanges whole batches of PostgreSQL's wire protocol with `Pglite.ts`.
+ * Plain JavaScript, because a worker must load without a compiler, from the sources and from `dist`.
  */
 import * as fs from "node:fs"
 import { isMainThread, parentPort, workerData } from "node:worker_threads"
@@ -14,10 +14,10 @@ import { brotliCompressSync, brotliDecompressSync, constants } from "node:zlib"
  * @typedef {import("./pglite-worker.d.mts").FromWorker} FromWorker
  */
 
-/** The major version that this PGlite is. */
+/** Major version of this PGlite. */
 const POSTGRES = "18"
 
-/** @param {string} text a simple query, as the wire has it */
+/** @param {string} text a simple query for the wire */
 const simpleQuery = (text) => {
   const body = Buffer.from(text + "\0")
   const message = Buffer.alloc(body.length + 5)
@@ -28,7 +28,7 @@ const simpleQuery = (text) => {
 }
 
 /**
- * Without this hook COMMIT returns before the write-ahead log is on the disk. @param {any} lite @param {WorkerInput}
+ * Without this hook, COMMIT returns before the write-ahead log is on the disk. @param {any} lite @param {WorkerInput}
  * input
  */
 const hookFsync = (lite, input) => {
@@ -40,18 +40,18 @@ const hookFsync = (lite, input) => {
   }
 }
 
-/** An empty folder, made by the build: `initdb` in WebAssembly takes seconds and 800 MB. */
+/** Empty database folder, made by the build: `initdb` in WebAssembly takes seconds and 800 MB. */
 const template = new URL("./postgres-template.br", import.meta.url)
 
-/** Makes a new database in a folder. @param {string} folder */
+/** Creates a new database in a folder. @param {string} folder */
 const initialize = async (folder) => {
   const { PGlite } = await import("@electric-sql/pglite")
   await (await PGlite.create(folder)).close()
 }
 
 /**
- * What the build keeps of such a folder: names of its entries and where their bytes are, then the bytes; once of files
- * that are alike, as those of its three databases are. @param {string} folder
+ * Archive of such a folder, for the build: names and positions of its entries, then their bytes. Equal files are stored
+ * once, since its three databases share most of theirs. @param {string} folder
  */
 export const makeTemplate = async (folder) => {
   await initialize(folder)
@@ -100,8 +100,7 @@ const openDatabase = async (input, send) => {
   const onStderr = (/** @type {string} */ line) => void (spoken.length < 100 && spoken.push(line))
   const { PGlite } = await import("@electric-sql/pglite")
   const durable = "folder" in input.origin
-  // `-F` is fsync=off. Even without it the file system of the WebAssembly build has no fsync operation: see
-  // `hookFsync`.
+  // `-F` is fsync=off. Even without it, the WebAssembly build's file system has no fsync operation: see `hookFsync`.
   const startParams = [
     ...PGlite.defaultStartParams.filter((/** @type {string} */ x) => !durable || x !== "-F"),
     ...["shared_buffers=16MB", "timezone=UTC", ...(durable ? ["wal_sync_method=fsync"] : [])].flatMap((x) => ["-c", x])
@@ -112,7 +111,7 @@ const openDatabase = async (input, send) => {
   if ("empty" in input.origin) return PGlite.create({ startParams, onStderr })
   const { folder } = input.origin
   if (!fs.existsSync(folder)) {
-    // Made beside its final name: a first start that is killed half-way leaves no half database behind.
+    // Created under a temporary name: an interrupted first start leaves no partial database behind.
     send({ type: "initializing" })
     const unfinished = `${folder}.new`
     fs.rmSync(unfinished, { recursive: true, force: true })

@@ -103,7 +103,7 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
       const printed = yield* run(["incident", "--id", id], { env: { AMPOULE_API_TOKEN } })
       assert.strictEqual(printed.code, 0, printed.stderr)
       assert.match(printed.stdout, /API_KEY +v1 .*replaced by v2/)
-      assert.include(printed.stderr, "0 of 4 are still as they were handed out.")
+      assert.include(printed.stderr, "0 of 4 have not been replaced yet.")
       fs.writeFileSync(
         path.join(home, "note"),
         (yield* run(["incident", "--id", id, "--note"], { env: { AMPOULE_API_TOKEN } })).stdout
