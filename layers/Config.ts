@@ -282,7 +282,9 @@ export const unknownVariables = (names: ReadonlyArray<string>): ReadonlyArray<st
     ...otherVariables,
     ...table.flatMap(({ name, secret }) => (secret ? [name, `${name}_FILE`] : [name]))
   ])
-  return names.filter((name) => name.startsWith("AMPOULE_") && !name.startsWith("AMPOULE_TEST_") && !knownNames.has(name))
+  return names.filter(
+    (name) => name.startsWith("AMPOULE_") && !name.startsWith("AMPOULE_TEST_") && !knownNames.has(name)
+  )
 }
 
 /** Default for programs that do not serve, which need an address only for links. */
