@@ -1,6 +1,4 @@
-/**
- * Which pages may call the endpoint: the `Host` and `Origin` that a request can have, and the answers to preflights.
- */
+/** Limits the pages that may call the endpoint: checks `Host` and `Origin`, and responds to preflights. */
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
@@ -25,7 +23,7 @@ const allowedHeaders = [
 
 const parse = (text: string): URL | undefined => (URL.canParse(text) ? new URL(text) : undefined)
 
-/** Another name that was made to resolve to this address does not pass (DNS rebinding, CVE-2025-66414). */
+/** Refuses other names that resolve to this address (DNS rebinding, CVE-2025-66414). */
 const isHost = (base: URL, header: string | undefined): boolean => {
   if (header === base.host) return true
   if (header === undefined || !/^[\w.:[\]-]{1,255}$/.test(header)) return false
@@ -36,7 +34,7 @@ const isHost = (base: URL, header: string | undefined): boolean => {
   )
 }
 
-/** A page on the same machine is as trusted as a program on it; any other page must be of this very origin. */
+/** Trusts a page on the same machine like a program on it. Any other page must have this exact origin. */
 const isOrigin = (base: URL, header: string | undefined): boolean => {
   if (header === undefined || header === base.origin) return true
   const origin = parse(header)
@@ -51,7 +49,7 @@ const cors = (origin: string): Record<string, string> => ({
   "access-control-expose-headers": "WWW-Authenticate, Mcp-Session-Id, Retry-After"
 })
 
-/** Lets requests through that this service's own pages, or programs, can have made. */
+/** Admits only requests of this service's pages and of programs. */
 export const guarded = <E, R>(baseUrl: string, response: Effect.Effect<HttpResponse, E, R>) => {
   const base = new URL(baseUrl)
   return Effect.gen(function* () {
@@ -70,7 +68,7 @@ export const guarded = <E, R>(baseUrl: string, response: Effect.Effect<HttpRespo
         }
       })
     }
-    const answered = yield* response
-    return origin === undefined ? answered : HttpServerResponse.setHeaders(answered, cors(origin))
+    const result = yield* response
+    return origin === undefined ? result : HttpServerResponse.setHeaders(result, cors(origin))
   })
 }

@@ -1,6 +1,6 @@
 /**
- * Tells open streams that a list or an environment changed. One look at the database serves all streams of this
- * process; a stream whose credential ended is closed.
+ * Notifies open streams of changes to a list or an environment. One query of the database serves all streams of this
+ * process. A stream closes when its credential ends.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Deferred from "effect/Deferred"
@@ -21,30 +21,32 @@ import * as Rows from "#src/database/Rows.ts"
 import { Credentials, missingScopes, scopesOf, teamOf } from "./Credentials.ts"
 import { parseEnvironmentUri } from "./Resources.ts"
 
-/** `resource`: the environment of this address changed. */
+/** `resource` means a change of the environment with this address. */
 export type Change =
   | { readonly kind: "tools" }
   | { readonly kind: "resources" }
   | { readonly kind: "resource"; readonly uri: string }
 
 const pause = "3 seconds"
-/** A client whose stream ended comes back after this, so that clients beyond a limit do not chase each other. */
+/** Delay of a client's reconnect, so that clients beyond a limit do not evict each other in a loop. */
 export const retryMillis = 30_000
 
-// Which open stream ends for a new one, so that neither a credential nor a team takes all streams of a process.
+// Limits of open streams, so that neither a credential nor a team takes all streams of a process.
 
 export const perCredential = 20
 export const perTeam = 200
-/** Of one process. */
+/** Streams of one process. */
 export const inTotal = 2_000
 
-/** Whose shares a stream counts in. */
+/** The credential and the team whose limits a stream counts against. */
 interface StreamOwner {
   readonly credentialId: string
   readonly teamId: TeamId | null
 }
 
-/** The members with the most watchers in common, oldest first; of equals those that hold the oldest. */
+/**
+ * The largest group of watchers with equal keys, oldest first. Among equal sizes, the group with the oldest watcher.
+ */
 const largest = <W>(watchers: ReadonlyArray<W>, of: (watcher: W) => string | null): ReadonlyArray<W> => {
   const shares = new Map<string | null, Array<W>>()
   for (const watcher of watchers) {
@@ -59,10 +61,10 @@ const byCredential = ({ credentialId }: StreamOwner) => credentialId
 const byTeam = ({ teamId }: StreamOwner) => teamId
 
 /**
- * The stream that ends for a new one: the oldest of the credential, of the team's busiest credential, or of the busiest
- * team's, whichever limit is reached. A client is never refused because of streams that others hold open.
+ * The stream to end for a new one, if a limit is reached: the oldest of the credential, of the team's busiest
+ * credential, or of the busiest team's. Streams of other clients never cause a refusal.
  */
-export const makesRoom = <W extends StreamOwner>(open: Iterable<W>, to: StreamOwner): W | undefined => {
+export const streamToEvict = <W extends StreamOwner>(open: Iterable<W>, to: StreamOwner): W | undefined => {
   const all = [...open]
   const own = all.filter(({ credentialId }) => credentialId === to.credentialId)
   if (own.length >= perCredential) return own[0]
@@ -72,27 +74,27 @@ export const makesRoom = <W extends StreamOwner>(open: Iterable<W>, to: StreamOw
   return undefined
 }
 
-/** Why a stream ends. */
+/** Reason for the end of a stream. */
 export type End = "credential" | "room" | "shutdown"
 
-/** What a stream hears: calls that cost no fiber each, since there are many. */
+/** Receiver of a stream's events: plain calls, since a fiber for each of many streams costs too much. */
 interface Sink {
   readonly tell: (change: Change) => void
-  /** Called once at most; nothing is told after it. */
+  /** Called at most once, after the last change. */
   readonly end: (why: End) => void
 }
 
 interface Watcher extends StreamOwner {
   readonly bearer: Redacted.Redacted
   readonly sink: Sink
-  /** The client has a list of tools that grows. */
+  /** True if the client's list of tools grows with its scopes. */
   readonly staged: boolean
   uris: ReadonlyArray<string>
-  /** What the caller saw at the last look; undefined before the first one, which only remembers. */
-  seen: View | undefined
+  /** The caller's view at the last look; undefined before the first look, which reports no changes. */
+  lastView: View | undefined
 }
 
-/** Everything that the caller can see, each part with a text that changes when the part does. */
+/** All parts that the caller can see, each with a text that changes whenever the part changes. */
 type View = ReadonlyMap<string, string>
 
 const TeamStateRow = Schema.Struct({ teamId: TeamIdOut, state: Schema.String })
@@ -113,7 +115,7 @@ interface States {
 
 const locationKey = (projectId: string, slug: string) => `${projectId}/${slug}`
 
-/** Of each team: a text that changes when one of its projects or environments is made, renamed or deleted. */
+/** One text per team, which changes when a project or an environment is created, renamed or deleted. */
 const readTeams = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, teamIds: ReadonlyArray<TeamId>) {
   const rows = yield* Rows.findAll(
     TeamStateRow,
@@ -127,8 +129,8 @@ const readTeams = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, teamIds
   return new Map(rows.map(({ state, teamId }) => [teamId, state]))
 })
 
-/** Streams that open while a statement is under way share the next one. */
-const teamLooks = (sql: SqlClient.SqlClient) =>
+/** Batches look-ups: streams that open during a statement share the next one. */
+const teamStateBatches = (sql: SqlClient.SqlClient) =>
   GroupCommit.make({
     maxBatch: 128,
     maxInFlight: 1,
@@ -140,14 +142,14 @@ const services = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   return {
     sql,
-    teamStates: yield* teamLooks(sql),
+    teamStates: yield* teamStateBatches(sql),
     credentials: yield* Credentials,
     stopping: yield* Deferred.make<void>(),
     scope: yield* Effect.scope,
     open: new Set<Watcher>(),
     /** Open streams of each credential and each team. */
     shares: new Map<string, number>(),
-    /** What was found last of the teams that streams are open for, by a look at all streams or by a new stream. */
+    /** Last known states of the teams with open streams, from a look at all streams or from a new stream. */
     latest: yield* Ref.make<ReadonlyMap<TeamId, string>>(new Map())
   }
 })
@@ -171,7 +173,7 @@ const readEnvironments = Effect.fnUntraced(function* (
 
 const noEnvironments: States["environments"] = new Map()
 
-/** Most streams follow none. */
+/** Skips the statement for streams without resources, which most are. */
 const environmentStates = (needs: Needs, uris: ReadonlyArray<string>): Effect.Effect<States["environments"]> => {
   if (uris.length === 0) return Effect.succeed(noEnvironments)
   const locations = [...new Set(uris)].flatMap((uri) => parseEnvironmentUri(uri) ?? [])
@@ -199,7 +201,7 @@ const changesBetween = (before: View, after: View): ReadonlyArray<Change> =>
     return part === "tools" || part === "resources" ? [{ kind: part }] : [{ kind: "resource", uri: part }]
   })
 
-/** Callers of these streams as of now, by credential; streams whose credential ended have none. */
+/** Current callers of these streams by credential; none for an ended credential. */
 const callersOf = ({ credentials }: Needs, watchers: ReadonlyArray<Watcher>) => {
   const bearers = new Map(watchers.map(({ bearer }) => [Redacted.value(bearer), bearer]))
   return Effect.forEach(
@@ -211,7 +213,7 @@ const callersOf = ({ credentials }: Needs, watchers: ReadonlyArray<Watcher>) => 
 
 type Callers = ReadonlyMap<string, Option.Option<Caller>>
 
-/** How many streams its credential and its team have after `change`. */
+/** Adds `change` to the streams of the owner's credential and team, and returns both counts. */
 const count = ({ shares }: Needs, { credentialId, teamId }: StreamOwner, change: 1 | 0 | -1) => {
   const one = (name: string) => {
     const streams = (shares.get(name) ?? 0) + change
@@ -222,34 +224,34 @@ const count = ({ shares }: Needs, { credentialId, teamId }: StreamOwner, change:
   return { ofCredential: one(`credential ${credentialId}`), ofTeam: one(`team ${teamId}`) }
 }
 
-/** Whether it was open. */
+/** Removes the watcher; true if it was open. */
 const forget = (needs: Needs, watcher: Watcher): boolean => {
   const was = needs.open.delete(watcher)
   if (was) count(needs, watcher, -1)
   return was
 }
 
-/** No more is told to the watcher, wherever a look is at. */
+/** Ends the watcher. A look that runs at this moment sends it no more changes. */
 const close = (needs: Needs, watcher: Watcher, why: End) => {
   if (forget(needs, watcher)) watcher.sink.end(why)
 }
 
-/** A client that was given more exchanges its code meanwhile, and lists the tools with what it got. */
-const exchange = "10 seconds"
+/** Time in which a client with new scopes exchanges its code before it lists the tools again. */
+const exchangeGrace = "10 seconds"
 
 /**
- * The credential ended. It may have made way for one with more scopes: a client whose list of tools grows is told to look
- * at the list once more, and nothing else.
+ * Ends the stream of an ended credential. A credential with more scopes may have replaced it, so a client with a
+ * growing list of tools first gets one notice to list them again.
  */
-const expel = (needs: Needs, watcher: Watcher) => {
+const endExpired = (needs: Needs, watcher: Watcher) => {
   if (!watcher.staged) return Effect.sync(() => close(needs, watcher, "credential"))
   if (!forget(needs, watcher)) return Effect.void
   const last = Effect.sync(() => {
     watcher.sink.tell({ kind: "tools" })
     watcher.sink.end("credential")
   })
-  const waited = Effect.raceFirst(Effect.sleep(exchange), Deferred.await(needs.stopping))
-  return Effect.asVoid(Effect.forkIn(Effect.zipRight(waited, last), needs.scope))
+  const graceOver = Effect.raceFirst(Effect.sleep(exchangeGrace), Deferred.await(needs.stopping))
+  return Effect.asVoid(Effect.forkIn(Effect.zipRight(graceOver, last), needs.scope))
 }
 
 const idsOf = ({ teams }: Caller): ReadonlyArray<TeamId> => teams.map(({ id }) => id)
@@ -259,7 +261,7 @@ const teamsOf = (callers: Callers): ReadonlyArray<TeamId> => {
   return [...new Set(ids)]
 }
 
-/** Compares what each caller sees with what it saw, and tells the difference. */
+/** Compares each caller's view with its last one, and sends the differences. */
 const look = Effect.fnUntraced(function* (
   needs: Needs,
   watchers: ReadonlyArray<Watcher>,
@@ -273,33 +275,33 @@ const look = Effect.fnUntraced(function* (
       watchers.flatMap(({ uris }) => uris)
     )
   }
-  // Most streams of a credential follow no resource, and see the same.
+  // Most streams of a credential follow no resource and share one view.
   const plain = new Map<Caller, View>()
-  const seenBy = (caller: Caller, uris: ReadonlyArray<string>) => {
-    const known = uris.length === 0 ? plain.get(caller) : undefined
-    if (known !== undefined) return known
+  const viewFor = (caller: Caller, uris: ReadonlyArray<string>) => {
+    const cached = uris.length === 0 ? plain.get(caller) : undefined
+    if (cached !== undefined) return cached
     const view = viewOf(caller, uris, states)
     if (uris.length === 0) plain.set(caller, view)
     return view
   }
   for (const watcher of watchers) {
-    // It may have ended during the look.
+    // The stream may have ended during this look.
     if (!needs.open.has(watcher)) continue
     const caller = callers.get(Redacted.value(watcher.bearer))
     if (caller === undefined || caller._tag === "None") {
-      yield* expel(needs, watcher)
+      yield* endExpired(needs, watcher)
       continue
     }
-    const view = seenBy(caller.value, watcher.uris)
-    if (watcher.seen !== undefined) changesBetween(watcher.seen, view).forEach(watcher.sink.tell)
-    watcher.seen = view
+    const view = viewFor(caller.value, watcher.uris)
+    if (watcher.lastView !== undefined) changesBetween(watcher.lastView, view).forEach(watcher.sink.tell)
+    watcher.lastView = view
   }
 })
 
 const lookAtAll = (needs: Needs) =>
   Effect.suspend(() => {
     const watchers = [...needs.open]
-    // With no stream open nobody looks, and what was found grows old.
+    // Without open streams there are no looks, so the last states would become stale.
     if (watchers.length === 0) return Ref.set(needs.latest, new Map())
     return Effect.gen(function* () {
       const callers = yield* callersOf(needs, watchers)
@@ -310,25 +312,25 @@ const lookAtAll = (needs: Needs) =>
   })
 
 /**
- * Where a new stream begins. What was found last will do, and what this one finds serves those that come after it until
- * the next look, which spares statements: a change since then is told, and at worst the client lists once more.
+ * States that a new stream starts from. Reusing the last states saves statements. A later change still reaches the
+ * stream, and in the worst case the client lists once too often.
  */
 const statesToBegin = (needs: Needs, teamIds: ReadonlyArray<TeamId>) =>
   Effect.flatMap(Ref.get(needs.latest), (latest) =>
     teamIds.every((id) => latest.has(id))
       ? Effect.succeed(latest)
-      : Effect.tap(needs.teamStates(teamIds), (found) =>
-          Ref.update(needs.latest, (before) => new Map([...before, ...found]))
+      : Effect.tap(needs.teamStates(teamIds), (states) =>
+          Ref.update(needs.latest, (before) => new Map([...before, ...states]))
         )
   )
 
-/** Opens the watcher, and ends another stream where a limit is reached. */
+/** Opens the watcher, and ends another stream if a limit is reached. */
 const add = (needs: Needs, watcher: Watcher) => {
   const { ofCredential, ofTeam } = count(needs, watcher, 0)
-  // Most find room, and who must make it is sought among all.
+  // Checked first, because the search for a stream to end visits all of them.
   const isFull = ofCredential >= perCredential || ofTeam >= perTeam || needs.open.size >= inTotal
-  const ended = isFull ? makesRoom(needs.open, watcher) : undefined
-  if (ended !== undefined) close(needs, ended, "room")
+  const evicted = isFull ? streamToEvict(needs.open, watcher) : undefined
+  if (evicted !== undefined) close(needs, evicted, "room")
   needs.open.add(watcher)
   count(needs, watcher, 1)
 }
@@ -339,8 +341,8 @@ interface Watching extends Sink {
 }
 
 /**
- * Tells changes from now on, for as long as the stream is held, until the credential ends, the server stops, or the
- * stream makes room for another. What it answers replaces the resources that are watched.
+ * Sends changes from now on, until the stream is released, its credential ends, the server stops, or a new stream
+ * evicts it. The returned function replaces the watched resources.
  */
 const watch = Effect.fnUntraced(function* (
   needs: Needs,
@@ -355,22 +357,22 @@ const watch = Effect.fnUntraced(function* (
     sink: { tell, end },
     staged,
     uris,
-    seen: undefined
+    lastView: undefined
   }
   add(needs, watcher)
   hold.until(() => forget(needs, watcher))
-  // Who calls was just verified; from here on it is looked at again and again.
+  // The caller was just verified; every look verifies it again.
   const teams = yield* statesToBegin(needs, idsOf(caller))
   const environments = yield* environmentStates(needs, uris)
-  if (needs.open.has(watcher)) watcher.seen ??= viewOf(caller, uris, { teams, environments })
-  // The list may have grown while there was no stream.
+  if (needs.open.has(watcher)) watcher.lastView ??= viewOf(caller, uris, { teams, environments })
+  // The list may have grown before this stream opened.
   if (staged) tell({ kind: "tools" })
   return (next: ReadonlyArray<string>) => {
     watcher.uris = next
   }
 })
 
-/** The server stops: whatever answers without an end ends now. */
+/** Ends all streams, because the server stops. */
 const endAll = (needs: Needs) =>
   Effect.suspend(() => {
     for (const watcher of needs.open) close(needs, watcher, "shutdown")

@@ -1,4 +1,4 @@
-/** Completions for the arguments of prompts and resource templates: names that the caller sees, and nothing else. */
+/** Completes arguments of prompts and resource templates, only with names that the caller can see. */
 import * as Effect from "effect/Effect"
 import * as ParseResult from "effect/ParseResult"
 import { CurrentCaller } from "#schema/Caller.ts"
@@ -9,14 +9,15 @@ import { Projects } from "#src/projects/Projects.ts"
 import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { missingScopes } from "./Credentials.ts"
 
-/** The protocol's own limit of one answer. */
+/** Limit of the protocol for one response. */
 const maxValues = 100
 
-interface Asked {
-  /** The argument, and what was typed of it. */
+interface CompletionRequest {
+  /** Name of the argument. */
   readonly name: string
+  /** Text that the person typed so far. */
   readonly value: string
-  /** Arguments that were chosen before. */
+  /** Arguments that the client already has. */
   readonly given: Readonly<Record<string, string>>
 }
 
@@ -31,7 +32,7 @@ export const make = Effect.gen(function* () {
 
   const project = (text = "") => (uuidPattern.test(text) ? idOf(text) : projects.idOfSlug(text))
 
-  const names = Effect.fnUntraced(function* ({ given, name, value }: Asked) {
+  const names = Effect.fnUntraced(function* ({ given, name, value }: CompletionRequest) {
     const caller = yield* CurrentCaller
     const may = (...scopes: Parameters<typeof missingScopes>[1]) => missingScopes(caller, scopes).length === 0
     if (name === "projectId" && may("projects:read")) return (yield* projects.list()).map(({ slug }) => slug)
@@ -48,12 +49,14 @@ export const make = Effect.gen(function* () {
     return []
   })
 
-  /** Names that begin with what was typed; none where the caller may not list them, or what was given is not there. */
-  return (asked: Asked) =>
+  /**
+   * Names that begin with the typed text. Empty if the caller may not list them, or an earlier argument does not exist.
+   */
+  return (request: CompletionRequest) =>
     Effect.map(
-      Effect.orElseSucceed(names(asked), (): ReadonlyArray<string> => []),
-      (found) => {
-        const matching = found.filter((one) => one.startsWith(asked.value))
+      Effect.orElseSucceed(names(request), (): ReadonlyArray<string> => []),
+      (visible) => {
+        const matching = visible.filter((one) => one.startsWith(request.value))
         const values = matching.slice(0, maxValues)
         return { completion: { values: [...values], total: matching.length, hasMore: matching.length > values.length } }
       }

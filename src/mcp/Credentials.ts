@@ -1,6 +1,6 @@
 /**
- * Who calls `/mcp`: an API token with MCP scopes, or an OAuth access token issued for this resource. Everything else
- * gets a challenge, in the words of RFC 6750, RFC 9728 and the MCP authorization page.
+ * Credentials of `/mcp`: an API token with MCP scopes, or an OAuth access token for this resource. Any other request
+ * gets a challenge as RFC 6750, RFC 9728 and the MCP authorization page define it.
  */
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Data from "effect/Data"
@@ -17,14 +17,14 @@ import { methods } from "#src/Methods.ts"
 import { startScopes } from "#src/oauth/Metadata.ts"
 import type { HttpResponse } from "./Message.ts"
 
-/** 401 or 403 with `WWW-Authenticate`. `error` is absent when no credential was sent (RFC 6750 3.1). */
+/** 401 or 403 with `WWW-Authenticate`. `error` is absent for a request without a credential (RFC 6750 3.1). */
 export class Challenge extends Data.TaggedError("Challenge")<{
   readonly status: 401 | 403
   readonly error?: "invalid_token" | "insufficient_scope"
-  /** A sentence of ours: no quotes, no backslashes, nothing from the request. */
+  /** A fixed sentence without quotes, backslashes or parts of the request. */
   readonly description?: string
   readonly scopes: ReadonlyArray<Scope>
-  /** The credential, when it was identified, and the reason that the audit trail gives. */
+  /** The credential, if it was identified, and the reason for the audit trail. */
   readonly caller?: Caller
   readonly reason?: "CREDENTIAL_EXPIRED" | "CREDENTIAL_REVOKED" | "SCOPE_MISSING"
 }> {}
@@ -34,7 +34,7 @@ export const noCredential = new Challenge({ status: 401, scopes: startScopes })
 const unknownToken = new Challenge({
   status: 401,
   error: "invalid_token",
-  description: "The access token is not known here",
+  description: "The access token is unknown",
   scopes: startScopes
 })
 
@@ -54,8 +54,8 @@ const insufficientScope = (caller: Caller, description: string, scopes: Readonly
 const powerlessToken = (caller: Caller, description: string) => insufficientScope(caller, description, startScopes)
 
 /**
- * "{operation} needs {scopes}". What to ask for is what is held and what is needed: a client that asks for the latter
- * alone loses the former, and asks again at every change of tool (MCP 2025-11-25, authorization, step-up).
+ * "{operation} needs {scopes}". The challenge lists the current scopes too: a client that requests only the missing
+ * ones loses the others, and asks again at every change of tool (MCP 2025-11-25, authorization, step-up).
  */
 export const missingScope = (caller: Caller, operation: string, needed: ReadonlyArray<Scope>) =>
   insufficientScope(
@@ -64,7 +64,7 @@ export const missingScope = (caller: Caller, operation: string, needed: Readonly
     allScopes.filter((scope) => needed.includes(scope) || scopesOf(caller).includes(scope))
   )
 
-/** `metadata`: the address of the protected resource's document (RFC 9728 5.1). */
+/** `metadata` is the address of the protected resource's document (RFC 9728 5.1). */
 export const responseTo = (metadata: string, { description, error, scopes, status }: Challenge): HttpResponse => {
   const parts = [
     ...(error === undefined ? [] : [`error="${error}"`]),
@@ -86,7 +86,7 @@ export const responseTo = (metadata: string, { description, error, scopes, statu
 
 export interface AuthenticatedClient {
   readonly caller: Caller
-  /** Who sessions belong to: a token, or a person with a client, whose access tokens and grants come and go. */
+  /** Owner of sessions: a token, or a person with a client, because access tokens and grants are short-lived. */
   readonly principal: string
   readonly bearer: Redacted.Redacted
 }
@@ -97,7 +97,7 @@ export const scopesOf = (caller: Caller): ReadonlyArray<Scope> => caller.teams[0
 export const missingScopes = (caller: Caller, needed: ReadonlyArray<Scope>): ReadonlyArray<Scope> =>
   needed.filter((scope) => !scopesOf(caller).includes(scope))
 
-/** In which team's share a connection counts. A person's grant over several teams always counts in the same one. */
+/** Team whose limits a connection counts against. A grant over several teams always counts against the same one. */
 export const teamOf = (caller: Caller): TeamId | null => caller.teams[0]?.id ?? null
 
 const services = Effect.all({
@@ -106,7 +106,7 @@ const services = Effect.all({
 })
 type Needs = Effect.Effect.Success<typeof services>
 
-/** The rights of an API token over MCP: its MCP scopes, cut by what its creator may do now. */
+/** Rights of an API token over MCP: its MCP scopes, limited by the current role of its creator. */
 const cutToken = ({ caller, creatorRole }: Verified): Effect.Effect<Caller, Challenge> => {
   if (caller.mcpScopes.length === 0) return powerlessToken(caller, "This API token holds no MCP scopes")
   if (creatorRole === null) return powerlessToken(caller, "The creator of this API token has no role in its team")
@@ -116,34 +116,37 @@ const cutToken = ({ caller, creatorRole }: Verified): Effect.Effect<Caller, Chal
   })
 }
 
-const callerOf = (verified: Verified) =>
-  verified.caller.kind === "api_token" ? cutToken(verified) : Effect.succeed(verified.caller)
+const callerOf = (credential: Verified) =>
+  credential.caller.kind === "api_token" ? cutToken(credential) : Effect.succeed(credential.caller)
 
 const verify = Effect.fnUntraced(function* ({ authenticate, resource }: Needs, text: string) {
   const token = TokenText.parse(text)
   if (token?.kind !== "at" && token?.kind !== "oa") return yield* unknownToken
-  const verified = yield* Effect.mapError(authenticate.verify(token), () => unknownToken)
-  if (verified.life !== "live") {
-    return yield* endedToken(verified.caller, verified.life === "expired" ? "CREDENTIAL_EXPIRED" : "CREDENTIAL_REVOKED")
+  const credential = yield* Effect.mapError(authenticate.verify(token), () => unknownToken)
+  if (credential.life !== "live") {
+    return yield* endedToken(
+      credential.caller,
+      credential.life === "expired" ? "CREDENTIAL_EXPIRED" : "CREDENTIAL_REVOKED"
+    )
   }
-  // A token of another resource is not a token here (RFC 8707, GHSA-rvq5-wwqv-78pq).
-  if (token.kind === "oa" && verified.audience !== resource) return yield* unknownToken
-  return verified
+  // A token for another resource is unknown to this one (RFC 8707, GHSA-rvq5-wwqv-78pq).
+  if (token.kind === "oa" && credential.audience !== resource) return yield* unknownToken
+  return credential
 })
 
-/** The caller as of now; does not count as a use. */
+/** The current caller; does not count as a use. */
 const check = (needs: Needs, bearer: Redacted.Redacted): Effect.Effect<Caller, Challenge> =>
   Effect.flatMap(verify(needs, Redacted.value(bearer)), callerOf)
 
 /** The client of a request; counts as a use. */
 const admit = Effect.fnUntraced(function* (needs: Needs, bearer: Redacted.Redacted) {
-  const verified = yield* verify(needs, Redacted.value(bearer))
-  yield* Effect.mapError(needs.authenticate.admit(verified), ({ _tag }) => endedToken(verified.caller, _tag))
-  const caller = yield* callerOf(verified)
+  const credential = yield* verify(needs, Redacted.value(bearer))
+  yield* Effect.mapError(needs.authenticate.admit(credential), ({ _tag }) => endedToken(credential.caller, _tag))
+  const caller = yield* callerOf(credential)
   const principal =
-    verified.clientId === null || caller.user === null
+    credential.clientId === null || caller.user === null
       ? `token:${caller.credentialId}`
-      : `client:${caller.user.id}:${verified.clientId}`
+      : `client:${caller.user.id}:${credential.clientId}`
   const client: AuthenticatedClient = { caller, principal, bearer }
   return client
 })

@@ -1,6 +1,6 @@
 /**
- * The endpoint `/mcp`. Before either SDK sees a byte, this decides who may enter and with what, in this order: host and
- * origin, credential, rate, size and shape, scope. Then the revision of the protocol answers.
+ * The endpoint `/mcp`. Before either SDK sees a byte, it checks host and origin, credential, rate, size and shape, and
+ * scope, in this order. Then the protocol revision handles the message.
  */
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
@@ -54,17 +54,17 @@ const record = (needs: Needs, { caller, reason }: Challenge, tool?: string) =>
     ? Effect.void
     : recordRefusal(needs, caller, { reason, ...(tool === undefined ? {} : { tool }) })
 
-/** The client of the request. A refusal counts against the address that it came from, so that guessing is bounded. */
+/** The client of the request. A refusal counts against its address, which bounds guessing. */
 const identify = Effect.fnUntraced(function* (needs: Needs) {
   const { credentials, limiter } = needs
   const { headers } = yield* HttpServerRequest.HttpServerRequest
-  const presented = /^bearer +(\S+)\s*$/i.exec(headers["authorization"] ?? "")?.[1]
-  if (presented === undefined) {
+  const bearer = /^bearer +(\S+)\s*$/i.exec(headers["authorization"] ?? "")?.[1]
+  if (bearer === undefined) {
     yield* countAddress(limiter)
     return yield* noCredential
   }
   return yield* credentials
-    .admit(Redacted.make(presented))
+    .admit(Redacted.make(bearer))
     .pipe(
       Effect.tapErrorTag("Challenge", (refusal) =>
         refusal.status === 401 ? Effect.zipRight(countAddress(limiter), record(needs, refusal)) : record(needs, refusal)
@@ -72,7 +72,7 @@ const identify = Effect.fnUntraced(function* (needs: Needs) {
     )
 })
 
-/** Undefined when the caller holds every scope that the message needs. */
+/** Undefined if the caller has every scope that the message needs. */
 const scopeRefusal = ({ protocol }: Needs, caller: Caller, message: unknown) => {
   const method = Message.memberOf(message, "method")
   const params = Message.memberOf(message, "params")
@@ -82,7 +82,7 @@ const scopeRefusal = ({ protocol }: Needs, caller: Caller, message: unknown) => 
   return { tool: needed.operation, refusal: missingScope(caller, needed.operation, needed.scopes) }
 }
 
-/** A POST is answered with one of two content types, whichever the response needs. */
+/** A response to a POST has one of two content types, and the client must accept both. */
 const acceptsBoth = (accept: string | undefined): boolean =>
   accept !== undefined &&
   (accept.includes("*/*") || (accept.includes("application/json") && accept.includes("text/event-stream")))
@@ -96,7 +96,7 @@ const headersOf = (request: HttpServerRequest.HttpServerRequest): Headers => {
   return headers
 }
 
-/** The revision that a message names itself, as those since 2026-07-28 do. */
+/** The protocol revision that a message names, as messages since 2026-07-28 do. */
 const namedVersion = (message: unknown) =>
   Message.memberOf(
     Message.memberOf(Message.memberOf(message, "params"), "_meta"),
@@ -104,15 +104,17 @@ const namedVersion = (message: unknown) =>
   )
 
 /**
- * Revisions are dates. The newer SDK's refusal repeats the version, as it must (-32022, `requested`); another text is
- * repeated only to who says it twice, in the header and in the message of that revision.
+ * Revisions are dates. The newer SDK's refusal must repeat the version (-32022, `requested`). Another text passes, and
+ * is repeated, only if the header and the message both carry it.
  */
 const isVersion = (header: string | undefined, message: unknown): boolean => {
   if (header === undefined || /^\d{4}-\d\d-\d\d$/.test(header)) return true
   return /^[\w.-]{1,40}$/.test(header) && namedVersion(message) === header
 }
 
-/** Whether the revisions with sessions answer it. A message that names its revision is none of theirs; the SDK says of others. */
+/**
+ * True for messages of the revisions with sessions. A message that names its revision is newer; the SDK judges others.
+ */
 const isLegacy = (url: string, message: unknown, headers: Headers) => {
   const isCall =
     typeof Message.memberOf(message, "method") === "string" &&
@@ -129,10 +131,10 @@ const post = Effect.fnUntraced(function* (needs: Needs, client: AuthenticatedCli
   if (HttpServerResponse.isServerResponse(body)) return body
   const { message } = body
   for (const one of Array.isArray(message) ? message.slice(0, Message.maxBatch) : [message]) {
-    const refused = scopeRefusal(needs, client.caller, one)
-    if (refused === undefined) continue
-    yield* record(needs, refused.refusal, refused.tool)
-    return yield* refused.refusal
+    const missing = scopeRefusal(needs, client.caller, one)
+    if (missing === undefined) continue
+    yield* record(needs, missing.refusal, missing.tool)
+    return yield* missing.refusal
   }
   if (!isVersion(request.headers["mcp-protocol-version"], message)) {
     return Message.rpcError(400, -32_000, "Unsupported protocol version")
@@ -170,7 +172,7 @@ const respond = Effect.fnUntraced(function* (needs: Needs) {
   return yield* Effect.provideService(response, CurrentCaller, client.caller)
 })
 
-/** A failure inside, as a JSON-RPC error; it is logged as REST's failures are. */
+/** Turns a failure into a JSON-RPC error; logs it like failures of REST. */
 const failed = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   const error = yield* judge(cause, yield* CurrentExchange, "POST", "/mcp")
   if (!isApiError(error)) return error

@@ -1,7 +1,7 @@
 /**
- * The revisions before 2026-07-28 (`initialize`, sessions, a GET stream), on `@modelcontextprotocol/sdk`. Every message
- * gets a server and a transport of its own: nothing of one client can reach another (CVE-2026-25536), and any process
- * answers. What lasts between messages is the session's row.
+ * Revisions before 2026-07-28 (`initialize`, sessions, a GET stream), on `@modelcontextprotocol/sdk`. Every message
+ * gets a new server and transport, so that no data of one client can reach another (CVE-2026-25536). Any process can
+ * respond, because only the session's row lasts between messages.
  */
 import { Server } from "@modelcontextprotocol/sdk/server/index.js"
 import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js"
@@ -58,10 +58,10 @@ export interface LegacyNeeds extends SessionStream.StreamNeeds {
   readonly limiter: RateLimiter
 }
 
-/** `-32002`, the code of these revisions for a resource that is not there. */
+/** Code of these revisions for a missing resource. */
 const resourceNotFound = -32_002
 
-/** Elicitation by address is a capability of its own since 2025-11-25. */
+/** Elicitation by address is a separate capability since 2025-11-25. */
 const opensPages = (session: Session | undefined): boolean =>
   memberOf(memberOf(session?.clientCapabilities, "elicitation"), "url") !== undefined
 
@@ -69,19 +69,19 @@ const withoutSchemas = {
   getValidator: () => (input: unknown) => ({ valid: true, data: input, errorMessage: undefined })
 }
 
-/** The SDK's types want mutable arrays and open objects, which results and lists are on the wire. */
+/** Copies for the SDK's types, which require mutable arrays and open objects. */
 const toResult = (result: ToolResult) => structuredClone(result) as unknown as CallToolResult
 const toTools = (tools: ReadonlyArray<ListedTool>) => structuredClone(tools) as unknown as Array<Tool>
 
 interface Request {
   readonly caller: Caller
   readonly session: Session | undefined
-  /** One message, or the few of a batch of 2025-03-26; already parsed and counted. */
+  /** One message, or a batch of 2025-03-26; already parsed and counted. */
   readonly message: unknown
   readonly headers: Headers
 }
 
-/** What the handlers of one request share. */
+/** Values that the handlers of one request share. */
 interface Needs extends Pick<LegacyNeeds, "protocol" | "sessions">, Pick<Request, "caller" | "session"> {
   readonly staged: boolean
   readonly run: <A>(effect: Effect.Effect<A, never, CurrentCaller>) => Promise<A>
@@ -98,7 +98,7 @@ const serveTools = (server: LegacyServer, { caller, protocol, run, session, sess
     if (tool === undefined) {
       throw new McpError(ErrorCode.InvalidParams, protocol.unknownTool(lister, { method, params }) ?? "No such tool")
     }
-    const context = { opensPages: opensPages(session), confirms: false, said: undefined, continues: undefined }
+    const context = { opensPages: opensPages(session), confirms: false, answer: undefined, continues: undefined }
     const outcome = await run(tool.call(params.arguments, context))
     if (outcome._tag === "Result") return toResult(outcome.result)
     if (outcome._tag === "Confirm") throw new McpError(ErrorCode.InternalError, "These revisions cannot ask the person")
@@ -112,9 +112,9 @@ const serveTools = (server: LegacyServer, { caller, protocol, run, session, sess
 
 const serveResources = (server: LegacyServer, { protocol, run, session, sessions }: Needs) => {
   server.setRequestHandler(ListResourcesRequestSchema, async () => {
-    const listed = await run(protocol.resources)
-    if ("error" in listed) throw new McpError(ErrorCode.InternalError, listed.error.message)
-    return { resources: listed.map((one) => ({ ...one })) }
+    const resources = await run(protocol.resources)
+    if ("error" in resources) throw new McpError(ErrorCode.InternalError, resources.error.message)
+    return { resources: resources.map((one) => ({ ...one })) }
   })
   server.setRequestHandler(ListResourceTemplatesRequestSchema, () => ({
     resourceTemplates: templates.map((one) => ({ ...one }))
@@ -149,10 +149,10 @@ const servePrompts = (server: LegacyServer, { protocol, run }: Needs) => {
   })
 }
 
-/** A reason of its own costs an error with its stack, for each request. */
+/** A constant reason, because the default one creates an error with its stack for each request. */
 const overNow = "over"
 
-/** Answers a POST of these revisions as the SDK does; sessions and their header are for the caller to handle. */
+/** Responds to a POST of these revisions as the SDK does. The caller handles sessions and their header. */
 const respond = (
   { protocol, sessions, url }: LegacyNeeds,
   { caller, headers, message, session }: Request
@@ -180,7 +180,7 @@ const respond = (
       // The SDK's type asks for a generic method; this one fits every type that it could be asked for.
       jsonSchemaValidator: withoutSchemas as never
     })
-    // A server lives for one request: what the message does not ask for is not made.
+    // A server lives for one request, so it gets only the handlers that the message needs.
     const methods = methodsOf(message)
     if (methods.has("tools")) serveTools(server, needs)
     if (methods.has("resources")) serveResources(server, needs)
@@ -203,7 +203,7 @@ const respond = (
 /** The only revision with batches. */
 const batchRevision = "2025-03-26"
 
-/** The session that the request names, or the refusal: 404 for one that does not belong to its credential. */
+/** The session that the request names, or the refusal: 404 for a session of another credential. */
 const sessionOf = Effect.fnUntraced(function* ({ sessions }: LegacyNeeds, principal: string) {
   const { headers } = yield* HttpServerRequest.HttpServerRequest
   const id = headers[sessionHeader]
@@ -241,7 +241,7 @@ export const post = Effect.fnUntraced(function* (
   headers: Headers
 ) {
   const { caller, principal } = client
-  // Without an id it is a notification, which begins nothing.
+  // A message without an id is a notification and starts no session.
   if (isObject(message) && message["method"] === "initialize" && "id" in message) {
     return yield* initialize(needs, client, message, headers)
   }
@@ -254,10 +254,10 @@ export const post = Effect.fnUntraced(function* (
     if (message.some((one) => memberOf(one, "method") === "initialize")) {
       return rpcError(400, -32_600, "A batch does not initialize")
     }
-    // To the rate limits each message of a batch is a request of its own.
+    // Rate limits count each message of a batch as one request.
     for (let i = 1; i < message.length; i++) yield* countUse(needs.limiter, caller)
   }
-  // Absent: the version that was agreed on when the session began.
+  // Without the header, the version of the session's start applies.
   if (!headers.has("mcp-protocol-version")) headers.set("mcp-protocol-version", session.protocolVersion)
   const response = yield* respond(needs, { caller, session, message, headers })
   return yield* fromWeb(response, { [sessionHeader]: session.id })

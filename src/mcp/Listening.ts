@@ -1,7 +1,7 @@
 /**
- * `subscriptions/listen` of the revision 2026-07-28: a stream that says what the client asked to be told of. The SDK
- * judges the message, and its words stand in the frames; the stream itself is a socket and calls that write to it, where
- * the SDK holds a server, a web stream and a timer for each (`test/mcp/listening.test.ts` compares the two).
+ * `subscriptions/listen` of the revision 2026-07-28: a stream of the changes that the client subscribed to. The SDK
+ * validates the message, and the frames equal the SDK's. The stream is a socket and calls that write to it, where the
+ * SDK keeps a server, a web stream and a timer per stream (`test/mcp/listening.test.ts` compares the two).
  */
 import {
   classifyInboundRequest,
@@ -13,30 +13,30 @@ import {
 } from "@modelcontextprotocol/server"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
-import { EventStream, hold, Voice } from "#src/http/engine/EventStream.ts"
+import { EventStream, hold, StreamWriter } from "#src/http/engine/EventStream.ts"
 import type { Change, Changes } from "./Changes.ts"
 import type { AuthenticatedClient } from "./Credentials.ts"
 import { eventStream, type JsonObject, memberOf } from "./Message.ts"
 import { serverInfo } from "./Protocol.ts"
-import type { Beaten } from "./SessionStream.ts"
+import type { HeartbeatTarget } from "./SessionStream.ts"
 
 export const method = "subscriptions/listen"
 const revision = "2026-07-28"
 
 export interface ListeningNeeds {
   readonly changes: Changes
-  /** Streams that are open on this process. */
-  readonly listening: Set<Beaten>
+  /** Open streams of this process. */
+  readonly listening: Set<HeartbeatTarget>
 }
 
-/** A message that the SDK would open a stream for. */
+/** A message for which the SDK would open a stream. */
 export interface Subscription {
   readonly id: string | number
-  /** What it asked for, of what there is. */
+  /** The supported part of the requested filter. */
   readonly honored: SubscriptionFilter
 }
 
-/** As the SDK repeats it. Prompts never change, which is no reason to refuse whoever listens for it. */
+/** The filter as the SDK repeats it. A subscription to prompts is valid, although they never change. */
 const honoredOf = ({
   promptsListChanged,
   resourcesListChanged,
@@ -49,14 +49,14 @@ const honoredOf = ({
   ...(resourceSubscriptions.length > 0 ? { resourceSubscriptions } : {})
 })
 
-/** Undefined for anything else, which the SDK refuses in its own words. */
+/** Undefined for any other message, which the SDK refuses. */
 export const subscriptionOf = (
   headers: Readonly<Record<string, string | undefined>>,
   message: unknown
 ): Subscription | undefined => {
   if (memberOf(message, "method") !== method) return undefined
   const { "mcp-method": mcpMethodHeader, "mcp-protocol-version": protocolVersionHeader } = headers
-  // Both are required, and the SDK's own classification only compares them.
+  // Both headers are required, but the SDK's classification only compares them.
   if (mcpMethodHeader === undefined || protocolVersionHeader === undefined) return undefined
   const meta = memberOf(memberOf(message, "params"), "_meta")
   if (memberOf(meta, PROTOCOL_VERSION_META_KEY) !== revision) return undefined
@@ -68,7 +68,7 @@ export const subscriptionOf = (
     : undefined
 }
 
-/** Resources that one stream follows. */
+/** Resources that one stream may follow. */
 const maxSubscriptions = 50
 
 const frame = (message: JsonObject): string =>
@@ -86,7 +86,7 @@ const complete = (id: Subscription["id"]): string =>
     }
   })
 
-/** Undefined for what the client did not ask for. */
+/** Undefined for a change outside the client's filter. */
 const textOf = ({ honored, id }: Subscription, change: Change): string | undefined => {
   switch (change.kind) {
     case "tools":
@@ -100,7 +100,7 @@ const textOf = ({ honored, id }: Subscription, change: Change): string | undefin
   }
 }
 
-/** `staged`: the client has a list of tools that grows. */
+/** `staged` means that the client's list of tools grows with its scopes. */
 export const open = Effect.fnUntraced(function* (
   { changes, listening }: ListeningNeeds,
   client: AuthenticatedClient,
@@ -108,29 +108,29 @@ export const open = Effect.fnUntraced(function* (
   staged: boolean
 ) {
   const { honored, id } = subscription
-  const held = yield* hold
-  const voice = new Voice()
+  const streamHold = yield* hold
+  const writer = new StreamWriter()
   const end = () => {
-    if (voice.isOver) return
-    voice.say(complete(id))
-    voice.end()
+    if (writer.isOver) return
+    writer.write(complete(id))
+    writer.end()
   }
   const tell = (change: Change) => {
     const text = textOf(subscription, change)
-    if (text !== undefined) voice.say(text)
+    if (text !== undefined) writer.write(text)
   }
   if (Object.keys(honored).length === 0) end()
   else {
     const uris = (honored.resourceSubscriptions ?? []).slice(0, maxSubscriptions)
-    yield* changes.watch(client, uris, { hold: held, staged, tell, end })
-    const beaten: Beaten = { beat: () => voice.say(": keepalive\n\n"), look: () => undefined }
-    listening.add(beaten)
-    held.until(() => listening.delete(beaten))
+    yield* changes.watch(client, uris, { hold: streamHold, staged, tell, end })
+    const target: HeartbeatTarget = { beat: () => writer.write(": keepalive\n\n"), look: () => undefined }
+    listening.add(target)
+    streamHold.until(() => listening.delete(target))
   }
   const events = new EventStream((out) => {
-    held.began()
-    voice.begin(out, notification(id, "subscriptions/acknowledged", { notifications: honored }))
-    return held.end
+    streamHold.began()
+    writer.begin(out, notification(id, "subscriptions/acknowledged", { notifications: honored }))
+    return streamHold.end
   })
   return HttpServerResponse.raw(events, eventStream)
 })

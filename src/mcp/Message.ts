@@ -1,6 +1,6 @@
 /**
- * The message of a POST: bounded, parsed once, and looked into before either SDK sees it. Shapes of the endpoint's own
- * responses, and how those of the SDKs leave.
+ * Reads the message of a POST: bounded, parsed once, and checked before either SDK sees it. Also the shapes of the
+ * endpoint's own responses, and the conversion of the SDKs' responses.
  */
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
@@ -11,9 +11,9 @@ export type HttpResponse = HttpServerResponse.HttpServerResponse
 
 export const sessionHeader = "mcp-session-id"
 
-/** A client that lists the tools again when it is told to may ask for a list of those that it may call. */
+/** Header of clients that list tools again after a notice: their list holds only the tools that they may call. */
 export const toolsHeader = "ampoule-tools"
-export const isStaged = (asked: string | null | undefined): boolean => asked === "staged"
+export const isStaged = (header: string | null | undefined): boolean => header === "staged"
 
 export const rpcError = (
   status: number,
@@ -38,14 +38,14 @@ export const eventStream = {
   headers: { "cache-control": "no-store", "x-accel-buffering": "no" }
 }
 
-/** What an SDK's response says; undefined: nothing, as that to a notification. The response can still be sent. */
+/** Body of an SDK's response; undefined if empty, as for a notification. The response can still be sent. */
 export const jsonOf = (response: globalThis.Response): Effect.Effect<unknown> =>
   Effect.promise(async () => {
     const text = await response.clone().text()
     return text === "" ? undefined : (JSON.parse(text) as unknown)
   })
 
-/** An SDK's response with the headers that clients need and no others. */
+/** An SDK's response, with only the headers that clients need. */
 export const fromWeb = (response: globalThis.Response, extra: Record<string, string> = {}) =>
   Effect.map(
     Effect.promise(() => response.text()),
@@ -66,10 +66,10 @@ export const fromWeb = (response: globalThis.Response, extra: Record<string, str
   )
 
 const maxBody = 1024 * 1024
-/** Elements and levels of a message. Parsing is cheap, but what follows is not (GHSA-f897-62hf-6gxq). */
+/** Elements and levels of a message. Parsing is cheap, but validation is not (GHSA-f897-62hf-6gxq). */
 const maxElements = 4_000
 const maxDepth = 32
-/** Messages of a batch. One revision has batches, and a few clients still speak it. */
+/** Messages of a batch. Only one revision has batches, and a few clients still use it. */
 export const maxBatch = 20
 
 export type JsonObject = { readonly [member: string]: unknown }
@@ -79,7 +79,7 @@ export const isObject = (value: unknown): value is JsonObject =>
 
 export const memberOf = (value: unknown, name: string): unknown => (isObject(value) ? value[name] : undefined)
 
-/** What a message, or those of a batch, are about: the part of each method before its slash (`tools`). */
+/** Method groups of a message or a batch: the part of each method before its slash (`tools`). */
 export const methodsOf = (message: unknown): ReadonlySet<string> =>
   new Set(
     (Array.isArray(message) ? message : [message]).flatMap((one) => {
@@ -88,7 +88,7 @@ export const methodsOf = (message: unknown): ReadonlySet<string> =>
     })
   )
 
-/** Whether the value has too many elements or levels. Iterative, because the input decides the depth. */
+/** True if the value has too many elements or levels. Iterative, because the input decides the depth. */
 const isTooBig = (value: unknown): boolean => {
   const pending: Array<readonly [unknown, number]> = [[value, 1]]
   let elements = 0
@@ -104,7 +104,7 @@ const isTooBig = (value: unknown): boolean => {
   return false
 }
 
-/** Whether a message, or one of a batch, has an id that none may have: a refusal would have to repeat it. */
+/** True if any message has an id of an invalid type, which a refusal would have to repeat. */
 const hasForeignId = (message: unknown): boolean =>
   (Array.isArray(message) ? message : [message]).some((one) => {
     const id = memberOf(one, "id")
@@ -129,6 +129,6 @@ export const read = Effect.gen(function* () {
   const parsed = yield* Effect.option(Effect.try((): unknown => JSON.parse(text.right)))
   if (parsed._tag === "None") return rpcError(400, -32_700, "The body is not JSON")
   if (isTooBig(parsed.value)) return rpcError(400, -32_600, "The message has too many members or levels")
-  if (hasForeignId(parsed.value)) return rpcError(400, -32_600, "The id of a message is a text or a whole number")
+  if (hasForeignId(parsed.value)) return rpcError(400, -32_600, "The id of a message must be a string or an integer")
   return { message: parsed.value }
 })

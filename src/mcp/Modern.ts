@@ -1,6 +1,6 @@
 /**
- * The revision 2026-07-28 (no sessions, everything in the request), on `@modelcontextprotocol/server`: a POST each, whose
- * response is JSON. `subscriptions/listen`, whose response is a stream, is `Listening.ts`.
+ * The revision 2026-07-28 (no sessions, all state in the request), on `@modelcontextprotocol/server`. Each call is a
+ * POST with a JSON response. `Listening.ts` handles `subscriptions/listen`, which responds with a stream.
  */
 import {
   type CallToolResult,
@@ -38,9 +38,9 @@ export interface ModernNeeds {
   readonly keys: ServiceKeys
 }
 
-/** Elements of a tool's input; counted again by the SDK (GHSA-f897-62hf-6gxq). */
+/** Elements of a tool's input, a limit of the SDK (GHSA-f897-62hf-6gxq). */
 const maxToolInputElements = 2_000
-/** A list of tools or prompts is good for five minutes, for this credential (docs/contract/mcp.md). */
+/** Clients may cache lists of tools and prompts for five minutes per credential (docs/contract/mcp.md). */
 const hint = { ttlMs: 300_000, cacheScope: "private" } as const
 const volatile = { ttlMs: 0, cacheScope: "private" } as const
 const cacheHints = {
@@ -52,42 +52,42 @@ const cacheHints = {
   "resources/read": volatile
 } as const
 
-/** Each tool decodes and checks its input; the SDK only shows the schema. */
-const accepting = { getValidator: () => (input: unknown) => ({ valid: true, data: input, errorMessage: undefined }) }
-/** JSON Schema of our own making, in the SDK's types: the dialect is theirs, and the validator fits every type. */
-const shown = (schema: JsonObject): StandardSchemaWithJSON =>
-  fromJsonSchema(schema as JsonSchemaType, accepting as never)
+/** Accepts any input, because each tool decodes its own. The SDK only publishes the schema. */
+const acceptingAll = { getValidator: () => (input: unknown) => ({ valid: true, data: input, errorMessage: undefined }) }
+/** Converts our JSON Schema to the SDK's type. The casts hold: same dialect, and a validator for every type. */
+const sdkSchema = (schema: JsonObject): StandardSchemaWithJSON =>
+  fromJsonSchema(schema as JsonSchemaType, acceptingAll as never)
 
-/** The tools' schemas in the SDK's form; made once, because a server is made for each request. */
+/** Schemas of a tool in the SDK's form; cached, because each request creates a server. */
 const schemasOf = (() => {
-  const made = new WeakMap<
+  const cache = new WeakMap<
     Tool,
     { readonly inputSchema: StandardSchemaWithJSON; readonly outputSchema: StandardSchemaWithJSON }
   >()
   return (tool: Tool) => {
-    const { inputSchema, outputSchema } = tool.listed
-    const schemas = made.get(tool) ?? { inputSchema: shown(inputSchema), outputSchema: shown(outputSchema) }
-    made.set(tool, schemas)
+    const { inputSchema, outputSchema } = tool.entry
+    const schemas = cache.get(tool) ?? { inputSchema: sdkSchema(inputSchema), outputSchema: sdkSchema(outputSchema) }
+    cache.set(tool, schemas)
     return schemas
   }
 })()
 
-/** What a signed `requestState` says: which question of which call it continues. */
+/** Content of a signed `requestState`: the question and the call that it continues. */
 interface State {
   readonly requestId: string | null
   readonly digest: string
 }
-const digestOf = (name: string, given: unknown): string =>
+const digestOf = (name: string, args: unknown): string =>
   createHash("sha256")
-    .update(JSON.stringify([name, given]))
+    .update(JSON.stringify([name, args]))
     .digest("base64url")
 
 type States = RequestStateCodec<State>
-/** Bound to the principal: what one client was given does not continue another's call. Lives 10 minutes. */
+/** Bound to the principal, so that one client's state cannot continue another's call. Expires after 10 minutes. */
 const makeStates = (key: Uint8Array): States =>
   createRequestStateCodec<State>({ key, ttlSeconds: 600, bind: (ctx) => ctx.http?.authInfo?.clientId ?? "" })
 
-/** The SDK's types want mutable arrays and open objects, which results and lists are on the wire. */
+/** Copies for the SDK's types, which require mutable arrays and open objects. */
 const toResult = (result: ToolResult) => structuredClone(result) as unknown as CallToolResult
 const toTools = (tools: ReadonlyArray<ListedTool>) => structuredClone(tools) as unknown as Array<SdkTool>
 
@@ -100,13 +100,13 @@ const confirmationForm = {
   required: ["confirm"]
 }
 
-/** The person's answer; accepting without the tick is declining. */
-const answerIn = (ctx: ServerContext): CallContext["said"] => {
-  const opened = inputResponse(ctx.mcpReq.inputResponses, page)
-  if (opened.kind === "elicit") return opened.action === "accept" ? "accept" : "decline"
-  const confirmed = inputResponse(ctx.mcpReq.inputResponses, confirmation)
-  if (confirmed.kind !== "elicit") return undefined
-  return confirmed.action === "accept" && confirmed.content?.["confirm"] === true ? "accept" : "decline"
+/** The person's answer. Accepting without the tick counts as declining. */
+const answerIn = (ctx: ServerContext): CallContext["answer"] => {
+  const toPage = inputResponse(ctx.mcpReq.inputResponses, page)
+  if (toPage.kind === "elicit") return toPage.action === "accept" ? "accept" : "decline"
+  const toQuestion = inputResponse(ctx.mcpReq.inputResponses, confirmation)
+  if (toQuestion.kind !== "elicit") return undefined
+  return toQuestion.action === "accept" && toQuestion.content?.["confirm"] === true ? "accept" : "decline"
 }
 
 interface ModernRequest {
@@ -116,7 +116,7 @@ interface ModernRequest {
   readonly signal: AbortSignal
 }
 
-/** What the handlers of one request share. */
+/** Values that the handlers of one request share. */
 interface Needs {
   readonly protocol: Protocol
   readonly states: States
@@ -125,24 +125,24 @@ interface Needs {
   readonly run: <A>(effect: Effect.Effect<A, never, CurrentCaller>) => Promise<A>
 }
 
-const callTool = async ({ run, states }: Needs, mcp: McpServer, tool: Tool, given: unknown, ctx: ServerContext) => {
+const callTool = async ({ run, states }: Needs, mcp: McpServer, tool: Tool, args: unknown, ctx: ServerContext) => {
   const elicitation = mcp.server.getClientCapabilities()?.elicitation
-  const digest = digestOf(tool.listed.name, given)
+  const digest = digestOf(tool.entry.name, args)
   const state = ctx.mcpReq.requestState<State>()
-  const continued = state !== undefined && state.digest === digest ? state : undefined
+  const continuedState = state !== undefined && state.digest === digest ? state : undefined
   const context: CallContext = {
     opensPages: elicitation?.url !== undefined,
     confirms: elicitation?.form !== undefined,
-    // An answer counts only with the question that it belongs to.
-    said: continued === undefined ? undefined : answerIn(ctx),
-    continues: continued?.requestId ?? undefined
+    // An answer counts only for its own question.
+    answer: continuedState === undefined ? undefined : answerIn(ctx),
+    continues: continuedState?.requestId ?? undefined
   }
-  const outcome = await run(tool.call(given, context))
+  const outcome = await run(tool.call(args, context))
   switch (outcome._tag) {
     case "Result":
       return toResult(outcome.result)
     case "OpenPage":
-      // A person who was sent to the page once and has not finished is not sent there again.
+      // Do not open the same page twice for a person who has not finished there.
       if (!context.opensPages || context.continues === outcome.requestId) return toResult(outcome.otherwise)
       return inputRequired({
         inputRequests: { [page]: inputRequired.elicitUrl({ message: outcome.message, url: outcome.url }) },
@@ -159,8 +159,8 @@ const callTool = async ({ run, states }: Needs, mcp: McpServer, tool: Tool, give
 }
 
 /**
- * Registers the tool that is called, whoever calls: what the caller may not do is refused by the rules, in their words.
- * One that is not there is refused by the SDK, which does so when there is any.
+ * Registers the called tool for every caller, since the use case refuses callers without the right. For an unknown tool
+ * it registers any other one: with at least one tool, the SDK refuses unknown names.
  */
 const serveTools = (mcp: McpServer, needs: Needs, message: unknown) => {
   const { tools } = needs.protocol
@@ -168,11 +168,11 @@ const serveTools = (mcp: McpServer, needs: Needs, message: unknown) => {
   const [anyTool] = tools.values()
   const tool = (typeof called === "string" ? tools.get(called) : undefined) ?? anyTool
   if (tool !== undefined) {
-    const { annotations, description, name, title } = tool.listed
+    const { annotations, description, name, title } = tool.entry
     mcp.registerTool(
       name,
       { title, description, annotations, ...schemasOf(tool) },
-      (given: unknown, ctx: ServerContext) => callTool(needs, mcp, tool, given, ctx)
+      (args: unknown, ctx: ServerContext) => callTool(needs, mcp, tool, args, ctx)
     )
   }
   mcp.server.setRequestHandler("tools/list", () => ({ tools: toTools(needs.protocol.visibleTools(needs)) }))
@@ -180,9 +180,9 @@ const serveTools = (mcp: McpServer, needs: Needs, message: unknown) => {
 
 const serveResources = ({ server }: McpServer, { protocol, run }: Needs) => {
   server.setRequestHandler("resources/list", async () => {
-    const listed = await run(protocol.resources)
-    if ("error" in listed) throw new ProtocolError(ProtocolErrorCode.InternalError, listed.error.message)
-    return { resources: listed.map((one) => ({ ...one })) }
+    const resources = await run(protocol.resources)
+    if ("error" in resources) throw new ProtocolError(ProtocolErrorCode.InternalError, resources.error.message)
+    return { resources: resources.map((one) => ({ ...one })) }
   })
   server.setRequestHandler("resources/templates/list", () => ({
     resourceTemplates: templates.map((one) => ({ ...one }))
@@ -206,7 +206,7 @@ const servePrompts = ({ server }: McpServer, { protocol, run }: Needs) => {
   })
 }
 
-/** A server lives for one request: what the message does not ask for is not made. */
+/** A server for one request, with only the handlers that the message needs. */
 const serverFor = (needs: Needs, message: unknown): McpServer => {
   const mcp = new McpServer(serverInfo, {
     capabilities: {
@@ -216,7 +216,7 @@ const serverFor = (needs: Needs, message: unknown): McpServer => {
       completions: {}
     },
     instructions,
-    // A list that grows is not kept: also clients without a stream ask again.
+    // A growing list is not cached, so that clients without a stream list it again.
     cacheHints: needs.staged ? { ...cacheHints, "tools/list": volatile } : cacheHints,
     maxToolInputElements,
     requestState: { verify: needs.states.verify }
@@ -228,7 +228,7 @@ const serverFor = (needs: Needs, message: unknown): McpServer => {
   return mcp
 }
 
-/** Answers a POST of this revision; a handler, a server and a transport of its own for each. */
+/** Responds to a POST of this revision, with a new handler, server and transport. */
 const respond = (
   { keys, protocol, url }: ModernNeeds,
   { client: { caller, principal }, headers, message, signal }: ModernRequest
@@ -246,14 +246,14 @@ const respond = (
     return yield* Effect.promise(() =>
       handler.fetch(new Request(url, { method: "POST", headers, signal }), {
         parsedBody: message,
-        // Who calls, for what is bound to it. The token itself goes no further.
+        // The principal, to which states are bound. The token itself goes no further.
         authInfo: { token: "", clientId: principal, scopes: [] }
       })
     )
   })
 
-/** The SDK's own refusal of a tool that is not there, in our words; another error, of a header perhaps, as it is. */
-const saying = (text: string, response: Response) =>
+/** Replaces the text of the SDK's refusal of an unknown tool. Other errors, such as a wrong header, stay unchanged. */
+const withErrorText = (text: string, response: Response) =>
   Effect.map(jsonOf(response), (body) => {
     const error = memberOf(body, "error")
     if (!isObject(body) || !isObject(error) || error["code"] !== ProtocolErrorCode.InvalidParams) return response
@@ -270,7 +270,7 @@ export const post = Effect.fnUntraced(function* (
   const abort = new AbortController()
   const request = { client, message, headers, signal: abort.signal }
   const response = yield* Effect.onInterrupt(respond(needs, request), () => Effect.sync(() => abort.abort()))
-  // Streams are not the SDK's (`Listening.ts`), and this one would have no end.
+  // `Listening.ts` serves streams, and a stream of the SDK would never end.
   if (response.headers.get("content-type")?.startsWith("text/event-stream") === true) {
     abort.abort()
     return yield* Effect.dieMessage("the SDK opened a stream")
@@ -279,5 +279,5 @@ export const post = Effect.fnUntraced(function* (
     { caller: client.caller, staged: isStaged(headers.get(toolsHeader)) },
     message
   )
-  return yield* fromWeb(instead === undefined ? response : yield* saying(instead, response))
+  return yield* fromWeb(instead === undefined ? response : yield* withErrorText(instead, response))
 })

@@ -1,6 +1,6 @@
 /**
- * What to call after a failure: each error code has a sentence for the model that made the call. A tool is named with
- * the inputs that it has, and nothing of the input is repeated.
+ * Suggests the next call after a failure: one sentence per error code, for the model that made the call. It names only
+ * inputs that the tool has, and repeats no part of the input.
  */
 import { type AnyApiError, bodyOf } from "#schema/ApiError.ts"
 import type * as Errors from "#schema/Errors.ts"
@@ -16,15 +16,15 @@ export type Code = Classes extends infer C
 
 interface Call {
   readonly tool: ToolName
-  /** Names of the inputs that the tool has. */
+  /** Names of the tool's inputs. */
   readonly inputs: ReadonlyArray<string>
   readonly field: string | undefined
-  /** Slugs of the environments that the caller sees in the project of the call; empty when that is not known. */
+  /** Slugs of the environments that the caller sees in the project of the call; empty if the project is unknown. */
   readonly environments: ReadonlyArray<string>
 }
 type Next = string | ((call: Call) => string)
 
-/** Of a list in a sentence. */
+/** Slugs that one sentence names. */
 const maxNamed = 20
 
 const byField = new Map<string, string>([
@@ -32,20 +32,20 @@ const byField = new Map<string, string>([
   ["environment", "list_environments gives the slugs of environments."],
   ["sourceEnv", "list_environments gives the slugs of environments."],
   ["targetEnv", "list_environments gives the slugs of environments."],
-  ["key", "list_secrets gives the keys that exist; a new one is of A-Z, 0-9 and _."],
+  ["key", "list_secrets gives the keys that exist. A new key consists of A-Z, 0-9 and _."],
   ["keys", "list_secrets gives the keys that exist."],
   ["secretId", 'list_secrets with fields ["id"] gives ids.'],
   ["ids", 'list_secrets with fields ["id"] gives ids.'],
   ["keyId", "get_environment_keypair gives the key of the environment."],
-  ["entries", "export_encrypted_env gives entries; pass them on unchanged."],
+  ["entries", "export_encrypted_env gives entries. Pass them on unchanged."],
   ["command", 'Give command as a list of arguments, such as ["npm", "start"].'],
-  ["recipientPublicKey", "Leave recipientPublicKey out: then values are sealed to the environment's own key."],
-  ["cursor", "Call again without cursor, and then with each answer's nextCursor."]
+  ["recipientPublicKey", "Leave recipientPublicKey out to seal values to the environment's key."],
+  ["cursor", "Call again without cursor, then with the nextCursor of each answer."]
 ])
 
 const correct = ({ field = "", inputs, tool }: Call): string => {
-  const known = byField.get(field.split(".")[0] ?? "")
-  if (inputs.includes(field.split(".")[0] ?? "") && known !== undefined) return known
+  const advice = byField.get(field.split(".")[0] ?? "")
+  if (inputs.includes(field.split(".")[0] ?? "") && advice !== undefined) return advice
   return inputs.length === 0 ? `${tool} takes no input.` : `${tool} takes ${inputs.join(", ")}.`
 }
 
@@ -55,8 +55,8 @@ const findSecret: Next = ({ inputs }) =>
     : "list_secrets with query finds the key."
 const exists: Next = ({ inputs, tool }) =>
   inputs.includes("replace")
-    ? `${tool} with replace true asks for a new value; or use the secret as it is.`
-    : "update_secret gives it another value; or use the secret as it is."
+    ? `${tool} with replace true asks for a new value. Or use the existing secret.`
+    : "update_secret gives it another value. Or use the existing secret."
 const dependents: Next = ({ inputs, tool }) =>
   inputs.includes("disposition")
     ? `${tool} with disposition flatten (the dependents keep their text) or cascade (they are deleted too).`
@@ -64,12 +64,12 @@ const dependents: Next = ({ inputs, tool }) =>
 const environment: Next = ({ environments }) =>
   environments.length === 0
     ? "list_environments gives the slugs that exist."
-    : `The project has ${environments.slice(0, maxNamed).join(", ")}; list_environments says more.`
-const reconnect = "The connection has to be made anew: tell the person."
+    : `The project has ${environments.slice(0, maxNamed).join(", ")}; list_environments gives their names and ids.`
+const reconnect = "Tell the person to connect again."
 const askPerson = "whoami shows what this connection may do; tell the person what is missing."
-const repair = "get_composition with key shows what refers to what; correct the template and call again."
+const repair = "get_composition with key shows the references. Correct the template and call again."
 const later = "Wait, then make the same call again."
-const notHere = "No tool of this server leads here: tell the person."
+const notHere = "No tool of this server can resolve this: tell the person."
 
 const nextCalls: Readonly<Record<Code, Next>> = {
   VALIDATION_FAILED: correct,
@@ -77,8 +77,8 @@ const nextCalls: Readonly<Record<Code, Next>> = {
   TEMPLATE_REFERENCE_MISSING: "create_secret or request_secret_value for the missing keys, then call again.",
   TEMPLATE_TOO_DEEP: repair,
   VALUE_TOO_LARGE: "Split the value into several secrets.",
-  SEALED_VALUE_INVALID: "export_encrypted_env makes the file anew; pass its entries on unchanged.",
-  SEALING_KEY_EXPIRED: "export_encrypted_env makes the file anew, with the active key.",
+  SEALED_VALUE_INVALID: "export_encrypted_env makes a new file. Pass its entries on unchanged.",
+  SEALING_KEY_EXPIRED: "export_encrypted_env makes a new file with the active key.",
   UNAUTHENTICATED: reconnect,
   CREDENTIAL_INVALID: reconnect,
   CREDENTIAL_EXPIRED: reconnect,
@@ -105,16 +105,16 @@ const nextCalls: Readonly<Record<Code, Next>> = {
   SECRET_VERSION_NOT_FOUND: 'list_secrets with fields ["version"] gives the current versions.',
   SEALING_KEY_NOT_FOUND: "get_environment_keypair gives the key of the environment.",
   TOKEN_NOT_FOUND: notHere,
-  GRANT_NOT_FOUND: "request_secret_value asks the person anew.",
+  GRANT_NOT_FOUND: "request_secret_value asks the person again.",
   MEMBER_NOT_FOUND: notHere,
   SECRET_ALREADY_EXISTS: exists,
-  SECRETS_CHANGED: "Look at what others wrote, and call again with each currentVersion as expectedVersion.",
-  SECRET_VERSION_CONFLICT: "Call again with currentVersion as expectedVersion, if what others wrote may be replaced.",
+  SECRETS_CHANGED: "Read what others wrote, then call again with each currentVersion as expectedVersion.",
+  SECRET_VERSION_CONFLICT: "If you may replace what others wrote, call again with currentVersion as expectedVersion.",
   SECRET_HAS_DEPENDENTS: dependents,
   TEMPLATE_CYCLE: repair,
   NAME_TAKEN: notHere,
   SETUP_ALREADY_DONE: notHere,
-  GRANT_ALREADY_DECIDED: "request_secret_value asks the person anew.",
+  GRANT_ALREADY_DECIDED: "request_secret_value asks the person again.",
   IDEMPOTENCY_KEY_REUSED: notHere,
   PAYLOAD_TOO_LARGE: "Make several calls with fewer members each.",
   UNSUPPORTED_MEDIA_TYPE: notHere,
@@ -126,10 +126,10 @@ const nextCalls: Readonly<Record<Code, Next>> = {
 }
 const byCode = new Map<string, Next>(Object.entries(nextCalls))
 
-/** REST's sentences that name a member which this tool does not have. */
+/** Replacements for sentences of REST that name a member which the tool does not have. */
 const messages = new Map([["SECRET_HAS_DEPENDENTS", "Other secrets use this one."]])
 
-/** The body of the error as a tool tells it, with what to do next. */
+/** Body of the error for a tool's result, with the suggested next call. */
 export const explained = (error: AnyApiError, call: Omit<Call, "field">): Readonly<Record<string, unknown>> => {
   const body = bodyOf(error)
   const next = byCode.get(body.code)

@@ -1,4 +1,6 @@
-/** Everything that `/mcp` offers, independent of the protocol revision: `Legacy.ts` and `Modern.ts` translate. */
+/**
+ * Tools, prompts and resources of `/mcp`, independent of the protocol revision. `Legacy.ts` and `Modern.ts` translate.
+ */
 import * as Effect from "effect/Effect"
 import type { Caller } from "#schema/Caller.ts"
 import { environmentResource, prompts } from "#schema/McpPrompts.ts"
@@ -9,27 +11,27 @@ import * as Completions from "./Completions.ts"
 import { missingScopes } from "./Credentials.ts"
 import { type JsonObject, memberOf } from "./Message.ts"
 import * as Resources from "./Resources.ts"
-import { type ListedTool, settled, type Tool } from "./Tool.ts"
+import { type ListedTool, withErrorValue, type Tool } from "./Tool.ts"
 import * as Tools from "./Tools.ts"
 import manifest from "../../package.json" with { type: "json" }
 
-/** Who this server says it is, in every revision. */
+/** Name and version of this server, in every revision. */
 export const serverInfo = { name: "ampoule", title: "Ampoule", version: manifest.version } as const
 
 type ToolTable = ReadonlyMap<string, Tool>
 
-/** Who lists the tools, and whether it asked for those alone that it may call. */
+/** The caller that lists the tools. `staged` means that it lists only the tools that it may call. */
 export interface Lister {
   readonly caller: Caller
   readonly staged: boolean
 }
 
 /**
- * An OAuth client sees all tools, since it can ask for more scopes. One that lists them again when they change can have
- * those that its scopes allow, and a tool that asks for more. What an API token may call is fixed; it sees that.
+ * An OAuth client sees all tools, since it can request more scopes. A staged client sees the tools that its scopes
+ * allow, and `more_tools`. An API token has fixed scopes, and sees only the tools that it may call.
  */
-const isVisible = ({ caller, staged }: Lister, { listed, scopes }: Tool): boolean => {
-  if (listed.name === "more_tools") return staged && caller.kind !== "api_token"
+const isVisible = ({ caller, staged }: Lister, { entry, scopes }: Tool): boolean => {
+  if (entry.name === "more_tools") return staged && caller.kind !== "api_token"
   if (caller.kind !== "api_token") return !staged || missingScopes(caller, scopes).length === 0
   const role = caller.teams[0]?.role ?? null
   return (
@@ -39,9 +41,9 @@ const isVisible = ({ caller, staged }: Lister, { listed, scopes }: Tool): boolea
 }
 
 const visibleTools = (tools: ToolTable, lister: Lister): ReadonlyArray<ListedTool> =>
-  [...tools.values()].filter((tool) => isVisible(lister, tool)).map(({ listed }) => listed)
+  [...tools.values()].filter((tool) => isVisible(lister, tool)).map(({ entry }) => entry)
 
-/** What to call instead of a tool that is not there; undefined for any other message. The name is not repeated. */
+/** Sentence for a call of an unknown tool, without its name; undefined for any other message. */
 const unknownTool = (tools: ToolTable, lister: Lister, message: unknown): string | undefined => {
   if (memberOf(message, "method") !== "tools/call") return undefined
   const name = memberOf(memberOf(message, "params"), "name")
@@ -51,7 +53,7 @@ const unknownTool = (tools: ToolTable, lister: Lister, message: unknown): string
     .join(", ")}.`
 }
 
-/** The scopes that a request needs, by its method and parameters; undefined: none. */
+/** Scopes that a request needs, by its method and parameters; undefined for none. */
 const scopesNeeded = (
   tools: ToolTable,
   method: string,
@@ -61,7 +63,7 @@ const scopesNeeded = (
   switch (method) {
     case "tools/call": {
       const tool = typeof name === "string" ? tools.get(name) : undefined
-      return tool === undefined ? undefined : { operation: tool.listed.name, scopes: tool.scopesOf(given) }
+      return tool === undefined ? undefined : { operation: tool.entry.name, scopes: tool.scopesOf(given) }
     }
     case "resources/read":
     case "resources/subscribe":
@@ -73,9 +75,9 @@ const scopesNeeded = (
   }
 }
 
-// Prompts: texts that a person starts a conversation with.
+// Prompts are texts with which a person starts a conversation.
 
-/** Arguments become text for a model, so they are limited to what ids, slugs and keys can be. */
+/** Arguments become text for a model, so they are limited to the characters of ids, slugs and keys. */
 const plainArgument = /^[A-Za-z0-9_-]{1,255}$/
 
 const listedPrompts = Object.entries(prompts).map(([name, { arguments: given, description, title }]) => ({
@@ -89,7 +91,7 @@ const listedPrompts = Object.entries(prompts).map(([name, { arguments: given, de
   }))
 }))
 
-/** Undefined: there is no such prompt, or an argument is missing or is no name. */
+/** Undefined for an unknown prompt, or for a missing or invalid argument. */
 const prompt = (name: string, given: Readonly<Record<string, string>> = {}) => {
   if (name !== "wire_up_project" && name !== "rotate_credential") return undefined
   const values = Object.keys(prompts[name].arguments).map((argument) => given[argument] ?? "")
@@ -121,9 +123,9 @@ export class Protocol extends Effect.Service<Protocol>()("mcp/Protocol", {
       listedPrompts,
       prompt,
       complete,
-      resources: settled(resources.list, "resources"),
-      /** Undefined: there is no such resource, or none that the caller sees. */
-      read: (uri: string) => settled(resources.read(uri), "resource")
+      resources: withErrorValue(resources.list, "resources"),
+      /** Undefined for a resource that does not exist or that the caller cannot see. */
+      read: (uri: string) => withErrorValue(resources.read(uri), "resource")
     } as const
   })
 }) {}

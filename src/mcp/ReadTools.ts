@@ -1,4 +1,4 @@
-/** Tools that change nothing: about the connection, names and metadata of secrets, values put to use, and plain text. */
+/** Read-only tools: the connection, names and metadata of secrets, uses of values, and plaintext. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { AuditEntry } from "#schema/Audit.ts"
@@ -43,14 +43,14 @@ const shortEntry = (entry: AuditEntry) => ({
   via: entry.via
 })
 
-// Answers say how much there is and show a part that a model can read; `next` says how to see the rest.
+// Results give totals and a part that fits a model's context; `next` names the call for the rest.
 
-/** Keys of one list. */
+/** Keys in one list. */
 const maxKeys = 100
 const maxEdges = 250
-/** Of what a plan or a report names; it tells how many there are. */
+/** Items that a plan or a report names, beside their total. */
 const maxShown = 20
-/** Projects, and environments, that a restricted connection is told the names of. */
+/** Projects, and environments, that `whoami` names for a restricted connection. */
 const maxRestrictions = 50
 
 const names = (list: ReadonlyArray<{ readonly key: string }>) => list.slice(0, maxKeys).map(({ key }) => key)
@@ -68,17 +68,17 @@ const services = Effect.all({
 })
 type Needs = Effect.Effect.Success<typeof services>
 
-/** The names of what a restricted connection reaches; nothing where it is not restricted, or may not list projects. */
-const named = Effect.fnUntraced(function* ({ environments, projects }: Needs, caller: Caller) {
+/** Names of the projects and environments of a restricted connection; empty without restrictions or `projects:read`. */
+const restrictionNames = Effect.fnUntraced(function* ({ environments, projects }: Needs, caller: Caller) {
   const { environmentIds, projectIds } = caller.restrictions
   if (projectIds === null && environmentIds === null) return {}
   if (missingScopes(caller, ["projects:read"]).length > 0) return {}
   const ofProjects = projectIds === null ? [] : yield* projects.list()
   const ofEnvironments = environmentIds === null ? [] : yield* environments.reachable(maxRestrictions)
-  const reached = ofProjects.slice(0, maxRestrictions)
+  const firstProjects = ofProjects.slice(0, maxRestrictions)
   return {
     named: {
-      projects: reached.map(({ id, name, slug }) => ({ id, slug, name })),
+      projects: firstProjects.map(({ id, name, slug }) => ({ id, slug, name })),
       environments: ofEnvironments.map(({ id, projectSlug, slug }) => ({ id, slug, project: projectSlug }))
     }
   }
@@ -104,7 +104,7 @@ const aboutTheConnection = (needs: Needs) => {
           restrictions: {
             projects: caller.restrictions.projectIds,
             environments: caller.restrictions.environmentIds,
-            ...(yield* named(needs, caller))
+            ...(yield* restrictionNames(needs, caller))
           }
         })
       }),
@@ -113,12 +113,12 @@ const aboutTheConnection = (needs: Needs) => {
       Effect.succeed(done({ features: deploymentOf(settings).features, limits: deploymentOf(settings).limits })),
 
     more_tools: ({ scope }) => {
-      const found = toolNames.filter((name) => {
+      const matches = toolNames.filter((name) => {
         const { plaintext = false, scopes }: { readonly plaintext?: boolean; readonly scopes: ReadonlyArray<Scope> } =
           tools[name]
         return scopes.includes(scope) && (settings.mcpReveal || !plaintext)
       })
-      return Effect.succeed(done({ tools: found, next: "tools/list has them now, as far as the scopes are held" }))
+      return Effect.succeed(done({ tools: matches, next: "tools/list now has those of them that your scopes allow" }))
     },
 
     list_projects: ({ cursor }) =>
@@ -224,7 +224,7 @@ const aboutNames = ({ reads }: Needs) =>
           added: names(added),
           removed: names(removed),
           changed: names(changed),
-          ...(isCut ? { next: "compare_environments with query shows those of a part" } : {})
+          ...(isCut ? { next: "compare_environments with query narrows the lists" } : {})
         })
       }),
 
@@ -232,18 +232,18 @@ const aboutNames = ({ reads }: Needs) =>
       Effect.map(reads.composition(at), ({ edges, nodes }) => {
         const graph = new Map<string, Array<string>>(nodes.map((node) => [node.key, []]))
         for (const { from, to } of edges) graph.get(from)?.push(to)
-        const wanted = key === undefined ? edges : edges.filter(({ from, to }) => from === key || to === key)
+        const matches = key === undefined ? edges : edges.filter(({ from, to }) => from === key || to === key)
         return done({
           secrets: nodes.length,
-          total: wanted.length,
-          edges: wanted.slice(0, maxEdges),
+          total: matches.length,
+          edges: matches.slice(0, maxEdges),
           cycles: cyclesOf(graph).slice(0, maxKeys),
-          ...(wanted.length > maxEdges ? { next: "get_composition with key shows those of one key" } : {})
+          ...(matches.length > maxEdges ? { next: "get_composition with key shows the edges of one key" } : {})
         })
       })
   }) satisfies Partial<Handlers>
 
-/** For the person's own machine: the command line is the product's, and a person logs in. */
+/** Advice for the person's machine, where the command line must be installed and logged in. */
 const setupOf = (baseUrl: string): ReadonlyArray<string> => [
   `"ampoule: command not found": ask the person to install the Ampoule command line (README of the server at ${baseUrl}).`,
   `"No credential": ask the person to run \`ampoule login --url ${baseUrl}\`, or to set AMPOULE_API_TOKEN.`,
@@ -251,7 +251,7 @@ const setupOf = (baseUrl: string): ReadonlyArray<string> => [
   "--redact stops accidents, not intent: do not make the program print values in another form."
 ]
 
-/** Writes `.env.sealed` on the person's machine; the values pass between the two programs. The names are slugs and ids. */
+/** Command that writes `.env.sealed` on the person's machine; values pass from program to program. */
 const sealing = (
   baseUrl: string,
   { projectId, slug }: { readonly projectId: string; readonly slug: string }
@@ -261,7 +261,7 @@ const sealing = (
   return ["sh", "-c", `ampoule secrets export ${place} --format json | ${write}`]
 }
 
-/** Values are put to use and not returned. */
+/** Tools that use values without returning them. */
 const uses = ({ plans, reads, sealingKeys, settings }: Needs) =>
   ({
     get_environment_keypair: (input) =>
@@ -303,7 +303,7 @@ const uses = ({ plans, reads, sealingKeys, settings }: Needs) =>
 
     export_encrypted_env: ({ keys, recipientPublicKey, ...at }) =>
       Effect.gen(function* () {
-        // Sealed to a key of the caller's choice is plaintext by another name.
+        // A caller can open values that are sealed to its own key, so they count as plaintext.
         if (recipientPublicKey !== undefined && !settings.mcpReveal) {
           return yield* new ValidationFailed({
             field: "recipientPublicKey",
@@ -334,7 +334,7 @@ const uses = ({ plans, reads, sealingKeys, settings }: Needs) =>
       )
   }) satisfies Partial<Handlers>
 
-/** Values are returned in plain text. */
+/** Tools that return values in plaintext. */
 const reveals = ({ reads, sealingKeys }: Needs) =>
   ({
     reveal_secret_value: ({ reason, ...query }) =>

@@ -1,4 +1,4 @@
-/** Addresses of resources and what they contain: names only. */
+/** Addresses and contents of resources; contents hold names only. */
 import * as Effect from "effect/Effect"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { type ProjectId, uuidPattern } from "#schema/Ids.ts"
@@ -8,17 +8,15 @@ import { Environments } from "#src/projects/Environments.ts"
 import { SecretReads } from "#src/secrets/SecretReads.ts"
 import { missingScopes } from "./Credentials.ts"
 
-/** Environments that a listing shows; `list_projects` and `list_environments` show all. */
+/** Environments of the listing; `list_projects` and `list_environments` give all. */
 const maxListed = 100
-/** Keys that one environment shows; `list_secrets` shows all. */
+/** Keys of one environment's resource; `list_secrets` gives all. */
 const maxKeys = 200
 const prefix = "secrets://projects/"
 
 const environmentUri = (projectId: string, environment: string) => `${prefix}${projectId}/environments/${environment}`
 
-/**
- * Undefined for anything that is not the address of an environment. No regular expression from outside, no templates.
- */
+/** Undefined for any other address. Parses by hand, without a library for templates. */
 export const parseEnvironmentUri = (
   uri: string
 ): { readonly projectId: ProjectId; readonly environment: EnvironmentSlug } | undefined => {
@@ -27,7 +25,7 @@ export const parseEnvironmentUri = (
   if (rest.length > 0 || environments !== "environments" || projectId === undefined || slug === undefined)
     return undefined
   if (!uuidPattern.test(projectId) || slug.length > 50 || !environmentSlugPattern.test(slug)) return undefined
-  // Checked by the patterns of the two formats, which is what their brands mean.
+  // The patterns check what the two brands stand for.
   return { projectId: projectId.toLowerCase() as ProjectId, environment: slug as EnvironmentSlug }
 }
 
@@ -51,10 +49,10 @@ export const make = Effect.gen(function* () {
     const { mimeType, name, title, description, uri } = guide
     const first = { uri, name, title, description, mimeType }
     if (missingScopes(caller, ["projects:read", "secrets:read"]).length > 0) return [first]
-    const reachable = yield* environments.reachable(maxListed)
+    const visible = yield* environments.reachable(maxListed)
     return [
       first,
-      ...reachable.map(({ projectId, projectName, slug }) => ({
+      ...visible.map(({ projectId, projectName, slug }) => ({
         uri: environmentUri(projectId, slug),
         name: `${projectName}/${slug}`,
         mimeType: environmentResource.mimeType
@@ -62,7 +60,7 @@ export const make = Effect.gen(function* () {
     ]
   })
 
-  /** Undefined: no such resource. Errors are those of the environment's route. */
+  /** Undefined for an unknown resource. Errors are those of the environment's route. */
   const read = Effect.fnUntraced(function* (uri: string) {
     if (uri === guide.uri) return { uri, mimeType: guide.mimeType, text: guide.text }
     const at = parseEnvironmentUri(uri)

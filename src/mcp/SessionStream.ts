@@ -1,9 +1,9 @@
-/** The GET stream of a session: tells the client what changed, and that a person is done with a page. */
+/** The GET stream of a session: notifies the client of changes, and of pages that a person completed. */
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import type { EventBus } from "#src/events/EventBus.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
-import { EventStream, type Hold, hold, type Out, Voice } from "#src/http/engine/EventStream.ts"
+import { EventStream, type Hold, hold, type Out, StreamWriter } from "#src/http/engine/EventStream.ts"
 import { answersTopic } from "#src/secrets/ValueRequests.ts"
 import { type Change, type Changes, type End, retryMillis } from "./Changes.ts"
 import type { AuthenticatedClient } from "./Credentials.ts"
@@ -25,16 +25,16 @@ const changeNotification = (change: Change): string =>
     ? notification("notifications/resources/updated", { uri: change.uri })
     : notification(`notifications/${change.kind}/list_changed`)
 
-/** For the client that was sent to the page, and no other (2025-11-25, elicitation). */
+/** Only for the client whose person was sent to the page (2025-11-25, elicitation). */
 const completionNotification = (elicitationId: string): string =>
   notification("notifications/elicitation/complete", { elicitationId })
 
-/** What the clock of all streams tells each of them. */
-export interface Beaten {
+/** Calls that the common clock makes on each stream. */
+export interface HeartbeatTarget {
   readonly beat: () => void
   /**
-   * At its session, which was ended or follows other resources now, or whose person is done with a page; also now and
-   * then, since a nudge can be lost, and that keeps the session from becoming idle.
+   * Checks whether the session ended, follows other resources, or has a completed page. Also called regularly, because
+   * a nudge can be lost, and because the look keeps the session from becoming idle.
    */
   readonly look: () => void
 }
@@ -43,17 +43,17 @@ export interface StreamNeeds {
   readonly sessions: Sessions
   readonly changes: Changes
   readonly bus: EventBus["Type"]
-  /** Streams that are open on this process, by session. */
-  readonly streaming: Map<string, Beaten>
-  /** Runs what a stream has to do now and then, in the service's own name. */
+  /** Open streams of this process, by session. */
+  readonly streaming: Map<string, HeartbeatTarget>
+  /** Runs background work of a stream. */
   readonly fork: (work: Effect.Effect<void>) => void
 }
 
-/** One clock for all streams of the process: those of sessions, and those that need none. */
+/** One clock for all streams of the process, with and without a session. */
 export const keepAlive = ({
   listening,
   streaming
-}: Pick<StreamNeeds, "streaming"> & { readonly listening: Set<Beaten> }) => {
+}: Pick<StreamNeeds, "streaming"> & { readonly listening: Set<HeartbeatTarget> }) => {
   let beats = 0
   const beat = Effect.sync(() => {
     beats += 1
@@ -67,19 +67,19 @@ export const keepAlive = ({
   return Housekeeping.every(heartbeat, beat)
 }
 
-/** `staged`: it has a list of tools that grows. */
+/** `staged` means that the client's list of tools grows with its scopes. */
 interface Listener extends AuthenticatedClient {
   readonly staged: boolean
 }
 
 /**
- * What is said of one session, from the moment it is made: what comes before the answer began waits for it. Calls and no
- * fiber, since there are many streams.
+ * Writes the notifications of one session. Text from before the response began waits for its start. Uses calls and no
+ * fiber, because a process has many streams.
  */
-class Teller {
-  readonly #voice = new Voice()
+class SessionNotifier {
+  readonly #writer = new StreamWriter()
   #looking: "no" | "once" | "again" = "no"
-  /** Replaces the resources that are watched. */
+  /** Replaces the watched resources. */
   follow: (uris: ReadonlyArray<string>) => void = () => undefined
   readonly #needs: StreamNeeds
   readonly #principal: string
@@ -92,20 +92,20 @@ class Teller {
   }
 
   begin(out: Out) {
-    this.#voice.begin(out, ": open\n\n")
+    this.#writer.begin(out, ": open\n\n")
   }
 
-  readonly tell = (change: Change) => this.#voice.say(changeNotification(change))
-  readonly beat = () => this.#voice.say(": heartbeat\n\n")
+  readonly tell = (change: Change) => this.#writer.write(changeNotification(change))
+  readonly beat = () => this.#writer.write(": heartbeat\n\n")
 
   readonly end = (why: End) => {
-    if (why !== "shutdown") this.#voice.say(`retry: ${retryMillis}\n\n`)
-    this.#voice.end()
+    if (why !== "shutdown") this.#writer.write(`retry: ${retryMillis}\n\n`)
+    this.#writer.end()
   }
 
-  /** One look at a time; who asks during one gets another after it. */
+  /** Runs one look at a time. A call during a look causes another one after it. */
   readonly look = () => {
-    if (this.#voice.isOver) return
+    if (this.#writer.isOver) return
     const isFree = this.#looking === "no"
     this.#looking = isFree ? "once" : "again"
     if (isFree) this.#needs.fork(this.#looks())
@@ -116,14 +116,14 @@ class Teller {
     const once = Effect.gen(this, function* () {
       this.#looking = "once"
       const session = yield* sessions.find(this.#session, this.#principal)
-      if (session === undefined) return this.#voice.end()
+      if (session === undefined) return this.#writer.end()
       this.follow(session.subscriptions)
-      const done = yield* sessions.completed(session)
-      if (done.length > 0) this.#voice.say(done.map(completionNotification).join(""))
+      const completedIds = yield* sessions.completed(session)
+      if (completedIds.length > 0) this.#writer.write(completedIds.map(completionNotification).join(""))
     })
     return once.pipe(
-      Effect.repeat({ while: () => this.#looking === "again" && !this.#voice.isOver }),
-      // A database that is busy or away ends no stream: the next beats look again.
+      Effect.repeat({ while: () => this.#looking === "again" && !this.#writer.isOver }),
+      // A busy or missing database ends no stream, because the next beats look again.
       Effect.catchAllCause(() => Effect.logDebug("A stream's look at its session failed.")),
       Effect.asVoid,
       Effect.ensuring(
@@ -135,7 +135,7 @@ class Teller {
   }
 }
 
-/** What the stream listens to, for as long as it is held. */
+/** Subscribes the stream to its sources until it is released. */
 const listen = Effect.fnUntraced(function* (
   needs: StreamNeeds,
   { bearer, caller, principal, staged }: Listener,
@@ -143,27 +143,27 @@ const listen = Effect.fnUntraced(function* (
   hold: Hold
 ) {
   const { bus, changes, streaming } = needs
-  const teller = new Teller(needs, principal, session.id)
-  streaming.set(session.id, teller)
+  const notifier = new SessionNotifier(needs, principal, session.id)
+  streaming.set(session.id, notifier)
   hold.until(() => streaming.delete(session.id))
-  hold.until(bus.listen(topic(session.id), teller.look))
-  hold.until(bus.listen(answersTopic(caller.credentialId), teller.look))
-  const { end, tell } = teller
-  teller.follow = yield* changes.watch({ bearer, caller }, session.subscriptions, { hold, staged, tell, end })
-  // The person may have been done with a page before this stream.
-  if (session.elicitations.length > 0) teller.look()
-  return teller
+  hold.until(bus.listen(topic(session.id), notifier.look))
+  hold.until(bus.listen(answersTopic(caller.credentialId), notifier.look))
+  const { end, tell } = notifier
+  notifier.follow = yield* changes.watch({ bearer, caller }, session.subscriptions, { hold, staged, tell, end })
+  // The person may have completed a page before this stream opened.
+  if (session.elicitations.length > 0) notifier.look()
+  return notifier
 })
 
 /** One stream per session. */
 export const open = Effect.fnUntraced(function* (needs: StreamNeeds, client: Listener, session: Session) {
   if (needs.streaming.has(session.id)) return rpcError(409, -32_000, "One stream per session")
-  const held = yield* hold
-  const teller = yield* listen(needs, client, session, held)
+  const streamHold = yield* hold
+  const notifier = yield* listen(needs, client, session, streamHold)
   const events = new EventStream((out) => {
-    held.began()
-    teller.begin(out)
-    return held.end
+    streamHold.began()
+    notifier.begin(out)
+    return streamHold.end
   })
   return HttpServerResponse.raw(events, {
     ...eventStream,

@@ -1,6 +1,6 @@
 /**
- * Sessions of the protocol revisions that have them. They are in the database, so any process serves any of them. A
- * session proves nothing: each request brings its credential, and only the principal that opened a session can use it.
+ * Sessions of the older protocol revisions. The database stores them, so any process serves any session. A session is
+ * no credential: each request carries its own, and only the principal that opened a session can use it.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -19,11 +19,11 @@ const idleMillis = 30 * 60_000
 export const perPrincipal = 20
 export const perTeam = 200
 export const inTotal = 2_000
-/** Resources that one session listens to. */
+/** Resources that one session may follow. */
 const maxSubscriptions = 50
-/** Pages that it waits to hear of. */
+/** Open pages that one session may wait for. */
 const maxElicitations = 20
-/** A session in steady use is written at most this often. */
+/** Milliseconds between two writes of a session's last use. */
 const touchMillis = 60_000
 
 const sessionFields = {
@@ -31,7 +31,7 @@ const sessionFields = {
   protocolVersion: Schema.String,
   clientCapabilities: Schema.Record({ key: Schema.String, value: Schema.Unknown }),
   subscriptions: Schema.Array(Schema.String),
-  /** Value requests whose page this session's client was sent to, and which it has not heard of since. */
+  /** Value requests whose page this session's client opened, and whose result it has not received yet. */
   elicitations: Schema.Array(Schema.String)
 }
 const SessionRow = Schema.Struct({ ...sessionFields, place: Schema.Number, lastSeenAt: Schema.DateFromSelf })
@@ -39,19 +39,19 @@ export type Session = Omit<typeof SessionRow.Type, "place" | "lastSeenAt">
 const IdRow = Schema.Struct({ id: Schema.String })
 const ElicitationsRow = Schema.Struct({ elicitations: sessionFields.elicitations })
 
-/** The topic that a process listens to while it serves the session's stream; it reveals nothing of the session. */
+/** Topic of the process that serves the session's stream. The prefix of the id gives no access to the session. */
 export const topic = (id: string) => `mcp:${id.slice(0, 12)}`
 
 const services = Effect.all({ sql: SqlClient.SqlClient, crypto: Crypto, bus: EventBus, requests: ValueRequests })
 type Services = Effect.Effect.Success<typeof services>
 
-/** Deletes sessions that were idle for too long. */
+/** Deletes idle sessions. */
 const reap = ({ sql }: Pick<Services, "sql">) =>
   Effect.flatMap(Clock.currentTimeMillis, (now) =>
     Rows.run(sql`DELETE FROM mcp_sessions WHERE last_seen_at <= ${new Date(now - idleMillis)}`)
   )
 
-/** Makes streams of these sessions look for their session again; those of ended sessions stop. */
+/** Makes the streams of these sessions read their session again; streams of ended sessions stop. */
 const notifyStreams = ({ bus }: Services, ids: ReadonlyArray<{ readonly id: string }>) =>
   Effect.forEach(ids, ({ id }) => Effect.catchAllDefect(bus.publish(topic(id)), () => Effect.void), { discard: true })
 
@@ -97,20 +97,20 @@ const makeRoom = Effect.fnUntraced(function* ({ sql }: Services, openings: Reado
   return [...beyondShare, ...beyondTotal]
 })
 
-/** Those that clients open at the same time share one transaction: all of them wait for the same lock. */
+/** Batches openings: sessions that open at the same time wait for the same lock, so they share one transaction. */
 const openings = (needs: Services) =>
   GroupCommit.make({
-    // No more than a principal may have: each that is opened is there.
+    // At most a principal's limit, so that no session of a batch evicts another one.
     maxBatch: perPrincipal,
     maxInFlight: 1,
     run: Effect.fnUntraced(function* (batch: ReadonlyArray<Opening>) {
       const { sql } = needs
       const now = new Date(yield* Clock.currentTimeMillis)
-      const ended = yield* Rows.transaction(sql, function* () {
+      const evicted = yield* Rows.transaction(sql, function* () {
         // No other process counts or inserts between this count and this insert.
         yield* sql`SELECT pg_advisory_xact_lock(hashtext('mcp_sessions'))`
         yield* reap(needs)
-        const removed = yield* makeRoom(needs, batch)
+        const deleted = yield* makeRoom(needs, batch)
         yield* sql`
           INSERT INTO mcp_sessions (id, principal, team_id, protocol_version, client_capabilities, subscriptions,
             created_at, last_seen_at)
@@ -119,9 +119,9 @@ const openings = (needs: Services) =>
             ${batch.map(({ teamId }) => teamId)}::uuid[], ${batch.map((one) => one.protocolVersion)}::text[],
             ${batch.map((one) => JSON.stringify(one.clientCapabilities))}::text[])
             AS o (id, principal, team_id, protocol_version, client_capabilities)`
-        return removed
+        return deleted
       })
-      yield* notifyStreams(needs, ended)
+      yield* notifyStreams(needs, evicted)
       return batch.map(() => undefined)
     })
   })
@@ -131,7 +131,7 @@ interface Sought {
   readonly principal: string
 }
 
-/** Look-ups that come while a statement is under way share the next one. */
+/** Batches look-ups: those that arrive during a statement share the next one. */
 const lookUps = ({ sql }: Services) =>
   GroupCommit.make({
     maxBatch: 128,
@@ -152,35 +152,35 @@ const lookUps = ({ sql }: Services) =>
         yield* sql`
           UPDATE mcp_sessions SET last_seen_at = ${new Date(now)} WHERE id = any(${unseen.map(({ id }) => id)}::text[])`
       }
-      const found = new Map(rows.map(({ place, ...session }) => [place, session]))
-      return batch.map((_, i): Session | undefined => found.get(i + 1))
+      const byPlace = new Map(rows.map(({ place, ...session }) => [place, session]))
+      return batch.map((_, i): Session | undefined => byPlace.get(i + 1))
     }, Effect.orDie)
   })
 
 type Needs = Services & {
-  readonly opened: Effect.Effect.Success<ReturnType<typeof openings>>
+  readonly insert: Effect.Effect.Success<ReturnType<typeof openings>>
   readonly lookUp: Effect.Effect.Success<ReturnType<typeof lookUps>>
 }
 
 /**
- * Always opens a session, because clients forget to end theirs. Where a limit is reached, the least recently used
- * session makes room: of the principal, of the team, or of the team that has the most. So a team keeps its sessions,
- * however many others are opened, while it has fewer than others.
+ * Always opens a session, because clients forget to end theirs. At a limit, the least recently used session ends: of
+ * the principal, of the team, or of the team with the most sessions. A team with fewer sessions than others keeps its
+ * own.
  */
 const open = Effect.fn("Sessions.open")(function* (
-  { crypto, opened }: Needs,
+  { crypto, insert }: Needs,
   owner: Pick<Opening, "principal" | "teamId">,
-  agreed: Pick<Session, "protocolVersion" | "clientCapabilities">
+  client: Pick<Session, "protocolVersion" | "clientCapabilities">
 ) {
   const id = yield* crypto.randomText(base62, 32)
-  yield* opened({ id, ...owner, ...agreed })
+  yield* insert({ id, ...owner, ...client })
   return id
 })
 
-/** The session, if it is the principal's and alive; counts as its use. */
+/** The principal's live session; counts as a use. */
 const find = ({ lookUp }: Needs, id: string, principal: string) => lookUp({ id, principal })
 
-/** From the next request on the session does not exist, on any process, and its stream ends. */
+/** Ends the session on all processes from the next request on, and ends its stream. */
 const end = Effect.fn("Sessions.end")(function* (needs: Needs, id: string, principal: string) {
   const existed = yield* Rows.exists(needs.sql`
     DELETE FROM mcp_sessions WHERE id = ${id} AND principal = ${principal} RETURNING id`)
@@ -198,7 +198,7 @@ const subscribe = Effect.fn("Sessions.subscribe")(function* (needs: Needs, id: s
   yield* notifyStreams(needs, [{ id }])
 })
 
-/** Remembers that the session's client was sent to the page of this request. */
+/** Records that the session's client opened the page of this request. */
 const elicit = Effect.fn("Sessions.elicit")(function* ({ sql }: Needs, id: string, requestId: string) {
   yield* Rows.run(sql`
     UPDATE mcp_sessions SET elicitations =
@@ -206,7 +206,7 @@ const elicit = Effect.fn("Sessions.elicit")(function* ({ sql }: Needs, id: strin
     WHERE id = ${id}`)
 })
 
-/** Requests of the session that a person answered since; each is returned once. */
+/** Requests of the session that a person has answered since the last call. */
 const completed = Effect.fn("Sessions.completed")(function* ({ requests, sql }: Needs, { elicitations, id }: Session) {
   if (elicitations.length === 0) return []
   const { waiting } = yield* requests.states(elicitations)
@@ -224,8 +224,8 @@ const completed = Effect.fn("Sessions.completed")(function* ({ requests, sql }: 
 
 export class Sessions extends Effect.Service<Sessions>()("mcp/Sessions", {
   scoped: Effect.gen(function* () {
-    const used = yield* services
-    const needs: Needs = { ...used, opened: yield* openings(used), lookUp: yield* lookUps(used) }
+    const base = yield* services
+    const needs: Needs = { ...base, insert: yield* openings(base), lookUp: yield* lookUps(base) }
     yield* Housekeeping.every("5 minutes", reap(needs))
     return methods(needs, { open, find, end, subscribe, elicit, completed, reap })
   })

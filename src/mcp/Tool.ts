@@ -1,4 +1,4 @@
-/** One tool: its entry in `tools/list`, and a call that decodes the input, runs the handler and encodes the outcome. */
+/** One tool: its entry in `tools/list`, and a call that decodes the input, runs the handler and encodes the result. */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as JSONSchema from "effect/JSONSchema"
@@ -18,20 +18,20 @@ import type { Proposed } from "#src/secrets/SecretWrites.ts"
 import { isObject, type JsonObject, memberOf } from "./Message.ts"
 import { explained } from "./NextCall.ts"
 
-/** What the protocol revision and the client can do, and what the person answered. */
+/** Abilities of the protocol revision and the client, and the person's answer. */
 export interface CallContext {
   /** The client opens addresses for its person (URL-mode elicitation). */
   readonly opensPages: boolean
   /** The client can ask its person a yes-or-no question (form-mode elicitation). */
   readonly confirms: boolean
   /** The person's answer to the question of this call. */
-  readonly said: "accept" | "decline" | undefined
-  /** The value request that this call continues; verified to be of this caller and this question. */
+  readonly answer: "accept" | "decline" | undefined
+  /** The value request that this call continues; verified to belong to this caller and this question. */
   readonly continues: string | undefined
 }
 
-/** What a handler returns. `OpenPage`: a person has to act; `otherwise` is for clients that cannot open pages. */
-export type Outcome<O> =
+/** Result of a handler. `OpenPage` needs a person; `otherwise` is for clients that cannot open pages. */
+export type HandlerResult<O> =
   | { readonly _tag: "Done"; readonly output: O }
   | {
       readonly _tag: "OpenPage"
@@ -42,12 +42,12 @@ export type Outcome<O> =
     }
   | { readonly _tag: "Confirm"; readonly message: string }
 
-export const done = <O>(output: O): Outcome<O> => ({ _tag: "Done", output })
+export const done = <O>(output: O): HandlerResult<O> => ({ _tag: "Done", output })
 
 type Handler<N extends ToolName> = (
   input: ToolInput<N>,
   context: CallContext
-) => Effect.Effect<Outcome<ToolOutput<N>>, AnyApiError | Proposed, CurrentCaller>
+) => Effect.Effect<HandlerResult<ToolOutput<N>>, AnyApiError | Proposed, CurrentCaller>
 export type Handlers = { readonly [N in ToolName]: Handler<N> }
 
 export interface ToolResult {
@@ -56,12 +56,12 @@ export interface ToolResult {
     readonly text: string
     readonly annotations?: { readonly audience: ReadonlyArray<"user"> }
   }>
-  /** Of the output's schema; a failure has none, since a structured result must conform to that schema (server/tools). */
+  /** Absent for a failure, since structured content must conform to the output schema (server/tools). */
   readonly structuredContent?: JsonObject
   readonly isError?: true
 }
 
-/** A finished call, or one that a person has to act on first. */
+/** A finished call, or a call that needs a person first. */
 type CallResult =
   | { readonly _tag: "Result"; readonly result: ToolResult }
   | {
@@ -84,24 +84,24 @@ export interface ListedTool {
 }
 
 export interface Tool {
-  readonly listed: ListedTool
+  readonly entry: ListedTool
   readonly scopes: ReadonlyArray<Scope>
-  /** What a call with these arguments needs. */
-  readonly scopesOf: (given: unknown) => ReadonlyArray<Scope>
+  /** Scopes that a call with these arguments needs. */
+  readonly scopesOf: (args: unknown) => ReadonlyArray<Scope>
   readonly returnsPlaintext: boolean
   readonly call: (input: unknown, context: CallContext) => Effect.Effect<CallResult, never, CurrentCaller>
 }
 
-/** Runs the work; a failure of any kind becomes its error, with the code and the log entry that REST would have. */
-export const settled = <A, R>(work: Effect.Effect<A, AnyApiError, R>, what: string) =>
+/** Turns any failure into an error value, with the code and the log entry that REST would have. */
+export const withErrorValue = <A, R>(work: Effect.Effect<A, AnyApiError, R>, operation: string) =>
   Effect.catchAllCause(work, (cause) =>
     Effect.gen(function* () {
-      const error = yield* judge(cause, yield* CurrentExchange, "POST", `/mcp/${what}`)
+      const error = yield* judge(cause, yield* CurrentExchange, "POST", `/mcp/${operation}`)
       return { error: isApiError(error) ? error : new InternalError() }
     })
   )
 
-/** A schema as models read it, with every list: `format: uuid` says what the pattern does, in a tenth of its tokens. */
+/** Shortens a schema for models: `format: uuid` replaces the pattern with a tenth of its tokens. */
 const brief = (schema: unknown): unknown => {
   if (Array.isArray(schema)) return schema.map(brief)
   if (!isObject(schema)) return schema
@@ -109,18 +109,18 @@ const brief = (schema: unknown): unknown => {
   return Object.fromEntries(members.map(([member, value]) => [member, brief(value)]))
 }
 
-/** The dialect is 2020-12, which both eras assume and neither names. */
+/** Uses the dialect 2020-12, which both SDKs assume without naming it. */
 const schemaOf = (schema: Schema.Schema.AnyNoContext): JsonObject => {
   const { $schema: _, ...rest } = { ...JSONSchema.make(schema, { target: "jsonSchema2020-12" }) }
-  const shown = brief(rest)
-  return isObject(shown) ? shown : {}
+  const short = brief(rest)
+  return isObject(short) ? short : {}
 }
 
-/** Names of what the caller sees, for ids. */
+/** Look-ups between names and ids, limited to what the caller can see. */
 export interface Names {
   /** The id of the project with this slug. */
   readonly project: (slug: string) => Effect.Effect<string, AnyApiError, CurrentCaller>
-  /** Slugs of the environments that the caller sees in the project with this id; empty where it may not list them. */
+  /** Slugs of the environments that the caller sees in this project; empty if it may not list them. */
   readonly environments: (projectId: string) => Effect.Effect<ReadonlyArray<string>, never, CurrentCaller>
 }
 
@@ -128,24 +128,24 @@ export interface Names {
 const isSlug = (text: unknown): text is string =>
   typeof text === "string" && text.length <= 50 && environmentSlugPattern.test(text) && !uuidPattern.test(text)
 
-/** The input with the id of the project that it names by its slug. */
-const withProjectId = (names: Names, inputs: ReadonlyArray<string>, given: unknown) => {
-  const slug = memberOf(given, "projectId")
-  return inputs.includes("projectId") && isObject(given) && isSlug(slug)
-    ? Effect.map(names.project(slug), (projectId): unknown => ({ ...given, projectId }))
-    : Effect.succeed(given)
+/** The input, with a project's slug replaced by its id. */
+const withProjectId = (names: Names, inputs: ReadonlyArray<string>, args: unknown) => {
+  const slug = memberOf(args, "projectId")
+  return inputs.includes("projectId") && isObject(args) && isSlug(slug)
+    ? Effect.map(names.project(slug), (projectId): unknown => ({ ...args, projectId }))
+    : Effect.succeed(args)
 }
 
-/** An error that helps: what to call next, with the slugs that exist where one was wrong. */
+/** Result of a failed call: the error, the suggested next call, and existing slugs if the environment was wrong. */
 const failed = Effect.fnUntraced(function* (
   names: Names,
   { inputs, tool }: { readonly tool: ToolName; readonly inputs: ReadonlyArray<string> },
   error: AnyApiError,
-  given: unknown
+  args: unknown
 ) {
   const projectId =
     error._tag === "ENVIRONMENT_NOT_FOUND"
-      ? yield* Effect.orElseSucceed(withProjectId(names, inputs, given), () => undefined)
+      ? yield* Effect.orElseSucceed(withProjectId(names, inputs, args), () => undefined)
       : undefined
   const id = memberOf(projectId, "projectId")
   const environments = typeof id === "string" && uuidPattern.test(id) ? yield* names.environments(id) : []
@@ -153,9 +153,9 @@ const failed = Effect.fnUntraced(function* (
   return { content: [{ type: "text", text: JSON.stringify(body) }], isError: true } satisfies ToolResult
 })
 
-/** What REST answers with 202: nothing is written yet, so what the tool declares did not come about. */
-const waiting = ({ request }: Proposed): CallResult => {
-  const message = "Nothing is written yet: the change waits until another person approves it. Do not send it again."
+/** Result for a change request, where REST responds with 202. An error, because the declared output does not exist. */
+const proposedResult = ({ request }: Proposed): CallResult => {
+  const message = "Nothing is written yet. The change waits until another person approves it. Do not send it again."
   const text = JSON.stringify({ statusCode: 202, message, changeRequest: request })
   return { _tag: "Result", result: { content: [{ type: "text", text }], isError: true } }
 }
@@ -165,17 +165,17 @@ type Scoped = Pick<
   "scopeIn" | "scopes" | "scopesWith"
 >
 
-const neededScopes = ({ scopeIn, scopes, scopesWith }: Scoped, given: unknown): ReadonlyArray<Scope> => {
-  const named = scopeIn === undefined ? undefined : memberOf(given, scopeIn)
-  const also = scopesWith === undefined || memberOf(given, scopesWith.member) === undefined ? [] : scopesWith.scopes
-  return [...scopes, ...also, ...allScopes.filter((scope) => scope === named)]
+const neededScopes = ({ scopeIn, scopes, scopesWith }: Scoped, args: unknown): ReadonlyArray<Scope> => {
+  const scopeName = scopeIn === undefined ? undefined : memberOf(args, scopeIn)
+  const also = scopesWith === undefined || memberOf(args, scopesWith.member) === undefined ? [] : scopesWith.scopes
+  return [...scopes, ...also, ...allScopes.filter((scope) => scope === scopeName)]
 }
 
-/** Clients that tell content for the person from content for the model keep plaintext from the model. */
+/** Marks content for the person, so that clients which support the mark keep plaintext from the model. */
 const forTheUser = { annotations: { audience: ["user"] } } as const
 
 export const make = <N extends ToolName>(name: N, handler: Handler<N>, names: Names): Tool => {
-  // The definition of this name: the compiler does not follow which name has which of the table's types.
+  // A cast, because the compiler does not relate a name to its type in the table.
   const definition = tools[name] as unknown as ToolDefinition<
     Schema.Schema<ToolInput<N>, JsonObject>,
     Schema.Schema<ToolOutput<N>, JsonObject>
@@ -186,33 +186,33 @@ export const make = <N extends ToolName>(name: N, handler: Handler<N>, names: Na
   const inputSchema = schemaOf(input)
   const inputs = isObject(inputSchema["properties"]) ? Object.keys(inputSchema["properties"]) : []
 
-  const succeeded = (value: ToolOutput<N>) =>
+  const resultOf = (value: ToolOutput<N>) =>
     Effect.map(Effect.orDie(encode(value)), (structuredContent): ToolResult => ({
       content: [{ type: "text", text: JSON.stringify(structuredContent), ...(plaintext ? forTheUser : {}) }],
       structuredContent
     }))
 
-  const run = Effect.fnUntraced(function* (given: unknown, context: CallContext) {
-    const decoded = yield* Either.mapLeft(decode((yield* withProjectId(names, inputs, given)) ?? {}), (issue) =>
+  const run = Effect.fnUntraced(function* (args: unknown, context: CallContext) {
+    const decoded = yield* Either.mapLeft(decode((yield* withProjectId(names, inputs, args)) ?? {}), (issue) =>
       validationFailed(ParseResult.ArrayFormatter.formatIssueSync(issue))
     )
-    const handled = yield* Effect.map(handler(decoded, context), (outcome) => ({ outcome })).pipe(
-      Effect.catchTag("Proposed", (proposed) => Effect.succeed({ waits: waiting(proposed) }))
+    const result = yield* Effect.map(handler(decoded, context), (outcome) => ({ outcome })).pipe(
+      Effect.catchTag("Proposed", (proposed) => Effect.succeed({ waits: proposedResult(proposed) }))
     )
-    if ("waits" in handled) return handled.waits
-    const { outcome } = handled
+    if ("waits" in result) return result.waits
+    const { outcome } = result
     switch (outcome._tag) {
       case "Done":
-        return { _tag: "Result", result: yield* succeeded(outcome.output) } satisfies CallResult
+        return { _tag: "Result", result: yield* resultOf(outcome.output) } satisfies CallResult
       case "OpenPage":
-        return { ...outcome, otherwise: yield* succeeded(outcome.otherwise) } satisfies CallResult
+        return { ...outcome, otherwise: yield* resultOf(outcome.otherwise) } satisfies CallResult
       case "Confirm":
         return outcome satisfies CallResult
     }
   })
 
   return {
-    listed: {
+    entry: {
       name,
       title,
       description,
@@ -221,12 +221,12 @@ export const make = <N extends ToolName>(name: N, handler: Handler<N>, names: Na
       annotations: { title, ...annotations }
     },
     scopes: definition.scopes,
-    scopesOf: (given) => neededScopes(definition, given),
+    scopesOf: (args) => neededScopes(definition, args),
     returnsPlaintext: plaintext,
-    call: (given, context) =>
-      Effect.flatMap(settled(run(given, context), name), (result) =>
+    call: (args, context) =>
+      Effect.flatMap(withErrorValue(run(args, context), name), (result) =>
         "error" in result
-          ? Effect.map(failed(names, { tool: name, inputs }, result.error, given), (result): CallResult => ({
+          ? Effect.map(failed(names, { tool: name, inputs }, result.error, args), (result): CallResult => ({
               _tag: "Result",
               result
             }))

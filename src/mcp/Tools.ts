@@ -1,4 +1,4 @@
-/** The table of tools: each definition of `schema/McpTools.ts` with its handler over the same use cases as REST. */
+/** Joins each definition of `schema/McpTools.ts` to its handler, over the same use cases as REST. */
 import * as Effect from "effect/Effect"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { toolNames } from "#schema/McpTools.ts"
@@ -26,6 +26,6 @@ const names = Effect.gen(function* () {
 
 export const make = Effect.gen(function* () {
   const handlers: Handlers = { ...(yield* ReadTools.handlers), ...(yield* WriteTools.handlers) }
-  const known = yield* names
-  return new Map<string, Tool>(toolNames.map((name) => [name, tool(name, handlers[name], known)]))
+  const lookUps = yield* names
+  return new Map<string, Tool>(toolNames.map((name) => [name, tool(name, handlers[name], lookUps)]))
 })

@@ -1,4 +1,4 @@
-/** Tools that write secrets, and the one that asks for access. */
+/** Tools that write secrets, and the tool that requests access. */
 import * as Effect from "effect/Effect"
 import { SecretNotFound } from "#schema/Errors.ts"
 import type { ProjectId, SecretId } from "#schema/Ids.ts"
@@ -10,15 +10,15 @@ import { danger } from "#src/formats/DangerousNames.ts"
 import { AccessRequests } from "#src/projects/AccessRequests.ts"
 import { SecretWrites } from "#src/secrets/SecretWrites.ts"
 import { type RequestState, ValueRequests } from "#src/secrets/ValueRequests.ts"
-import { done, type Handlers, type Outcome } from "./Tool.ts"
+import { done, type Handlers, type HandlerResult } from "./Tool.ts"
 
-/** How long a call waits for the person, once the client has opened the page; below the usual timeout of clients. */
+/** Milliseconds that a call waits for the person after the page opened; below the usual timeout of clients. */
 const patience = 25_000
 
-/** Keys that a question names; more are counted. */
+/** Keys that a question names; it counts the others. */
 const maxNamed = 20
 
-/** What the person is asked, once for all. */
+/** One question for all keys of a deletion. */
 const confirmation = (removal: {
   readonly keys: ReadonlyArray<string>
   readonly environment: string
@@ -26,29 +26,29 @@ const confirmation = (removal: {
 }) => {
   const { environment, keys, project } = removal
   const more = keys.length > maxNamed ? ` and ${keys.length - maxNamed} more` : ""
-  const named = keys.slice(0, maxNamed).join(", ")
-  return `Delete ${keys.length === 1 ? named : `${keys.length} secrets (${named}${more})`} from ${environment} of project ${project}?`
+  const list = keys.slice(0, maxNamed).join(", ")
+  return `Delete ${keys.length === 1 ? list : `${keys.length} secrets (${list}${more})`} from ${environment} of project ${project}?`
 }
 
-/** Written, with a warning for each key that can change which code runs, as the command line and the pages have it. */
-const written = <O>(output: O, keys: ReadonlyArray<string>) => {
+/** Result of a write, with a warning for each key that can change which code runs, as in the command line and pages. */
+const withWarnings = <O>(output: O, keys: ReadonlyArray<string>) => {
   const warnings = keys.flatMap((key) => {
     const reason = danger(key)
     return reason === undefined
       ? []
-      : `${key} ${reason}. Whoever can write it could run code as those who run the environment; \`ampoule run\` passes it on only with --allow.`
+      : `${key} ${reason}. Anyone who can write it could run code as the people who run the environment. \`ampoule run\` passes it on only with --allow.`
   })
   return done(warnings.length === 0 ? output : { ...output, warnings })
 }
 
-/** A member that was given; an empty text takes away. */
-const given = (name: "owner" | "note" | "rotateBy", text: string | undefined) =>
+/** The member, if the input has it. An empty text clears it. */
+const member = (name: "owner" | "note" | "rotateBy", text: string | undefined) =>
   text === undefined ? {} : { [name]: text === "" ? null : text }
 
-const requestResult = (baseUrl: string, state: RequestState): Outcome<ToolOutput<"request_secret_value">> => {
+const requestResult = (baseUrl: string, state: RequestState): HandlerResult<ToolOutput<"request_secret_value">> => {
   switch (state.status) {
     case "stored":
-      return written({ status: "stored", id: state.id, key: state.key, version: state.version }, [state.key])
+      return withWarnings({ status: "stored", id: state.id, key: state.key, version: state.version }, [state.key])
     case "declined":
       return done({ status: "declined" })
     case "pending": {
@@ -57,14 +57,14 @@ const requestResult = (baseUrl: string, state: RequestState): Outcome<ToolOutput
         _tag: "OpenPage",
         requestId: state.requestId,
         url,
-        message: "Open the page to type the value. It goes to Ampoule and not into this conversation.",
+        message: "Open the page to enter the value. It goes to Ampoule and not into this conversation.",
         otherwise: { status: "needs_human", url, expiresAt: state.expiresAt.toISOString() }
       }
     }
   }
 }
 
-/** One secret as an input names it; the input's schema lets one of the two ways through. */
+/** One secret, named by its id or by its key. The schema of the input allows one of the two. */
 interface NamesSecret {
   readonly secretId?: SecretId
   readonly projectId?: ProjectId
@@ -72,13 +72,13 @@ interface NamesSecret {
   readonly key?: SecretKey
 }
 
-/** The page asks in the person's own words: an agent's reason does not go into an address. */
+/** The person enters a reason on the page, because an agent's reason must not appear in an address. */
 const accessResult = (
   baseUrl: string,
   { hours = 2, level }: ToolInput<"request_access">,
   access: Effect.Effect.Success<ReturnType<AccessRequests["accessAt"]>>,
   requestId: string
-): Outcome<ToolOutput<"request_access">> => {
+): HandlerResult<ToolOutput<"request_access">> => {
   switch (access.status) {
     case "granted":
       return done({ status: "granted" })
@@ -86,8 +86,8 @@ const accessResult = (
       return done({ status: "pending", id: access.request.id, expiresAt: access.request.expiresAt })
     case "not_requested": {
       const { projectId, slug } = access.target
-      const asked = new URLSearchParams({ level, hours: String(hours) }).toString()
-      const url = `${baseUrl}/app/projects/${projectId}/env/${slug}/access?${asked}`
+      const query = new URLSearchParams({ level, hours: String(hours) }).toString()
+      const url = `${baseUrl}/app/projects/${projectId}/env/${slug}/access?${query}`
       return {
         _tag: "OpenPage",
         requestId,
@@ -107,7 +107,7 @@ const services = Effect.all({
   settings: AppConfig
 })
 
-/** Ids of what inputs name by keys. */
+/** Ids of the secrets that inputs name by keys. */
 const identify = (writes: SecretWrites) => ({
   one: ({ environment, key, projectId, secretId }: NamesSecret, audit: "secret.update" | "secret.delete") =>
     Effect.gen(function* () {
@@ -128,85 +128,85 @@ export const handlers = Effect.map(
   services,
   ({ access, crypto, requests, settings, writes }) =>
     ({
-      request_access: (input, { continues, said }) =>
+      request_access: (input, { continues, answer }) =>
         Effect.gen(function* () {
-          if (said === "decline") return done({ status: "declined" })
+          if (answer === "decline") return done({ status: "declined" })
           const accessState = yield* access.accessAt(input, input.level)
           return accessResult(settings.baseUrl, input, accessState, continues ?? (yield* crypto.uuid))
         }),
 
-      request_secret_value: (input, { continues, opensPages, said }) =>
+      request_secret_value: (input, { continues, opensPages, answer }) =>
         Effect.gen(function* () {
-          if (said === "decline") return done({ status: "declined" })
+          if (answer === "decline") return done({ status: "declined" })
           const state =
-            continues !== undefined && opensPages && said === "accept"
+            continues !== undefined && opensPages && answer === "accept"
               ? yield* requests.outcome(continues, patience)
               : yield* requests.ask(input)
           return requestResult(settings.baseUrl, state)
         }),
 
-      create_secret: (input) => Effect.map(writes.createFrom(input), (one) => written(one, [one.key])),
+      create_secret: (input) => Effect.map(writes.createFrom(input), (one) => withWarnings(one, [one.key])),
 
       update_secret: (input) =>
         Effect.gen(function* () {
           const secretId = yield* identify(writes).one(input, "secret.update")
           const one = yield* writes.updateFrom({ ...input, secretId })
-          return written(one, [one.key])
+          return withWarnings(one, [one.key])
         }),
 
       rename_secret: ({ key, rewriteReferences, secretId }) =>
         Effect.map(
           writes.rename(secretId, { key, ...(rewriteReferences === true ? { references: "rewrite" } : {}) }),
-          ({ formerKey, id, rewritten, version }) => written({ id, key, version, formerKey, rewritten }, [key])
+          ({ formerKey, id, rewritten, version }) => withWarnings({ id, key, version, formerKey, rewritten }, [key])
         ),
 
       describe_secret: ({ note, owner, rotateBy, secretId }) =>
         Effect.map(
           writes.describe(secretId, {
-            ...given("owner", owner),
-            ...given("note", note),
-            ...given("rotateBy", rotateBy)
+            ...member("owner", owner),
+            ...member("note", note),
+            ...member("rotateBy", rotateBy)
           }),
           ({ id, key, note, owner, rotateBy }) => done({ id, key, owner, note, rotateBy })
         ),
 
       copy_secrets: (input) =>
         Effect.map(writes.copy(input), ({ created, skipped, updated }) =>
-          written({ created, updated, skipped }, [...created, ...updated])
+          withWarnings({ created, updated, skipped }, [...created, ...updated])
         ),
 
       bulk_upsert_secrets: (input) =>
         Effect.map(writes.upsert(input), ({ created, unchanged, updated }) =>
-          written({ created, updated, unchanged }, [...created, ...updated])
+          withWarnings({ created, updated, unchanged }, [...created, ...updated])
         ),
 
-      delete_secret: ({ disposition, ...input }, { confirms, said }) =>
+      delete_secret: ({ disposition, ...input }, { confirms, answer }) =>
         Effect.gen(function* () {
           const secretId = yield* identify(writes).one(input, "secret.delete")
-          if (confirms && said === undefined) {
+          if (confirms && answer === undefined) {
             const question = confirmation(yield* writes.removal([secretId]))
-            const more = disposition === "cascade" ? " Everything composed from it is deleted too." : ""
+            const more = disposition === "cascade" ? " Secrets that use it are deleted too." : ""
             return { _tag: "Confirm" as const, message: `${question}${more}` }
           }
-          if (said === "decline") return done({ deleted: false, dependents: [] })
+          if (answer === "decline") return done({ deleted: false, dependents: [] })
           const { cascaded, deleted, flattened } = yield* writes.remove(secretId, disposition)
           return done({ deleted, dependents: [...flattened, ...cascaded] })
         }),
 
-      delete_secrets: (input, { confirms, said }) =>
+      delete_secrets: (input, { confirms, answer }) =>
         Effect.gen(function* () {
           const ids = yield* identify(writes).several(input)
-          if (confirms && said === undefined) {
+          if (confirms && answer === undefined) {
             return { _tag: "Confirm" as const, message: confirmation(yield* writes.removal(ids)) }
           }
-          if (said === "decline") return done({ deleted: [] })
+          if (answer === "decline") return done({ deleted: [] })
           const { environment, projectId } = input
           return done({ deleted: (yield* writes.deleteBulk({ projectId, environment, ids })).ids })
         }),
 
       import_encrypted_env: (input) =>
         Effect.map(writes.importSealed(input), ({ created, skipped, updated }) =>
-          written({ created, updated, skipped }, [...created, ...updated])
+          withWarnings({ created, updated, skipped }, [...created, ...updated])
         )
     }) satisfies Partial<Handlers>
 )

@@ -9,7 +9,7 @@ import { type TeamId, TeamIdOut } from "#schema/Ids.ts"
 import { allScopes } from "#schema/Scopes.ts"
 import { Changes } from "#src/mcp/Changes.ts"
 import * as Sessions from "#src/mcp/Sessions.ts"
-import { inTotal as streamsInTotal, makesRoom, perCredential, perTeam } from "#src/mcp/Changes.ts"
+import { inTotal as streamsInTotal, streamToEvict, perCredential, perTeam } from "#src/mcp/Changes.ts"
 import * as Seals from "#test/support/Seals.ts"
 import * as World from "#test/support/World.ts"
 import * as Clients from "./Clients.ts"
@@ -313,7 +313,7 @@ layer(McpApp.shared, { excludeTestServices: true })("sessions", (it) => {
     it("of a team's streams one of its busiest credential ends", () => {
       const [newcomer] = streamsOf([[1, 1, 1]])
       const open = [...streamsOf([[2, 9, 20]]), ...streamsOf([[1, perTeam / 20 - 1, 20]]), ...streamsOf([[1, 30, 1]])]
-      const ended = makesRoom(open, { ...newcomer, credentialId: "new" })
+      const ended = streamToEvict(open, { ...newcomer, credentialId: "new" })
       assert.strictEqual(ended?.teamId, newcomer.teamId)
       assert.strictEqual(open.filter(({ credentialId }) => credentialId === ended?.credentialId).length, 21)
     })
@@ -324,7 +324,7 @@ layer(McpApp.shared, { excludeTestServices: true })("sessions", (it) => {
       ([counts]) => {
         const open = streamsOf(counts.map((n, team) => [team + 1, n, 1] as const))
         const [newcomer] = streamsOf([[999, 1, 1]])
-        const ended = makesRoom(open, newcomer)
+        const ended = streamToEvict(open, newcomer)
         if (open.length < streamsInTotal) assert.isUndefined(ended)
         else {
           const size = (teamId: TeamId | undefined) => open.filter((one) => one.teamId === teamId).length

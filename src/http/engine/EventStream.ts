@@ -49,7 +49,7 @@ export const send = (outgoing: ServerResponse, { open }: EventStream) => {
 }
 
 /** Writer of one stream. Text from before the response began waits for its start. */
-export class Voice {
+export class StreamWriter {
   #out: Out | undefined
   #waiting = ""
   #isOver = false
@@ -58,7 +58,7 @@ export class Voice {
     return this.#isOver
   }
 
-  say(text: string) {
+  write(text: string) {
     if (this.#out === undefined) this.#waiting += text
     else this.#out.write(text)
   }
