@@ -64,7 +64,7 @@ layer(app, { excludeTestServices: true })("a person", (it) => {
         json: { name: "alarms", url: "https://hooks.example.com/x" }
       })
       assert.strictEqual(webhook.status, 201, webhook.text)
-      const told = "had not signed in to your account before"
+      const told = "New sign-in:"
       // The first browser of an account is nothing new, and neither is one that is known.
       assert.notInclude((yield* SignIn.see("/app", jar)).text, told)
       const again = yield* signIn(person.email, known(jar))
@@ -84,14 +84,14 @@ layer(app, { excludeTestServices: true })("a person", (it) => {
       const removed = yield* SignIn.submit("/app/account/second-factor/app/remove", enrolled.jar)
       assert.strictEqual(removed.status, 303)
       const after = SignIn.kept(removed, enrolled.jar)
-      assert.include((yield* SignIn.see("/app", after)).text, "This was removed from your account: authenticator app.")
+      assert.include((yield* SignIn.see("/app", after)).text, "Removed from your account: authenticator app.")
       const link = yield* TestApp.post(`/teams/${team.id}/members/${person.id}/password-reset`, sessionOf(after))
       assert.strictEqual(link.status, 201, link.text)
       const code = new URL(link.json.resetUrl).searchParams.get("code") ?? ""
       const reset = yield* SignIn.submit("/app/reset", new Map(), { code, newPassword: SignIn.password })
       assert.strictEqual(reset.status, 303, reset.text)
       const fresh = yield* signIn(person.email)
-      assert.include((yield* SignIn.see("/app", fresh)).text, "set your password with a reset link")
+      assert.include((yield* SignIn.see("/app", fresh)).text, "Your password was set with a reset link")
 
       const events = yield* sql<{ readonly event: string }>`
         SELECT d.event FROM webhook_deliveries d JOIN webhooks w ON w.id = d.webhook_id

@@ -187,7 +187,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
             const kept = page.getByRole("dialog").getByText("mine, with a space at its end")
             assert.strictEqual(await kept.count(), 1, words)
           }
-          await refused("It is about: NOT_THERE.")
+          await refused("Keys: NOT_THERE.")
           await page.getByLabel("Do not save DB_PASSWORD in development").click()
           const one = button(page, "Save 1 change")
           await context.setOffline(true)

@@ -204,10 +204,10 @@ layer(app, { excludeTestServices: true, timeout: "90 seconds" })("sign-in by an 
 
           const hers = await ofGrace.newPage()
           await hers.goto(`/app/sign-in?team=${team.id}`)
-          await hers.getByText("This team is opened by these sign-ins alone.").waitFor()
+          await hers.getByText("This team accepts only these sign-ins.").waitFor()
           await judge(hers, "sign-in-alone")
           await byPassword(hers, grace.email)
-          await hers.getByText("Shop is opened by Acme Corporation alone").waitFor()
+          await hers.getByText("Shop accepts only sign-ins with Acme Corporation").waitFor()
           await judge(hers, "closed")
           corp.signs(personOf())
           await button(hers, "Link Acme Corporation").click()
@@ -215,7 +215,7 @@ layer(app, { excludeTestServices: true, timeout: "90 seconds" })("sign-in by an 
           await judge(hers, "closed-linked")
           await button(hers, "Sign in with Acme Corporation").click()
           await hers.getByRole("heading", { name: "Projects" }).waitFor()
-          assert.strictEqual(await hers.getByText("is opened by").count(), 0)
+          assert.strictEqual(await hers.getByText("accepts only sign-ins").count(), 0)
 
           corp.signs(personOf())
           await hers.context().clearCookies()
@@ -226,11 +226,11 @@ layer(app, { excludeTestServices: true, timeout: "90 seconds" })("sign-in by an 
 
           const theirs = await ofLone.newPage()
           await theirs.goto("/app")
-          await theirs.getByText("set your password with a reset link").waitFor()
+          await theirs.getByText("Your password was set with a reset link").waitFor()
           await judge(theirs, "no-team")
           await button(theirs, "It was me").click()
           await theirs.getByText("You reach no team from here").waitFor()
-          assert.strictEqual(await theirs.getByText("set your password with a reset link").count(), 0)
+          assert.strictEqual(await theirs.getByText("Your password was set with a reset link").count(), 0)
         })
       }),
     240_000

@@ -110,7 +110,7 @@ layer(Browser.layerWith(setupCode, "localhost"), { excludeTestServices: true, ti
             await inspect(page, "passkey-added", true, cdp)
             // The same device again: it says that it has one.
             await page.getByRole("button", { name: "Add a passkey" }).click()
-            await page.getByText("This device has a passkey for this account already.").waitFor()
+            await page.getByText("This device already has a passkey for this account.").waitFor()
 
             // The browser offers it in the field of the e-mail address, and this device says yes to the offer.
             const signOut = async () => {

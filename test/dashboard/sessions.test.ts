@@ -25,8 +25,8 @@ describe("a browser", () => {
       ],
       [`${mozilla} (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 Safari/604.1`, "Safari on iOS"],
       [`${mozilla} (Android 15; Mobile; rv:143.0) Gecko/143.0 Firefox/143.0`, "Firefox on Android"],
-      ["<script>alert(1)</script>", "A browser or program that does not say"],
-      [null, "A browser or program that does not say"]
+      ["<script>alert(1)</script>", "Unknown browser"],
+      [null, "Unknown browser"]
     ] as const) {
       assert.strictEqual(browserOf(says), called)
     }

@@ -30,7 +30,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           }
           await refused("bad-key", typed, "Must be a secret key")
           await refused("db_host", typed, "This key already exists")
-          await refused("API_KEY", `${typed} \${NOT_THERE}`, "It is about: NOT_THERE.")
+          await refused("API_KEY", `${typed} \${NOT_THERE}`, "Keys: NOT_THERE.")
           await inspect(page, "used-add-missing-1440-light", true)
 
           await context.setOffline(true)

@@ -164,7 +164,7 @@ layer(app, { excludeTestServices: true })("what waits for a person", (it) => {
           Effect.promise(async () => (await new Browser.Browser(session).go(`${base}${path}`)).text())
         )
       const nav = (text: string) => /<div class="rail">.*?<\/div>/s.exec(text)?.[0] ?? ""
-      assert.match(nav(yield* textOf(team.owner, "/app")), /href="\/app\/waiting"[^>]*>.*?Waiting <span[^>]*>1</s)
+      assert.match(nav(yield* textOf(team.owner, "/app")), /href="\/app\/waiting"[^>]*>.*?Requests <span[^>]*>1</s)
       assert.notInclude(nav(yield* textOf(asker, "/app")), "/app/waiting")
       const page = yield* textOf(team.owner, "/app/waiting")
       for (const text of [asker.email, "Incident 42", `/app/projects/${project.id}/env/production/access`]) {

@@ -159,7 +159,7 @@ layer(TestApp.layer, { excludeTestServices: true })("a database of the release b
       yield* sql`UPDATE api_tokens SET addresses = NULL WHERE id = ${token.id}`
       assert.strictEqual((yield* TestApp.get(path, { bearer: token.text })).status, 401)
       // A browser that is not known is told of, in the table that is new.
-      assert.include((yield* SignIn.see("/app", SignIn.kept(again))).text, "had not signed in to your account before")
+      assert.include((yield* SignIn.see("/app", SignIn.kept(again))).text, "New sign-in:")
     })
   )
 })

@@ -351,11 +351,11 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
       assert.deepStrictEqual([led.status, led.headers.get("location")], [303, "/app/teams/new"])
       const told = yield* SignIn.see("/app/teams/new", alone)
       for (const words of [
-        `${name} is opened by The corp alone`,
+        `${name} accepts only sign-ins with The corp`,
         "You signed in with a password or a passkey.",
         "Link The corp",
         // What they are told of their own sign-in they see here too.
-        "had not signed in to your account before"
+        "New sign-in:"
       ]) {
         assert.include(told.text, words)
       }
@@ -369,11 +369,11 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
       assert.include((yield* SignIn.see("/app/account/sign-ins", alone)).text, "Sign in with The corp")
       const inside = (yield* OpenId.signIn(corp, "corp", alone)).jar
       assert.isTrue((yield* teamsOf(inside)).has(team.id))
-      assert.notInclude((yield* SignIn.see("/app", inside)).text, "is opened by")
+      assert.notInclude((yield* SignIn.see("/app", inside)).text, "accepts only sign-ins")
 
       // The team's own page of sign-ins says it before anybody types a password, and offers what it takes.
       const page = yield* SignIn.see(`/app/sign-in?team=${team.id}`, new Map())
-      assert.include(page.text, "This team is opened by these sign-ins alone.")
+      assert.include(page.text, "This team accepts only these sign-ins.")
       assert.include(page.text, "Sign in with The corp")
       assert.notInclude(page.text, "Sign in with The other")
       assert.notInclude(page.text, name)

@@ -1,4 +1,4 @@
-/** What a person is told about their own sign-in, until they have seen it. */
+/** Notices to a person about their own sign-in, until they dismiss them. */
 import type { Notice } from "#src/credentials/AccountNotices.ts"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
@@ -8,15 +8,15 @@ const words = ({ about, ip, kind, userAgent }: Notice): string => {
   const from = `${browserOf(userAgent)}${ip === null ? "" : `, ${ip}`}`
   switch (kind) {
     case "new_device":
-      return `Somebody signed in with a browser that had not signed in to your account before: ${from}.`
+      return `New sign-in: ${from}.`
     case "password_reset":
-      return `Somebody set your password with a reset link: ${from}.`
+      return `Your password was set with a reset link: ${from}.`
     case "sign_in_linked":
       return `This sign-in opens your account from now on: ${about}. It was linked from ${from}.`
     case "email_changed":
-      return `Your e-mail address was changed. It was ${about} before. It was changed from ${from}.`
+      return `Your e-mail address was changed: ${from}. Before, it was ${about}.`
     case "factor_removed":
-      return `This was removed from your account: ${about}.`
+      return `Removed from your account: ${about}.`
   }
 }
 
@@ -30,7 +30,7 @@ export const AccountNotices = ({ notices, now }: { readonly notices: ReadonlyArr
           </li>
         ))}
       </ul>
-      <p>If it was not you, change your password, and look at where you are signed in.</p>
+      <p>If it was not you, change your password and check where you are signed in.</p>
       <div class="buttons">
         <Ui.LinkButton href={Paths.sessions}>Where you are signed in</Ui.LinkButton>
         <Ui.Act action={`${Paths.sessions}/seen`} kind="quiet">

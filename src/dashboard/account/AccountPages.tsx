@@ -48,7 +48,7 @@ const EmailForm = ({ form, problem, visit }: Partial<Attempt> & { readonly visit
       autocomplete="current-password"
       problem={problem}
     />
-    <p class="hint">This ends your other sessions. A notice goes to the address that you have now.</p>
+    <p class="hint">This ends your other sessions. Your current address gets a notice.</p>
     <Ui.Submit>Change the address</Ui.Submit>
   </form>
 )
@@ -82,13 +82,13 @@ const PasswordForm = ({ problem, visit }: Partial<Attempt> & { readonly visit: V
 )
 
 const address =
-  "It signs you in, and your teams know you by it. Each team sees in its trail that you changed it. If an issuer signs you in and you have no password, only the operator of the server changes it."
+  "You sign in with it, and your teams identify you by it. Each of them sees the change in its audit trail. If you sign in at an issuer and have no password, only the operator of the server can change it."
 
-/** Which of the forms was sent, by the field that only it has. */
-const sentOf = (form: Form.Form) => (["name", "email", "newPassword"] as const).find((field) => form.has(field))
+/** Name of the sent form, which is a field that only it has. */
+const sentForm = (form: Form.Form) => (["name", "email", "newPassword"] as const).find((field) => form.has(field))
 
 const AccountPage = ({ form, problem, visit }: Attempt & { readonly visit: Visit }) => {
-  const sent = sentOf(form)
+  const formName = sentForm(form)
   return (
     <Layout
       visit={visit}
@@ -98,20 +98,20 @@ const AccountPage = ({ form, problem, visit }: Attempt & { readonly visit: Visit
     >
       <Beside
         words={[
-          ["Your name", "Members of your teams see it beside your address."],
+          ["Your name", "Members of your teams see it next to your address."],
           ["Your e-mail address", address],
           [
             "More than a password",
             <>
-              <a href={Paths.factors}>Passkeys and codes</a> sign you in more safely.{" "}
+              <a href={Paths.factors}>Passkeys and codes</a> make your sign-in safer.{" "}
               <a href={Paths.sessions}>Where you are signed in</a> lists your browsers.
             </>
           ]
         ]}
       >
-        <NameForm visit={visit} {...(sent === "name" ? { form, problem } : {})} />
-        <EmailForm visit={visit} {...(sent === "email" ? { form, problem } : {})} />
-        <PasswordForm visit={visit} {...(sent === "newPassword" ? { problem } : {})} />
+        <NameForm visit={visit} {...(formName === "name" ? { form, problem } : {})} />
+        <EmailForm visit={visit} {...(formName === "email" ? { form, problem } : {})} />
+        <PasswordForm visit={visit} {...(formName === "newPassword" ? { problem } : {})} />
       </Beside>
     </Layout>
   )

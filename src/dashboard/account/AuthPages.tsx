@@ -1,4 +1,4 @@
-/** Set-up, sign-in and sign-out, an invitation, a new password: pages and forms. */
+/** Pages and forms of the setup, sign-in, sign-out, invitations and new passwords. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -20,14 +20,14 @@ import { SignInPage } from "./SignInView.tsx"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 import type { Visitor } from "#src/dashboard/frame/Visit.ts"
 
-interface Shown extends Attempt {
-  readonly who: Visitor
+interface CardProps extends Attempt {
+  readonly visitor: Visitor
 }
 
-/** `code`: from the link; after a refused code, the form has a field for another one. */
-const SetupPage = ({ code, form, problem, who }: Shown & { readonly code: string }) => (
+/** `code` comes from the link. After a refused code, the form has a field for another one. */
+const SetupPage = ({ code, form, problem, visitor }: CardProps & { readonly code: string }) => (
   <Card
-    who={who}
+    visitor={visitor}
     title="Set up this server"
     lead="You create the first account and the first team, and become the owner of that team."
   >
@@ -113,14 +113,14 @@ const InvitePage = ({
   invitation,
   problem,
   signedInAs,
-  who
-}: Shown & {
+  visitor
+}: CardProps & {
   readonly code: string
   readonly invitation: Invitation
   readonly signedInAs: string | null
 }) => (
   <Card
-    who={who}
+    visitor={visitor}
     title={`Join ${invitation.teamName}`}
     lead={
       <>
@@ -131,7 +131,7 @@ const InvitePage = ({
     {signedInAs !== null && signedInAs !== invitation.email ? (
       <>
         <p>
-          You are signed in as {signedInAs}, and the invitation is for another address. Sign in with that address, or
+          You are signed in as {signedInAs}, but the invitation is for another address. Sign in with that address, or
           sign out and open the link again.
         </p>
         <form method="post" action={Paths.signOut}>
@@ -157,9 +157,9 @@ const InvitePage = ({
   </Card>
 )
 
-const ResetPage = ({ code, problem, who }: Shown & { readonly code: string }) => (
+const ResetPage = ({ code, problem, visitor }: CardProps & { readonly code: string }) => (
   <Card
-    who={who}
+    visitor={visitor}
     title="Set a new password"
     lead="This ends your sessions, CLI logins and connected agents, and revokes the API tokens that you created."
   >
@@ -184,22 +184,22 @@ const isSetUp = Effect.flatMap(Setup, (setup) => setup.isDone)
 const codeOf = Effect.map(query, (query) => query.text("code"))
 
 interface AtVisitor {
-  readonly who: Visitor
+  readonly visitor: Visitor
 }
 
-/** A new session counts from the next request: the answer that sets the cookie leads on to a page. */
+/** Redirects after the cookie is set, because a new session counts from the next request. */
 export const continueAt = (next: string) => Html.seeOther(Paths.isOwnPage(next) ? next : Paths.home)
 
-const root = anyone(() => Effect.map(isSetUp, (done) => Html.seeOther(done ? Paths.home : "/setup")))
+const root = anyone(() => Effect.map(isSetUp, (hasOwner) => Html.seeOther(hasOwner ? Paths.home : "/setup")))
 
 // --- setting up ---
 
 const setupForm = screen(
-  ({ who }: AtVisitor) => Effect.map(codeOf, (code) => ({ who, code })),
-  ({ code, ...shown }) => (
+  ({ visitor }: AtVisitor) => Effect.map(codeOf, (code) => ({ visitor, code })),
+  ({ code, ...props }) => (
     <SetupPage
-      {...shown}
-      code={shown.problem?._tag === "CREDENTIAL_INVALID" ? "" : (shown.form.filled("setupCode") ?? code)}
+      {...props}
+      code={props.problem?._tag === "CREDENTIAL_INVALID" ? "" : (props.form.filled("setupCode") ?? code)}
     />
   )
 )
@@ -230,15 +230,20 @@ const completeSetup = action(sameSite, {
 // --- signing in and out ---
 
 export const signInForm = screen(
-  ({ who }: AtVisitor) =>
+  ({ visitor }: AtVisitor) =>
     Effect.gen(function* () {
-      const asked = yield* query
+      const parameters = yield* query
       const takesPasskeys = yield* UseCases.passkeys.isAvailable()
-      return { who, next: asked.text("next"), takesPasskeys, ...(yield* offeredIssuers(asked.text("team"))) }
+      return {
+        visitor,
+        next: parameters.text("next"),
+        takesPasskeys,
+        ...(yield* offeredIssuers(parameters.text("team")))
+      }
     }),
-  ({ next: inQuery, ...shown }) => {
-    const next = shown.form.filled("next") ?? inQuery
-    return <SignInPage {...shown} next={Paths.isOwnPage(next) ? next : ""} />
+  ({ next: inQuery, ...props }) => {
+    const next = props.form.filled("next") ?? inQuery
+    return <SignInPage {...props} next={Paths.isOwnPage(next) ? next : ""} />
   }
 )
 const signInPage = anyone((at) =>
@@ -258,9 +263,9 @@ const signIn = action(sameSite, {
   run: ({ input }) =>
     Effect.gen(function* () {
       const { presented, set, setStep } = yield* cookie
-      const begun = yield* UseCases.sessions.begin(input, yield* presented)
-      yield* "step" in begun ? setStep(begun.step) : set(begun.session)
-      return "step" in begun
+      const attempt = yield* UseCases.sessions.begin(input, yield* presented)
+      yield* "step" in attempt ? setStep(attempt.step) : set(attempt.session)
+      return "step" in attempt
     }),
   done: (needsFactor, _, { next }) =>
     needsFactor ? Html.seeOther(Paths.withQuery(Paths.signInCode, next === "" ? {} : { next })) : continueAt(next),
@@ -279,11 +284,11 @@ const signOut = button(person, {
 
 const inviteForm = (code: string) =>
   screen(
-    ({ who }: AtVisitor) =>
+    ({ visitor }: AtVisitor) =>
       Effect.gen(function* () {
         const invitation = yield* UseCases.invitations.preview(Redacted.make(code))
         const signedIn = yield* (yield* cookie).signedIn
-        return { who, code, invitation, signedInAs: signedIn?.user?.email ?? null }
+        return { visitor, code, invitation, signedInAs: signedIn?.user?.email ?? null }
       }),
     InvitePage
   )
@@ -309,8 +314,8 @@ const acceptInvitation = action(sameSite, {
 // --- a new password ---
 
 const resetForm = screen(
-  ({ who }: AtVisitor) => Effect.map(codeOf, (code) => ({ who, code })),
-  ({ code, ...shown }) => <ResetPage {...shown} code={shown.form.filled("code") ?? code} />
+  ({ visitor }: AtVisitor) => Effect.map(codeOf, (code) => ({ visitor, code })),
+  ({ code, ...props }) => <ResetPage {...props} code={props.form.filled("code") ?? code} />
 )
 const reset = action(sameSite, {
   decode: (form) => Form.decode(ResetPassword)({ code: form.text("code"), newPassword: form.text("newPassword") }),

@@ -1,4 +1,4 @@
-/** What a person is told whose session a team does not take: by what it is opened, and how they get that. */
+/** Explains to a person why a team refuses their session, and how to sign in for it. */
 import type { ClosedTeam } from "#src/openid/ClosedTeams.ts"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import { IssuerButtons } from "./IssuerButtons.tsx"
@@ -13,15 +13,15 @@ const Closed = ({ bySign, team }: { readonly team: ClosedTeam; readonly bySign: 
   return (
     <Ui.Callout
       tone="warning"
-      title={`${team.name} is opened by ${either(team.issuers.map(({ name }) => name)) || "its issuers"} alone`}
+      title={`${team.name} accepts only sign-ins with ${either(team.issuers.map(({ name }) => name)) || "its issuers"}`}
     >
       <p>
-        {bySign} The team does not take that.{" "}
+        {bySign}{" "}
         {team.issuers.length === 0
-          ? "Its issuers are disabled now: ask one of its owners."
+          ? "The team's issuers are disabled. Ask one of its owners."
           : linked.length > 0
-            ? "Sign in with what is linked to your account:"
-            : "Link the sign-in to your account first; it opens the team from then on. If you have no account there, ask an owner of the team."}
+            ? "Sign in with an issuer that is linked to your account:"
+            : "Link the issuer to your account first, then sign in with it. If you have no account there, ask an owner of the team."}
       </p>
       {linked.length > 0 ? (
         <IssuerButtons issuers={linked} next="" />
@@ -40,7 +40,7 @@ export const ClosedTeams = ({ teams, visit }: { readonly teams: ReadonlyArray<Cl
         bySign={
           visit.caller.issuer === null
             ? "You signed in with a password or a passkey."
-            : "You signed in by another issuer."
+            : "You signed in with another issuer."
         }
       />
     ))}

@@ -1,4 +1,4 @@
-/** A person's second factor: the second step of a sign-in, adding, removing, and confirming again. */
+/** A person's second factor: the second step of a sign-in, adding, removing, and confirming. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -26,12 +26,12 @@ const presented = Effect.flatMap(cookie, ({ presented }) => presented)
 // --- the second step of a sign-in ---
 
 export const secondStep = screen(
-  ({ who }: { readonly who: Visitor }) =>
+  ({ visitor }: { readonly visitor: Visitor }) =>
     Effect.gen(function* () {
-      return { who, inQuery: yield* nextIn, hasPasskey: yield* UseCases.passkeys.isOfStep(yield* presented) }
+      return { visitor, inQuery: yield* nextIn, hasPasskey: yield* UseCases.passkeys.isOfStep(yield* presented) }
     }),
-  ({ form, inQuery, ...shown }) => (
-    <FactorViews.SecondStepPage {...shown} form={form} next={ownPage(form.filled("next") ?? inQuery)} />
+  ({ form, inQuery, ...props }) => (
+    <FactorViews.SecondStepPage {...props} form={form} next={ownPage(form.filled("next") ?? inQuery)} />
   )
 )
 const secondStepPage = anyone((at) =>
@@ -47,15 +47,15 @@ const finishSignIn = action(sameSite, {
   run: ({ code }) =>
     Effect.gen(function* () {
       const { clearStep, presented, set } = yield* cookie
-      const known = yield* presented
-      yield* set((yield* UseCases.sessions.finish(known.step, code, known)).session)
+      const cookies = yield* presented
+      yield* set((yield* UseCases.sessions.finish(cookies.step, code, cookies)).session)
       yield* clearStep
     }),
   done: (_, __, { next }) => Html.seeOther(ownPage(next)),
   again: secondStep
 })
 
-// --- once more ---
+// --- confirmation ---
 
 export const confirmForm = screen(
   ({ visit }: AtPerson) =>
@@ -65,8 +65,8 @@ export const confirmForm = screen(
       const issuers = isOn ? [] : yield* linkedIssuers(visit)
       return { isOn, inQuery: yield* nextIn, hasPasskey: passkeys.length > 0, issuers }
     }),
-  ({ form, inQuery, ...shown }) => (
-    <FactorViews.ConfirmPage {...shown} form={form} next={ownPage(form.filled("next") ?? inQuery)} />
+  ({ form, inQuery, ...props }) => (
+    <FactorViews.ConfirmPage {...props} form={form} next={ownPage(form.filled("next") ?? inQuery)} />
   )
 )
 const confirm = action(person, {
@@ -105,15 +105,15 @@ const beginApp = button(person, {
 const newApp = screen(
   ({ visit }: AtPerson) =>
     Effect.gen(function* () {
-      const made = yield* UseCases.secondFactor.waitingApp(visit.caller)
-      if (made === undefined) return yield* new ValidationFailed({ message: "Start again with a new secret." })
-      return { text: Redacted.value(made.text), uri: Redacted.value(made.uri) }
+      const app = yield* UseCases.secondFactor.waitingApp(visit.caller)
+      if (app === undefined) return yield* new ValidationFailed({ message: "Start again with a new secret." })
+      return { text: Redacted.value(app.text), uri: Redacted.value(app.uri) }
     }),
   FactorViews.NewAppPage
 )
 const newAppPage = person((at) =>
-  Effect.flatMap(UseCases.secondFactor.waitingApp(at.visit.caller), (made) =>
-    made === undefined ? Effect.succeed(Html.seeOther(Paths.factors)) : show(newApp)(at)
+  Effect.flatMap(UseCases.secondFactor.waitingApp(at.visit.caller), (app) =>
+    app === undefined ? Effect.succeed(Html.seeOther(Paths.factors)) : show(newApp)(at)
   )
 )
 const confirmApp = action(person, {
@@ -125,7 +125,7 @@ const confirmApp = action(person, {
       yield* set(session)
       return codes
     }),
-  // Shown in this answer, in no address and in no later page.
+  // Only this response shows the codes: no address and no later page has them.
   done: (codes, { visit }) =>
     codes.length === 0
       ? to(Paths.factors, "factor-replaced")

@@ -1,4 +1,4 @@
-/** What pages about a second factor look like. */
+/** Views of the pages about a second factor. */
 import type { AnyApiError } from "#schema/ApiError.ts"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as CopyText from "#src/dashboard/frame/CopyText.tsx"
@@ -24,14 +24,18 @@ const CodeField = ({ hint, problem }: { readonly problem: AnyApiError | undefine
 
 const codeHint = "Six digits from your authenticator app, or one of your recovery codes."
 
-/** Between the password and the session. */
+/** The step between the password and the session. */
 export const SecondStepPage = ({
   hasPasskey,
   next,
   problem,
-  who
-}: Attempt & { readonly who: Visitor; readonly next: string; readonly hasPasskey: boolean }) => (
-  <Card who={who} title="Enter your code" lead="Your password is right. This account has a second factor, too.">
+  visitor
+}: Attempt & { readonly visitor: Visitor; readonly next: string; readonly hasPasskey: boolean }) => (
+  <Card
+    visitor={visitor}
+    title="Enter your code"
+    lead="Your password is correct. This account also needs a second factor."
+  >
     {hasPasskey ? (
       <PasskeyViews.PasskeyForm
         action={`${Paths.signInCode}/passkey`}
@@ -53,7 +57,7 @@ export const SecondStepPage = ({
   </Card>
 )
 
-/** Again, before something that asks for more than a session. */
+/** Confirmation before an action for which a session alone does not suffice. */
 export const ConfirmPage = ({
   hasPasskey,
   isOn,
@@ -69,12 +73,12 @@ export const ConfirmPage = ({
   readonly issuers: ReadonlyArray<OfferedIssuer>
 }) => (
   <Card
-    who={visit}
+    visitor={visit}
     title="Confirm that it is you"
     lead={
       isOn
-        ? "What you want to do asks for your second factor again, because the last time was a while ago."
-        : "What you want to do asks for your password again, because you signed in a while ago."
+        ? "This action needs your second factor again, because the last time was a while ago."
+        : "This action needs your password again, because you signed in a while ago."
     }
   >
     {hasPasskey ? (
@@ -146,7 +150,7 @@ const App = ({ app, now }: { readonly app: NonNullable<Status["app"]>; readonly 
           of="the authenticator app"
           verb="Remove the app"
         >
-          <p>Your other sessions end. Without another factor, your password alone signs you in from then on.</p>
+          <p>Your other sessions end. Without another factor, your password alone will sign you in.</p>
         </Ui.Confirm>
       </div>
     </li>
@@ -156,9 +160,9 @@ const App = ({ app, now }: { readonly app: NonNullable<Status["app"]>; readonly 
 const RecoveryCodes = ({ left }: { readonly left: number }) => (
   <section class="section" aria-labelledby="recovery-codes">
     <h2 id="recovery-codes">Recovery codes {left < 4 ? <Ui.Badge tone="amber">{`${left} left`}</Ui.Badge> : null}</h2>
-    <p class="hint">{`${left} of 10 are unused. Each signs you in once, after your password, when you have nothing else at hand.`}</p>
+    <p class="hint">{`${left} of 10 are unused. Each signs you in once, after your password, if you have no other factor at hand.`}</p>
     <Ui.Confirm action={Paths.recoveryCodes} label="Make new ones" verb="Make ten new codes" tone="plain">
-      <p>The codes that you have no longer work then.</p>
+      <p>Your current codes stop working.</p>
     </Ui.Confirm>
   </section>
 )
@@ -167,7 +171,7 @@ const leadOf = ({ app, isOn }: Status, passkeys: number) =>
   !isOn
     ? "You have no second factor: your password alone signs you in."
     : passkeys === 0
-      ? "Signing in takes your password and a code."
+      ? "You sign in with your password and a code."
       : app === null
         ? "A passkey signs you in. Your password alone does not."
         : "A passkey signs you in, or your password with a code."
@@ -190,7 +194,7 @@ export const FactorsPage = ({
         tone="warning"
         title={`${visit.caller.withheld.map(({ name }) => name).join(", ")} requires a second factor`}
       >
-        <p>Add one to go on. Until then you have nothing of this team.</p>
+        <p>Add one to continue. Until then you cannot open this team.</p>
       </Ui.Callout>
     )}
     <Ui.ProblemNote problem={problem} />
@@ -203,7 +207,7 @@ export const FactorsPage = ({
   </Layout>
 )
 
-/** The secret is shown to the person who makes it, until a code of it was typed. */
+/** Shows the new secret until its person has entered a code from it. */
 export const NewAppPage = ({
   problem,
   text,
@@ -222,7 +226,7 @@ export const NewAppPage = ({
       <QrCode text={uri} label="The secret for your authenticator app, as a picture to scan" />
       <CopyText.Once label="Or type this into the app" text={text.match(/.{1,4}/g)?.join(" ") ?? text} />
       <CodeField hint="The six digits that the app shows now." problem={problem} />
-      <p class="hint">Your other sessions end. CLI logins and connected agents go on.</p>
+      <p class="hint">Your other sessions end. CLI logins and connected agents keep working.</p>
       <Ui.Submit cancel={Paths.factors}>Turn it on</Ui.Submit>
     </form>
   </Layout>
@@ -239,7 +243,7 @@ export const RecoveryCodesPage = ({
     visit={visit}
     section="factors"
     title="Your recovery codes"
-    lead="This is the only time they are shown. Each signs you in once, after your password."
+    lead="They are shown only once. Each signs you in once, after your password."
     crumbs={[{ href: Paths.factors, label: "Passkeys and codes" }]}
   >
     <div class="narrow stack">

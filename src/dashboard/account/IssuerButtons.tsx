@@ -1,4 +1,4 @@
-/** A button per issuer that signs people in. */
+/** One sign-in button per issuer. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -15,8 +15,8 @@ export interface OfferedIssuer {
 const decodeTeam = Schema.decodeOption(TeamId)
 
 /**
- * Those of the installation; with the id of a team, which its people know, also that team's own. `alone`: the team takes these
- * and nothing else.
+ * Issuers of the installation and, with a team's id, that team's own. `alone` means that the team accepts only these
+ * sign-ins.
  */
 export const offeredIssuers = (team: string) =>
   Effect.map(UseCases.signInIssuers.listForPage(Option.getOrNull(decodeTeam(team))), ({ issuers, only }) => ({
@@ -24,13 +24,13 @@ export const offeredIssuers = (team: string) =>
     alone: only !== null
   }))
 
-/** The one that signed the person in here, who shows by it that they are still there. */
+/** The issuer of the current session, with which the person can confirm an action. */
 export const linkedIssuers = ({ caller }: Visit) =>
   Effect.map(UseCases.signInIssuers.listForPage(caller.onlyTeam), ({ issuers }) =>
     issuers.filter(({ key }) => key === caller.issuer)
   )
 
-/** `at`: where the button leads, by the issuer. */
+/** `at` gives the address of the button by the issuer's key. */
 export const IssuerButtons = ({
   at = Paths.signInWith,
   issuers,

@@ -1,4 +1,4 @@
-/** Signing in by an issuer, linking one to an account, and what is linked. */
+/** Sign-in with an issuer, linking one to an account, and the list of linked sign-ins. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
@@ -35,13 +35,13 @@ const AtIssuer = Schema.Struct({ issuer: IssuerKey })
 const ownPage = (next: string) => (Paths.isOwnPage(next) ? next : Paths.home)
 
 /**
- * The browser goes on by itself. A redirect would not do: browsers hold a form to the origins that its page names, and
- * where an issuer asks for the password is known to the issuer.
+ * A page that refreshes to the issuer. A redirect would fail: browsers limit a form to the origins in its page's
+ * policy, and an issuer may redirect to origins that we cannot know.
  */
-const goOn = (who: Visitor, url: string) =>
+const goOn = (visitor: Visitor, url: string) =>
   HttpServerResponse.setHeader(
     Html.page(
-      <Card who={who} title="One moment" lead="Your browser goes on to the issuer that signs you in.">
+      <Card visitor={visitor} title="One moment" lead="Your browser continues to the issuer that signs you in.">
         <p>
           <a class="button button-primary" href={url}>
             Continue
@@ -53,20 +53,20 @@ const goOn = (who: Visitor, url: string) =>
     `0;url=${url}`
   )
 
-const begin = (input: Parameters<typeof UseCases.signIn.begin>[0], who: Visitor) =>
+const begin = (input: Parameters<typeof UseCases.signIn.begin>[0], visitor: Visitor) =>
   Effect.gen(function* () {
     const { flow, url } = yield* UseCases.signIn.begin({ ...input, next: ownPage(input.next) })
     yield* (yield* cookie).setFlow(flow)
-    return goOn(who, url)
+    return goOn(visitor, url)
   })
 const nextOf = (form: Form.Form) => Effect.succeed({ next: form.text("next") })
 
 const signIn = action(withIds(sameSite, AtIssuer), {
   decode: nextOf,
-  run: ({ next }, { issuer, who }) => begin({ issuer, next, caller: null, link: false }, who),
+  run: ({ next }, { issuer, visitor }) => begin({ issuer, next, caller: null, link: false }, visitor),
   done: (response) => response
 })
-/** The person of the session shows that they are there. */
+/** Confirms the person of the session at their issuer. */
 const confirm = action(withIds(person, AtIssuer), {
   decode: nextOf,
   run: ({ next }, { issuer, visit }) => begin({ issuer, next, caller: visit.caller, link: false }, visit),
@@ -79,9 +79,9 @@ const link = button(withIds(person, AtIssuer), {
 
 const queryOf = (url: string) => (url.includes("?") ? url.slice(url.indexOf("?")) : "")
 
-const Refused = ({ problem, who }: { readonly who: Visitor; readonly problem: AnyApiError }) => (
-  <Card who={who} title="You are not signed in">
-    {/* What is said of a wrong password is no help here. */}
+const Refused = ({ problem, visitor }: { readonly visitor: Visitor; readonly problem: AnyApiError }) => (
+  <Card visitor={visitor} title="You are not signed in">
+    {/* The explanation for a wrong password does not apply here. */}
     {problem._tag === "SIGN_IN_FAILED" ? (
       <Ui.Callout tone="danger" role="alert">
         {problem.message}
@@ -97,11 +97,11 @@ const Refused = ({ problem, who }: { readonly who: Visitor; readonly problem: An
   </Card>
 )
 
-/** The issuer's answer: a cookie of this browser says what it is an answer to. */
+/** The issuer's callback. A cookie of this browser links it to the flow that began here. */
 const callback = withIds(
   anyone,
   AtIssuer
-)(({ issuer, who }) =>
+)(({ issuer, visitor }) =>
   Effect.gen(function* () {
     const { url } = yield* HttpServerRequest.HttpServerRequest
     const { clearFlow, flowText, presented, set, setStep, signedIn } = yield* cookie
@@ -125,12 +125,12 @@ const callback = withIds(
     Effect.catchIf(isApiError, (problem) =>
       problem._tag === "STEP_UP_REQUIRED"
         ? Effect.fail(problem)
-        : Effect.succeed(pageWith(<Refused who={who} problem={problem} />, problem))
+        : Effect.succeed(pageWith(<Refused visitor={visitor} problem={problem} />, problem))
     )
   )
 )
 
-/** Called by the issuer, not by a browser (OpenID Connect Back-Channel Logout 1.0, 2.8). */
+/** A call of the issuer, not of a browser (OpenID Connect Back-Channel Logout 1.0, 2.8). */
 const logout = withIds(
   anyone,
   AtIssuer
@@ -151,7 +151,7 @@ const logout = withIds(
   )
 )
 
-// --- what is linked ---
+// --- linked sign-ins ---
 
 const Linked = ({ of, visit }: { readonly visit: Visit; readonly of: MySignIn }) => (
   <li class="project">
@@ -185,15 +185,15 @@ const SignInsPage = ({
     visit={visit}
     section="signIns"
     title="Linked sign-ins"
-    lead="Each of these signs you in to this account. An e-mail address alone never does."
+    lead="Each of these sign-ins opens this account. A matching e-mail address alone never does."
   >
     <ClosedTeams teams={closed} visit={visit} />
     {items.length === 0 ? (
       <Ui.Empty title="Nothing is linked">
         <p>
           {issuers.length === 0
-            ? "This server has no issuer of sign-ins. Its operator, or an owner of your team, can add one."
-            : "Link a sign-in, and you can use it in place of your password."}
+            ? "This server has no issuer for sign-ins. Its operator, or an owner of your team, can add one."
+            : "Link a sign-in to use it instead of your password."}
         </p>
       </Ui.Empty>
     ) : (

@@ -1,4 +1,4 @@
-/** Passkeys: signing in, confirming, adding and removing. Challenges are asked for by script. */
+/** Passkeys: sign-in, confirmation, adding and removing. A script requests the challenges. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
@@ -19,27 +19,29 @@ import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 
 const presented = Effect.flatMap(cookie, ({ presented }) => presented)
 
-/** What script gives to the browser, with the cookie that the answer has to come with. */
-const begun = ({ browser, options }: { readonly browser: Redacted.Redacted; readonly options: object }) =>
+/** Options that the script passes to the browser. The cookie links the browser's response to this challenge. */
+const optionsResponse = ({ browser, options }: { readonly browser: Redacted.Redacted; readonly options: object }) =>
   Effect.map(
     Effect.flatMap(cookie, ({ setPasskey }) => setPasskey(browser)),
     () => HttpServerResponse.unsafeJson(options, { headers: Html.headers })
   )
 
-const Sent = <A, I>(answer: Schema.Schema<A, I>) => Schema.Struct({ passkey: Schema.parseJson(answer) })
-const Asserted = Sent(Assertion)
-const Attested = Schema.Struct({ ...Sent(Attestation).fields, name: Name })
-const answered = (form: Form.Form) =>
-  Effect.map(Form.decode(Asserted)({ passkey: form.text("passkey") }), ({ passkey }) => ({
+const passkeyForm = <A, I>(answer: Schema.Schema<A, I>) => Schema.Struct({ passkey: Schema.parseJson(answer) })
+const AssertionForm = passkeyForm(Assertion)
+const AttestationForm = Schema.Struct({ ...passkeyForm(Attestation).fields, name: Name })
+const decodeAssertion = (form: Form.Form) =>
+  Effect.map(Form.decode(AssertionForm)({ passkey: form.text("passkey") }), ({ passkey }) => ({
     passkey,
     next: form.text("next")
   }))
 
 // --- signing in ---
 
-const beginSignIn = sameSite(() => Effect.flatMap(Effect.flatMap(presented, UseCases.passkeys.beginSignIn), begun))
+const beginSignIn = sameSite(() =>
+  Effect.flatMap(Effect.flatMap(presented, UseCases.passkeys.beginSignIn), optionsResponse)
+)
 const signIn = action(sameSite, {
-  decode: answered,
+  decode: decodeAssertion,
   run: ({ passkey }) =>
     Effect.gen(function* () {
       const { clearStep, presented, set } = yield* cookie
@@ -50,9 +52,11 @@ const signIn = action(sameSite, {
   again: signInForm
 })
 
-const beginStep = sameSite(() => Effect.flatMap(Effect.flatMap(presented, UseCases.passkeys.beginStep), begun))
+const beginStep = sameSite(() =>
+  Effect.flatMap(Effect.flatMap(presented, UseCases.passkeys.beginStep), optionsResponse)
+)
 const finishStep = action(sameSite, {
-  decode: answered,
+  decode: decodeAssertion,
   run: ({ passkey }) =>
     Effect.gen(function* () {
       const { clearStep, presented, set } = yield* cookie
@@ -63,16 +67,16 @@ const finishStep = action(sameSite, {
   again: secondStep
 })
 
-// --- once more ---
+// --- confirmation ---
 
 const beginConfirm = person(({ visit }) =>
   Effect.flatMap(
-    Effect.flatMap(presented, (known) => UseCases.passkeys.beginConfirm(visit.caller, known)),
-    begun
+    Effect.flatMap(presented, (cookies) => UseCases.passkeys.beginConfirm(visit.caller, cookies)),
+    optionsResponse
   )
 )
 const confirm = action(person, {
-  decode: answered,
+  decode: decodeAssertion,
   run: ({ passkey }, { visit }) =>
     Effect.gen(function* () {
       const { presented, set } = yield* cookie
@@ -86,21 +90,21 @@ const confirm = action(person, {
 
 const beginAdd = person(({ visit }) =>
   Effect.flatMap(
-    Effect.flatMap(presented, (known) => UseCases.passkeys.beginAdd(visit.caller, known)),
-    begun
+    Effect.flatMap(presented, (cookies) => UseCases.passkeys.beginAdd(visit.caller, cookies)),
+    optionsResponse
   )
 )
 const add = action(person, {
-  decode: (form) => Form.decode(Attested)({ passkey: form.text("passkey"), name: form.text("name") }),
+  decode: (form) => Form.decode(AttestationForm)({ passkey: form.text("passkey"), name: form.text("name") }),
   run: ({ name, passkey }, { visit }) =>
     Effect.gen(function* () {
       const { presented, set } = yield* cookie
-      const known = yield* presented
-      const { codes, session } = yield* UseCases.passkeys.add(visit.caller, { answer: passkey, name }, known)
+      const cookies = yield* presented
+      const { codes, session } = yield* UseCases.passkeys.add(visit.caller, { answer: passkey, name }, cookies)
       yield* set(session)
       return codes
     }),
-  // Shown in this answer, in no address and in no later page.
+  // Only this response shows the codes: no address and no later page has them.
   done: (codes, { visit }) =>
     codes.length === 0
       ? to(Paths.factors, "passkey-added")

@@ -1,11 +1,11 @@
-/** What pages about passkeys look like. Browsers hand passkeys to script alone: without it, these forms are not shown. */
+/** Views of passkeys. Only scripts can use passkeys, so these forms stay hidden without one. */
 import type { ComponentChildren } from "preact"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 
 /**
- * A form that script fills in: it asks `begin` for a challenge, has the browser answer it, and sends the answer to `action`.
- * `offered`: the browser proposes passkeys in the page's field of the e-mail address, too.
+ * A form that a script fills in: it requests a challenge from `begin`, lets the browser answer it, and sends the answer
+ * to `action`. With `offered`, the browser also proposes passkeys in the page's e-mail field.
  */
 export const PasskeyForm = ({
   action,
@@ -81,14 +81,14 @@ const One = ({ now, passkey }: { readonly passkey: Passkey; readonly now: number
           </form>
         </details>
         <Ui.Confirm action={`${here}/remove`} label="Remove" of={passkey.name} verb="Remove the passkey">
-          <p>It signs nobody in any more, and your other sessions end. Delete it on your device, too.</p>
+          <p>It can no longer sign you in, and your other sessions end. Delete it on your device, too.</p>
         </Ui.Confirm>
       </div>
     </li>
   )
 }
 
-/** What a device is called until its person says better. */
+/** Name of a new passkey, unless its person enters another one. */
 export const suggestedName = "My device"
 
 export const Passkeys = ({
@@ -104,7 +104,7 @@ export const Passkeys = ({
     <h2 id="passkeys">Passkeys</h2>
     <p class="hint">
       A passkey signs you in with your fingerprint, your face or the PIN of your device, without the password. It works
-      at the address of this server alone, so nobody can trick you out of it.
+      only at the address of this server, so other sites cannot steal it.
     </p>
     {passkeys.length === 0 ? null : (
       <ul class="cards">
@@ -120,12 +120,12 @@ export const Passkeys = ({
             name="name"
             label="Name"
             value={suggestedName}
-            hint="So that you tell your passkeys apart: the device, or the password manager that keeps it."
+            hint="To tell your passkeys apart: the device, or the password manager that keeps it."
           />
-          <p class="hint">Your other sessions end. CLI logins and connected agents go on.</p>
+          <p class="hint">Your other sessions end. CLI logins and connected agents keep working.</p>
         </PasskeyForm>
         <noscript>
-          <p>Browsers need script for passkeys.</p>
+          <p>Passkeys need JavaScript.</p>
         </noscript>
       </>
     ) : (
@@ -134,12 +134,12 @@ export const Passkeys = ({
   </section>
 )
 
-/** Asked once, where nothing else is going on. */
+/** Proposed once, on a page without other notices. */
 export const Proposal = () => (
   <Ui.Callout title="Sign in without a password?">
     <p>
-      A passkey takes a moment to add: your fingerprint, your face or the PIN of your device signs you in then, and a
-      stolen password is not enough any more.
+      Add a passkey in a moment. Then your fingerprint, your face or the PIN of your device signs you in, and a stolen
+      password is no longer enough.
     </p>
     <div class="buttons">
       <Ui.LinkButton href={Paths.factors}>Add a passkey</Ui.LinkButton>

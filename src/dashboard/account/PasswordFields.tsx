@@ -1,4 +1,4 @@
-/** What the forms that set a password have in common. */
+/** Common parts of the forms that set a password. */
 import type { AnyApiError } from "#schema/ApiError.ts"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 
@@ -7,7 +7,7 @@ const enterAgain = "The server does not send passwords back to the page. Please 
 export const passwordHintAfter = (problem: AnyApiError | undefined) =>
   problem === undefined ? passwordHint : `${passwordHint} ${enterAgain}`
 
-/** Problems that no field shows. */
+/** Problem that belongs to none of the form's fields. */
 export const General = ({
   fields,
   problem

@@ -1,10 +1,10 @@
-/** A picture for the camera of a phone, drawn into the page: it is fetched from nowhere. */
+/** A QR code for a phone's camera, drawn into the page without any request. */
 import { modulesOf } from "./QrModules.ts"
 
-/** Light modules around it that readers need (ISO/IEC 18004, 6.3.8). */
+/** Light modules around the code, which readers need (ISO/IEC 18004, 6.3.8). */
 const quiet = 4
 
-/** Black on white whatever the page's colours are: many readers know no other. Nothing for a text that is too long. */
+/** Always black on white, since many readers know no other colours. Renders nothing if the text is too long. */
 export const QrCode = ({ label, text }: { readonly text: string; readonly label: string }) => {
   const rows = modulesOf(text)
   if (rows === undefined) return null

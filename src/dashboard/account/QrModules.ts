@@ -1,6 +1,6 @@
 /**
- * QR codes (ISO/IEC 18004) of a text: byte mode, error correction level L, versions 1 to 20, which is enough for 858
- * bytes. Pure: a text in, dark and light modules out.
+ * QR codes (ISO/IEC 18004) of a text: byte mode, error correction level L, versions 1 to 20, enough for 858 bytes.
+ * Pure: turns a text into dark and light modules.
  */
 
 /** By version, from 1: codewords of error correction in each block, and blocks (table 9, level L). */
@@ -90,14 +90,14 @@ const interleaved = (data: ReadonlyArray<number>, version: number): ReadonlyArra
 interface Grid {
   readonly size: number
   readonly dark: Array<Array<boolean>>
-  /** Modules that no codeword takes. */
-  readonly taken: Array<Array<boolean>>
+  /** Modules of fixed patterns, which hold no codeword. */
+  readonly fixed: Array<Array<boolean>>
 }
 
-const set = ({ dark, size, taken }: Grid, x: number, y: number, is: boolean) => {
+const set = ({ dark, size, fixed }: Grid, x: number, y: number, is: boolean) => {
   if (x < 0 || y < 0 || x >= size || y >= size) return
   dark[y][x] = is
-  taken[y][x] = true
+  fixed[y][x] = true
 }
 
 const alignments = (version: number, size: number): ReadonlyArray<number> => {
@@ -166,8 +166,8 @@ const drawFixed = (grid: Grid, version: number) => {
   }
 }
 
-/** In pairs of columns from the right, up and down; the column of the timing pattern is passed over. */
-const drawCodewords = ({ dark, size, taken }: Grid, bytes: ReadonlyArray<number>) => {
+/** Fills pairs of columns from the right, up and down, and skips the column of the timing pattern. */
+const drawCodewords = ({ dark, size, fixed }: Grid, bytes: ReadonlyArray<number>) => {
   let i = 0
   for (let right = size - 1; right >= 1; right -= 2) {
     if (right === 6) right = 5
@@ -175,7 +175,7 @@ const drawCodewords = ({ dark, size, taken }: Grid, bytes: ReadonlyArray<number>
     for (let n = 0; n < size; n++) {
       const y = upward ? size - 1 - n : n
       for (const x of [right, right - 1]) {
-        if (taken[y][x] || i >= bytes.length * 8) continue
+        if (fixed[y][x] || i >= bytes.length * 8) continue
         dark[y][x] = ((bytes[i >>> 3] >>> (7 - (i & 7))) & 1) === 1
         i++
       }
@@ -183,15 +183,15 @@ const drawCodewords = ({ dark, size, taken }: Grid, bytes: ReadonlyArray<number>
   }
 }
 
-/** Mask 0, a checkerboard: readers take any, and a picture on a screen has light enough for all. */
+/** Mask 0, a checkerboard: readers accept any mask, and screens have enough contrast for all. */
 const mask = 0
-const applyMask = ({ dark, size, taken }: Grid) => {
+const applyMask = ({ dark, size, fixed }: Grid) => {
   for (let y = 0; y < size; y++) {
-    for (let x = 0; x < size; x++) if (!taken[y][x] && (x + y) % 2 === 0) dark[y][x] = !dark[y][x]
+    for (let x = 0; x < size; x++) if (!fixed[y][x] && (x + y) % 2 === 0) dark[y][x] = !dark[y][x]
   }
 }
 
-/** Rows from the top, true is dark; without the quiet zone. Undefined: the text is too long. */
+/** Rows from the top, without the quiet zone; true is dark. Undefined if the text is too long. */
 export const modulesOf = (text: string): ReadonlyArray<ReadonlyArray<boolean>> | undefined => {
   const bytes = new TextEncoder().encode(text)
   const fits = (version: number) => dataCodewords(version) * 8 >= 4 + (version < 10 ? 8 : 16) + bytes.length * 8
@@ -199,7 +199,7 @@ export const modulesOf = (text: string): ReadonlyArray<ReadonlyArray<boolean>> |
   if (version === 0) return undefined
   const size = version * 4 + 17
   const blank = () => Array.from({ length: size }, () => Array.from({ length: size }, () => false))
-  const grid: Grid = { size, dark: blank(), taken: blank() }
+  const grid: Grid = { size, dark: blank(), fixed: blank() }
   drawFixed(grid, version)
   drawFormat(grid, mask)
   drawCodewords(grid, interleaved(dataOf(bytes, version), version))

@@ -1,4 +1,4 @@
-/** Where a person is signed in, and the end of it. */
+/** A person's sessions, and how to end them. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -25,13 +25,13 @@ const systems: ReadonlyArray<readonly [RegExp, string]> = [
   [/\bMac OS X\b/, "macOS"],
   [/\bLinux\b/, "Linux"]
 ]
-const named = (from: typeof browsers, text: string) => from.find(([pattern]) => pattern.test(text))?.[1]
+const firstMatch = (from: typeof browsers, text: string) => from.find(([pattern]) => pattern.test(text))?.[1]
 
-/** What a browser says of itself, in two words: nobody vouches for it. */
+/** Browser and system by the user agent, an unverified claim. */
 export const browserOf = (userAgent: string | null): string => {
-  const browser = named(browsers, userAgent ?? "")
-  const system = named(systems, userAgent ?? "")
-  if (browser === undefined) return "A browser or program that does not say"
+  const browser = firstMatch(browsers, userAgent ?? "")
+  const system = firstMatch(systems, userAgent ?? "")
+  if (browser === undefined) return "Unknown browser"
   return system === undefined ? browser : `${browser} on ${system}`
 }
 
@@ -62,7 +62,7 @@ const SessionsPage = ({ items, visit }: { readonly visit: Visit; readonly items:
     section="sessions"
     title="Where you are signed in"
     tabs={<OwnAccessTabs current="sessions" />}
-    lead="Browsers, and command lines that manage a team for some minutes."
+    lead="Browsers, and command lines that manage a team for a few minutes."
     actions={
       items.length > 1 ? (
         <Ui.Confirm
@@ -71,7 +71,10 @@ const SessionsPage = ({ items, visit }: { readonly visit: Visit; readonly items:
           verb="Sign out everywhere else"
           tone="plain"
         >
-          <p>You stay signed in here. CLI logins and agents go on; a command line that manages a team stops.</p>
+          <p>
+            You stay signed in here. CLI logins and agents keep working. Command lines that manage a team must sign in
+            again.
+          </p>
         </Ui.Confirm>
       ) : undefined
     }
@@ -82,8 +85,8 @@ const SessionsPage = ({ items, visit }: { readonly visit: Visit; readonly items:
       ))}
     </ul>
     <p class="hint">
-      Is one of them not yours? Sign it out, then <a href={Paths.account}>change your password</a>: that also ends CLI
-      logins, agents and the API tokens that you created.
+      Is one of them not yours? Sign it out, then <a href={Paths.account}>change your password</a>. That also ends CLI
+      logins and agents, and revokes the API tokens that you created.
     </p>
   </Layout>
 )
@@ -102,7 +105,7 @@ const endOthers = button(person, {
   run: () => UseCases.ownSessions.endOthers(),
   done: () => to(Paths.sessions, "sessions-ended")
 })
-const seen = button(person, {
+const dismissNotices = button(person, {
   run: ({ visit }) => UseCases.accountNotices.dismiss(visit.caller),
   done: () => Html.seeOther(Paths.home)
 })
@@ -110,6 +113,6 @@ const seen = button(person, {
 export const routes = HttpRouter.empty.pipe(
   HttpRouter.get(Paths.sessions, page(person, list)),
   HttpRouter.post(`${Paths.sessions}/end-others`, endOthers),
-  HttpRouter.post(`${Paths.sessions}/seen`, seen),
+  HttpRouter.post(`${Paths.sessions}/seen`, dismissNotices),
   HttpRouter.post("/app/account/sessions/:sessionId/end", end)
 )

@@ -1,4 +1,4 @@
-/** What the sign-in page looks like: a password, a passkey, a button per issuer. */
+/** The sign-in page: a password, a passkey, a button per issuer. */
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import { IssuerButtons, type OfferedIssuer } from "./IssuerButtons.tsx"
 import { Card } from "#src/dashboard/frame/Layout.tsx"
@@ -7,7 +7,7 @@ import * as Paths from "#src/dashboard/frame/Paths.ts"
 import type { Attempt } from "#src/dashboard/frame/Routes.ts"
 import type { Visitor } from "#src/dashboard/frame/Visit.ts"
 
-/** `next`: the page to continue with, or nothing. */
+/** `next` is the page to continue with, or empty. */
 export const SignInPage = ({
   alone,
   form,
@@ -15,17 +15,17 @@ export const SignInPage = ({
   next,
   problem,
   takesPasskeys,
-  who
+  visitor
 }: Attempt & {
-  readonly who: Visitor
+  readonly visitor: Visitor
   readonly next: string
   readonly takesPasskeys: boolean
   readonly issuers: ReadonlyArray<OfferedIssuer>
-  /** The team whose page it is takes these and nothing else. */
+  /** True if the team of this page accepts only these issuers. */
   readonly alone: boolean
 }) => (
   <Card
-    who={who}
+    visitor={visitor}
     title="Sign in"
     lead={next.startsWith("/device") ? "After that, you can approve the login of your command line." : undefined}
   >
@@ -33,9 +33,9 @@ export const SignInPage = ({
       <div class="issuers-first">
         <IssuerButtons issuers={issuers} next={next} primary />
         <p class="hint">
-          This team is opened by {issuers.length === 0 ? "an issuer that is disabled now" : "these sign-ins"} alone. A
-          password or a passkey opens your account, where you can link one of them, but not the team. Whom the team
-          named for the day when the issuer is gone signs in with the password here.
+          This team accepts only {issuers.length === 0 ? "an issuer that is disabled now" : "these sign-ins"}. A
+          password or a passkey opens your account, where you can link one of them, but not the team. If you are one of
+          the team's emergency accounts, sign in with your password here.
         </p>
       </div>
     ) : null}

@@ -1,4 +1,4 @@
-/** One entry of the trail, and what proves it. */
+/** One entry of the trail, and its proof. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
@@ -16,7 +16,7 @@ import * as Paths from "#src/dashboard/frame/Paths.ts"
 import { page, screen, team, type TeamVisit, within } from "#src/dashboard/frame/Routes.ts"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 
-interface Shown {
+interface EntryProps {
   readonly visit: TeamVisit
   readonly proved: ProvedEntry
   readonly projects: ReadonlyArray<Project>
@@ -41,7 +41,7 @@ const KeyList = ({ entry, project }: { readonly entry: AuditEntry; readonly proj
   </ul>
 )
 
-const Facts = ({ proved: { entry }, projects, visit }: Shown) => {
+const Facts = ({ proved: { entry }, projects, visit }: EntryProps) => {
   const project = projects.find(({ id }) => id === entry.project)
   const here = Paths.audit(visit.team.id)
   return (
@@ -88,15 +88,12 @@ const Facts = ({ proved: { entry }, projects, visit }: Shown) => {
 
 const sentences: Readonly<Record<Proof, readonly [tone: "ok" | "info" | "danger", title: string]>> = {
   sealed: ["ok", "Every link from this entry to the sealed head of its stream holds."],
-  waits: ["info", "Its own link holds. The vault seals the head of a stream every few seconds: look again then."],
-  far: [
-    "info",
-    "Its links hold as far as this page follows them. The sealed head stands later: verify the whole trail."
-  ],
+  waits: ["info", "Its own link holds. The vault seals the head of a stream every few seconds: reload the page then."],
+  far: ["info", "Its links hold as far as this page follows them. The sealed head is later: verify the whole trail."],
   broken: ["danger", "A link does not hold: the trail was altered. Run ampoule audit verify."]
 }
 
-const ProofPanel = ({ proved, visit }: Shown) => {
+const ProofPanel = ({ proved, visit }: EntryProps) => {
   const { body, hash, previous, proof, seal, seq, stream } = proved
   const [tone, title] = sentences[proof]
   const file = `${Paths.auditEntry(visit.team.id, proved.entry.id)}/proof.jsonl`
@@ -122,7 +119,7 @@ const ProofPanel = ({ proved, visit }: Shown) => {
         </Ui.Fact>
       </dl>
       <p class="hint">
-        A hash is the SHA-256 of the hash before and of the text below. The vault seals the last one of a stream, and
+        A hash is the SHA-256 of the previous hash and the text below. The vault seals the last hash of a stream, and
         signs checkpoints over it.
       </p>
       <div class="section-small">
@@ -134,15 +131,15 @@ const ProofPanel = ({ proved, visit }: Shown) => {
         </a>
       </div>
       <p class="hint section-small">
-        <code>ampoule audit verify proof.jsonl</code> checks the file; with <code>--checkpoints</code> also against what
-        was signed. The file holds what stands between the entry and the sealed head where all of it is of this team.
+        <code>ampoule audit verify proof.jsonl</code> checks the file, and with <code>--checkpoints</code> also the
+        signed checkpoints. The file holds the entries up to the sealed head if all of them belong to this team.
       </p>
     </section>
   )
 }
 
-const EntryPage = (shown: Shown) => {
-  const { proved, visit } = shown
+const EntryPage = (props: EntryProps) => {
+  const { proved, visit } = props
   return (
     <Layout
       visit={visit}
@@ -157,10 +154,10 @@ const EntryPage = (shown: Shown) => {
       crumbs={[{ href: Paths.audit(visit.team.id), label: "Audit trail" }]}
     >
       <div class="columns columns-even">
-        <section class="panel" aria-label="What the entry says">
-          <Facts {...shown} />
+        <section class="panel" aria-label="The entry">
+          <Facts {...props} />
         </section>
-        <ProofPanel {...shown} />
+        <ProofPanel {...props} />
       </div>
     </Layout>
   )

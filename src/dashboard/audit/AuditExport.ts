@@ -1,4 +1,4 @@
-/** The trail as a file: comma-separated for spreadsheets, JSON lines for programs. */
+/** Exports of the trail: CSV for spreadsheets, JSON lines for programs. */
 import * as Stream from "effect/Stream"
 import type { AuditEntry } from "#schema/Audit.ts"
 import { cell } from "#src/audit/Export.ts"

@@ -1,4 +1,4 @@
-/** The audit trail: filtered on a page, or exported as a file. */
+/** The audit trail: a filtered page, and exports. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
@@ -25,10 +25,10 @@ import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 
 const names = ["action", "actor", "projectId", "environment", "key", "since", "until"] as const
 
-/** A browser's local date-time is taken as UTC, as the labels say. */
+/** Reads a browser's local date-time as UTC, as the labels say. */
 const instant = (text: string) => (/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$/.test(text) ? `${text}Z` : text)
 
-/** The members of an audit query that the form fills. */
+/** Members of an audit query that the form fills in. */
 const filtersOf = (query: Form.Form): Record<string, string> =>
   Object.fromEntries(
     names.flatMap((name) => {
@@ -37,7 +37,7 @@ const filtersOf = (query: Form.Form): Record<string, string> =>
     })
   )
 
-interface Shown {
+interface TrailProps {
   readonly visit: TeamVisit
   readonly query: Form.Form
   readonly page: AuditPage
@@ -45,7 +45,7 @@ interface Shown {
   readonly members: ReadonlyArray<Member>
   readonly views: ReadonlyArray<AuditView>
   readonly problem: AnyApiError | undefined
-  /** A view that was refused. */
+  /** A refused attempt to save a view. */
   readonly saving?: Attempt | undefined
 }
 
@@ -55,15 +55,15 @@ const actionChoices = [
   ...auditActions.map((value) => ({ value, label: wordsOf(value), group: value.slice(0, value.indexOf(".")) }))
 ]
 
-type Filtering = Pick<Shown, "members" | "page" | "problem" | "projects" | "query">
+type Filtering = Pick<TrailProps, "members" | "page" | "problem" | "projects" | "query">
 
-/** Who can be chosen; a token or a person who left is offered while the list is filtered by them. */
+/** Choices of actors. A token, or a person who left, appears only while the list is filtered by it. */
 const actorChoices = ({ members, page, query }: Filtering) => {
-  const chosen = query.text("actor")
+  const current = query.text("actor")
   const people = members.map(({ email, name, userId }) => ({ value: userId, label: `${name} (${email})` }))
-  if (chosen === "" || people.some(({ value }) => value === chosen)) return [any, ...people]
-  const name = page.items.find(({ actor }) => actor.id === chosen)?.actor.name
-  return [any, ...people, { value: chosen, label: name ?? chosen }]
+  if (current === "" || people.some(({ value }) => value === current)) return [any, ...people]
+  const name = page.items.find(({ actor }) => actor.id === current)?.actor.name
+  return [any, ...people, { value: current, label: name ?? current }]
 }
 
 const projectChoices = (projects: ReadonlyArray<Project>) => [
@@ -95,8 +95,8 @@ const Period = ({ problem, query }: Filtering) => {
   )
 }
 
-const FilterForm = (shown: Filtering & { readonly here: string }) => {
-  const { here, problem, projects, query } = shown
+const FilterForm = (props: Filtering & { readonly here: string }) => {
+  const { here, problem, projects, query } = props
   const value = (name: (typeof names)[number]) => query.text(name)
   const filters = filtersOf(query)
   const folded = ["projectId", "environment", "since", "until"].some((name) => filters[name] !== undefined)
@@ -107,7 +107,7 @@ const FilterForm = (shown: Filtering & { readonly here: string }) => {
       )}
       <div class="fields">
         <Ui.Select name="action" label="What" choices={actionChoices} value={value("action")} problem={problem} />
-        <Ui.Select name="actor" label="Who" choices={actorChoices(shown)} value={value("actor")} problem={problem} />
+        <Ui.Select name="actor" label="Who" choices={actorChoices(props)} value={value("actor")} problem={problem} />
         <Ui.TextField name="key" label="Key" mono optional value={value("key")} problem={problem} />
       </div>
       <details class="disclosure section-small" open={folded}>
@@ -128,35 +128,35 @@ const FilterForm = (shown: Filtering & { readonly here: string }) => {
             value={value("environment")}
             problem={problem}
           />
-          <Period {...shown} />
+          <Period {...props} />
         </div>
       </details>
       <div class="buttons">
         <button class="button button-primary">Filter</button>
-        <span class="hint">An export has at most {exportLimit.toLocaleString("en")} of the entries that match.</span>
+        <span class="hint">An export has at most {exportLimit.toLocaleString("en")} matching entries.</span>
       </div>
     </form>
   )
 }
 
-/** What the list is filtered by, each with the way out of it. */
-const Chips = (shown: Filtering & { readonly here: string }) => {
-  const { here, projects, query } = shown
+/** The current filters, each with a link that removes it. */
+const Chips = (props: Filtering & { readonly here: string }) => {
+  const { here, projects, query } = props
   const filters = filtersOf(query)
   const labelOf = (name: string, value: string) => {
     if (name === "action") return wordsOf(value)
-    if (name === "actor") return actorChoices(shown).find((one) => one.value === value)?.label ?? value
+    if (name === "actor") return actorChoices(props).find((one) => one.value === value)?.label ?? value
     if (name === "projectId") return projects.find(({ id }) => id === value)?.name ?? value
     return name === "since" || name === "until" ? `${name} ${Ui.exact(value)}` : value
   }
   const entries = Object.entries(filters)
   return entries.length === 0 ? null : (
-    <ul class="pills section-small" aria-label="The list is filtered by">
+    <ul class="pills section-small" aria-label="Current filters">
       {entries.map(([name, value]) => (
         <li>
           <a class="pill" href={Paths.withQuery(here, Object.fromEntries(entries.filter(([one]) => one !== name)))}>
             <bdi>{labelOf(name, value)}</bdi> <span aria-hidden="true">×</span>
-            <span class="hidden">, no longer filter by it</span>
+            <span class="hidden">, remove this filter</span>
           </a>
         </li>
       ))}
@@ -203,7 +203,7 @@ const Where = ({ entry, project }: { readonly entry: AuditEntry; readonly projec
   )
 }
 
-const EntryTable = ({ here, page, projects, query, visit }: Shown & { readonly here: string }) => {
+const EntryTable = ({ here, page, projects, query, visit }: TrailProps & { readonly here: string }) => {
   const filters = filtersOf(query)
   return (
     <Ui.Table label="Entries" kind="audit" head={["When", "Who", "What", "Where", "From"]}>
@@ -237,8 +237,8 @@ const EntryTable = ({ here, page, projects, query, visit }: Shown & { readonly h
   )
 }
 
-const AuditTrailPage = (shown: Shown) => {
-  const { page, query, visit } = shown
+const AuditTrailPage = (props: TrailProps) => {
+  const { page, query, visit } = props
   const here = Paths.audit(visit.team.id)
   const filters = filtersOf(query)
   return (
@@ -258,15 +258,15 @@ const AuditTrailPage = (shown: Shown) => {
         </>
       }
     >
-      <Views {...shown} here={here} filters={filters} />
-      <FilterForm here={here} {...shown} />
-      <Chips here={here} {...shown} />
-      <SaveView {...shown} here={here} filters={filters} />
+      <Views {...props} here={here} filters={filters} />
+      <FilterForm here={here} {...props} />
+      <Chips here={here} {...props} />
+      <SaveView {...props} here={here} filters={filters} />
       <section class="section" aria-label="Entries">
         {page.items.length === 0 ? (
           <Ui.Empty title={page.nextCursor === null ? "No entries match" : "No entries match so far"} />
         ) : (
-          <EntryTable here={here} {...shown} />
+          <EntryTable here={here} {...props} />
         )}
         {page.nextCursor === null ? null : (
           <nav class="pager" aria-label="Pages">
@@ -281,7 +281,7 @@ const AuditTrailPage = (shown: Shown) => {
 
 const nothing: AuditPage = { items: [], nextCursor: null }
 
-/** A filter that is not valid is shown beside its field; a refused role is the problem page. */
+/** Shows an invalid filter beside its field. A refused role becomes the problem page. */
 const entries = Effect.fnUntraced(function* ({ teamId }: AtTeam, query: Form.Form) {
   const cursor = query.filled("cursor")
   const filters = { ...filtersOf(query), ...(cursor === undefined ? {} : { cursor }) }
@@ -296,7 +296,7 @@ const entries = Effect.fnUntraced(function* ({ teamId }: AtTeam, query: Form.For
 const load = Effect.fnUntraced(function* (at: AtTeam, query: Form.Form) {
   const { page, problem } = yield* entries(at, query)
   const all = yield* UseCases.projects.list()
-  const shown: Shown = {
+  const props: TrailProps = {
     visit: at.visit,
     query,
     page,
@@ -305,14 +305,14 @@ const load = Effect.fnUntraced(function* (at: AtTeam, query: Form.Form) {
     members: yield* UseCases.members.list(at.teamId),
     views: yield* UseCases.auditTrail.views(at.teamId)
   }
-  return shown
+  return props
 })
 
 const view = team((at) =>
   Effect.gen(function* () {
     const filter = yield* query
-    const shown = yield* load(at, filter)
-    return pageWith(<AuditTrailPage {...shown} />, shown.problem)
+    const props = yield* load(at, filter)
+    return pageWith(<AuditTrailPage {...props} />, props.problem)
   })
 )
 
@@ -327,7 +327,7 @@ const saveView = action(team, {
   done: (_, { teamId }, { filter }) =>
     to(Paths.withQuery(Paths.audit(teamId), filter as Record<string, string>), "view-saved"),
   again: (at, { form, problem }) =>
-    Effect.map(load(at, form), (shown) => <AuditTrailPage {...shown} saving={{ form, problem }} />)
+    Effect.map(load(at, form), (props) => <AuditTrailPage {...props} saving={{ form, problem }} />)
 })
 
 const deleteView = action(team, {

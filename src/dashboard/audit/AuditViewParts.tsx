@@ -1,4 +1,4 @@
-/** Filters of the trail under a name: to choose, to keep, to delete. */
+/** Saved views, which are named filters of the trail: choose, save, delete. */
 import type { AuditView } from "#src/trail-use/AuditViews.ts"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
@@ -6,18 +6,18 @@ import type { Attempt } from "#src/dashboard/frame/Routes.ts"
 
 type Filters = Readonly<Record<string, string>>
 
-interface Shown {
+interface ViewProps {
   readonly here: string
   readonly views: ReadonlyArray<AuditView>
   readonly filters: Filters
   readonly saving?: Attempt | undefined
 }
 
-/** A filter as an address has it. */
+/** The filter as parameters of an address. */
 const queryOf = ({ filter }: AuditView): Filters =>
   Object.fromEntries(Object.entries(filter).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))
 
-export const Views = ({ filters, here, views }: Shown) =>
+export const Views = ({ filters, here, views }: ViewProps) =>
   views.length === 0 ? null : (
     <div class="section-small views">
       <nav class="pills" aria-label="Saved views">
@@ -47,8 +47,8 @@ export const Views = ({ filters, here, views }: Shown) =>
     </div>
   )
 
-/** For a list that is filtered. */
-export const SaveView = ({ filters, here, saving }: Shown) =>
+/** Form for saving the filters of the list. */
+export const SaveView = ({ filters, here, saving }: ViewProps) =>
   Object.keys(filters).length === 0 ? null : (
     <details class="disclosure section-small" open={saving !== undefined}>
       <summary>Save this view</summary>
@@ -62,11 +62,11 @@ export const SaveView = ({ filters, here, saving }: Shown) =>
           name="name"
           label="Name"
           value={saving?.form.text("name")}
-          hint="One that you have already is replaced."
+          hint="An existing view of yours with this name is replaced."
           problem={saving?.problem}
         />
         <Ui.CheckBox name="shared" checked={saving?.form.has("shared") ?? false}>
-          For everybody who reads this trail
+          Share with everyone who can read this trail
         </Ui.CheckBox>
         <Ui.Submit>Save the view</Ui.Submit>
       </form>

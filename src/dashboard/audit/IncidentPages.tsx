@@ -1,4 +1,4 @@
-/** Bad days: what somebody was handed, ended, listed and replaced. */
+/** Incidents: ends a person's or a token's access, lists the values it received, and replaces them. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
@@ -7,7 +7,7 @@ import { IncidentId } from "#schema/Ids.ts"
 import { AskForExposed, IncidentQuery, OpenIncident, ReplaceExposed } from "#schema/IncidentApi.ts"
 import * as Form from "#src/dashboard/frame/Form.ts"
 import * as Html from "#src/dashboard/frame/Html.ts"
-import { AskedPage, IncidentPage, IncidentsPage, PreviewPage } from "./IncidentViews.tsx"
+import { IncidentPage, IncidentsPage, LinkPage, PreviewPage } from "./IncidentViews.tsx"
 import { query } from "#src/dashboard/frame/Pages.ts"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import { action, type AtTeam, page, screen, team, to, withIds } from "#src/dashboard/frame/Routes.ts"
@@ -18,15 +18,15 @@ interface AtIncident extends AtTeam {
 }
 const incident = withIds(team, Schema.Struct({ incidentId: IncidentId }))
 
-/** Whom a form or an address names; a day is its beginning. */
+/** Subject of the form or the address. A day means its beginning. */
 const subjectIn = (form: Form.Form) => {
   const since = form.filled("since")
   const day = since !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(since) ? `${since}T00:00:00.000Z` : since
-  const named = (["person", "token", "grant"] as const).flatMap((name) => {
+  const subject = (["person", "token", "grant"] as const).flatMap((name) => {
     const text = form.text(name).trim()
     return text === "" ? [] : [[name, text] as const]
   })
-  return { ...Object.fromEntries(named), ...(day === undefined ? {} : { since: day }) }
+  return { ...Object.fromEntries(subject), ...(day === undefined ? {} : { since: day }) }
 }
 
 const all = screen(
@@ -42,8 +42,8 @@ const all = screen(
 const preview = screen(
   ({ teamId }: AtTeam) =>
     Effect.gen(function* () {
-      const asked = yield* Form.decode(IncidentQuery)(subjectIn(yield* query))
-      return { report: yield* UseCases.incidents.report(teamId, asked) }
+      const subject = yield* Form.decode(IncidentQuery)(subjectIn(yield* query))
+      return { report: yield* UseCases.incidents.report(teamId, subject) }
     }),
   PreviewPage
 )
@@ -73,7 +73,7 @@ const replace = action(incident, {
 const ask = action(incident, {
   decode: (form) => Form.decode(AskForExposed)({ secretId: form.text("secretId"), userId: form.text("userId") }),
   run: (input, { incidentId, teamId }) => UseCases.incidents.ask(teamId, incidentId, input),
-  done: (asked, { incidentId, visit }) => Html.page(<AskedPage visit={visit} incidentId={incidentId} asked={asked} />),
+  done: (link, { incidentId, visit }) => Html.page(<LinkPage visit={visit} incidentId={incidentId} link={link} />),
   again: details
 })
 

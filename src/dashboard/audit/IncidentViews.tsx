@@ -1,4 +1,4 @@
-/** Pages of bad days. */
+/** Views of the pages about incidents. */
 import type { Incident, IncidentRef, IncidentReport } from "#schema/IncidentApi.ts"
 import type { LeakedCredential } from "#schema/LeakReportsApi.ts"
 import type { Member } from "#schema/TeamsApi.ts"
@@ -21,7 +21,7 @@ const ByEmail = ({ members }: { readonly members: ReadonlyArray<Member> }) => (
   <Ui.Select
     name="person"
     label="Person"
-    choices={[{ value: "", label: "nobody" }, ...members.map(({ email, userId }) => ({ value: userId, label: email }))]}
+    choices={[{ value: "", label: "none" }, ...members.map(({ email, userId }) => ({ value: userId, label: email }))]}
     value=""
     problem={undefined}
   />
@@ -33,16 +33,16 @@ const StartForm = ({
   problem
 }: Pick<Attempt, "problem"> & { readonly here: string; readonly members: ReadonlyArray<Member> }) => (
   <form method="get" action={`${here}/new`} class="panel">
-    <h2>What was somebody handed?</h2>
+    <h2>Check which values were handed out</h2>
     <Ui.ProblemNote problem={problem} />
     <p class="hint">
-      Choose one: a person, an API token or CI rule by its name or id, or a login by its id. Nothing ends yet.
+      Choose one: a person, an API token or CI rule by its name or id, or a login by its id. This ends nothing yet.
     </p>
     <div class="fields">
       <ByEmail members={members} />
       <Ui.TextField name="token" label="Token or CI rule" optional problem={undefined} />
       <Ui.TextField name="grant" label="Id of a login or agent" optional problem={undefined} />
-      <Ui.TextField name="since" label="Since (a day)" optional problem={undefined} hint="As 2026-11-01." />
+      <Ui.TextField name="since" label="Since (a day)" optional problem={undefined} hint="For example 2026-11-01." />
     </div>
     <Ui.Submit>Show what was handed out</Ui.Submit>
   </form>
@@ -70,7 +70,7 @@ const Leaked = ({
   leaked.length === 0 ? null : (
     <section class="section" id="leaked">
       <h2>Leaked credentials</h2>
-      <p class="hint">A scanner found them in the open.</p>
+      <p class="hint">A scanner found them in public.</p>
       <Ui.Table label="Leaked credentials" head={["Credential", "Found", "Where", "State", ""]}>
         {leaked.map((one) => (
           <tr>
@@ -85,16 +85,16 @@ const Leaked = ({
               <Ui.Ago at={one.reportedAt} now={now} />
             </td>
             <td data-label="Where" class="wrap hint">
-              {one.url ?? "not said"}
+              {one.url ?? "unknown"}
             </td>
             <td data-label="State">
               {one.revoked ? <Ui.Badge tone="ok">ended</Ui.Badge> : <Ui.Badge tone="danger">still works</Ui.Badge>}
             </td>
             <td class="end">
               {one.type === "api_token" ? (
-                <a href={`${here}/new?token=${one.credentialId}`}>What it was handed</a>
+                <a href={`${here}/new?token=${one.credentialId}`}>Which values it received</a>
               ) : one.type === "cli_grant" || one.type === "oauth_token" ? (
-                <a href={`${here}/new?grant=${one.credentialId}`}>What it was handed</a>
+                <a href={`${here}/new?grant=${one.credentialId}`}>Which values it received</a>
               ) : null}
             </td>
           </tr>
@@ -121,7 +121,7 @@ export const IncidentsPage = ({
       visit={visit}
       section="members"
       title="Incidents"
-      lead="A bad day: end what can be ended, see which values were handed out, and replace them."
+      lead="Shut a person or a token out, see which values it received, and replace them."
       crumbs={[{ href: Paths.members(visit.team.id), label: "Members" }]}
     >
       <StartForm here={here} members={members} problem={problem} />
@@ -129,7 +129,7 @@ export const IncidentsPage = ({
       <section class="section">
         <h2>Opened</h2>
         {incidents.length === 0 ? (
-          <p class="hint">No incident was opened.</p>
+          <p class="hint">There are no incidents.</p>
         ) : (
           <Ui.Table label="Incidents" head={["About", "Opened", "Handed out", "Still out"]}>
             {incidents.map((one) => (
@@ -153,11 +153,11 @@ export const IncidentsPage = ({
   )
 }
 
-const Kept = ({ kept, keptCount }: Pick<IncidentReport, "kept" | "keptCount">) => (
+const SafeValues = ({ kept, keptCount }: Pick<IncidentReport, "kept" | "keptCount">) => (
   <section class="section">
     <h2>Not handed out</h2>
     <p class="hint">
-      {keptCount} current {keptCount === 1 ? "value" : "values"}, as far as the audit trail tells.
+      {keptCount} current {keptCount === 1 ? "value" : "values"}, according to the audit trail.
     </p>
     {kept.map(({ environment, keys, project }) => (
       <details>
@@ -184,7 +184,7 @@ const State = ({ now, value: { out, replaced, uses } }: { readonly value: Value;
   if (uses.length > 0) {
     return (
       <>
-        <Ui.Badge tone={out ? "amber" : "ok"}>{out ? "follows by itself" : "followed"}</Ui.Badge>{" "}
+        <Ui.Badge tone={out ? "amber" : "ok"}>{out ? "changes with its references" : "changed"}</Ui.Badge>{" "}
         <span class="hint">composed of {uses.join(", ")}</span>
       </>
     )
@@ -209,7 +209,7 @@ const Steps = ({
       <div class="stack panel row-panel">
         <form method="post" action={`${here}/replace`}>
           <input type="hidden" name="secretId" value={secretId} />
-          <p class="hint">A password of ours: the server makes a random value, and nobody sees it.</p>
+          <p class="hint">For your own passwords: the server generates a random value that no person sees.</p>
           <Ui.Submit>Write a generated value</Ui.Submit>
         </form>
         <form method="post" action={`${here}/ask`}>
@@ -217,17 +217,17 @@ const Steps = ({
           <Ui.Select
             id={`user-${secretId}`}
             name="userId"
-            label="A vendor's key: who holds it?"
+            label="For a vendor's key: the person who manages it"
             choices={members
               .filter(({ active }) => active)
               .map(({ email, userId }) => ({ value: userId, label: email }))}
             value={undefined}
             problem={undefined}
           />
-          <Ui.Submit>Make a page for that person</Ui.Submit>
+          <Ui.Submit>Create a page for this person</Ui.Submit>
         </form>
         <p>
-          <a href={Paths.secret({ projectId, slug: environment }, secretId)}>Open the secret</a> to type the value
+          <a href={Paths.secret({ projectId, slug: environment }, secretId)}>Open the secret</a> to enter the value
           yourself.
         </p>
       </div>
@@ -246,7 +246,7 @@ const Values = ({
   <section class="section">
     <h2>Handed out</h2>
     {exposed.length === 0 ? (
-      <p class="hint">No current value was handed out that the audit trail tells of.</p>
+      <p class="hint">According to the audit trail, no current value was handed out.</p>
     ) : (
       <Ui.Table label="Values that were handed out" head={["Secret", "Times", "Last", "State", ""]}>
         {exposed.map((value) => (
@@ -284,9 +284,7 @@ const Values = ({
 )
 
 const UpTo = ({ upTo }: { readonly upTo: string }) => (
-  <p class="hint section-small">
-    As of {Ui.exact(upTo)}. Reads from then on are counted within seconds: load the page again.
-  </p>
+  <p class="hint section-small">As of {Ui.exact(upTo)}. Later reads appear within seconds: reload the page.</p>
 )
 
 const fieldOf = ({ id, type }: Incident["subject"]) => ({ name: type, value: id })
@@ -299,14 +297,14 @@ export const PreviewPage = ({ report, visit }: { readonly visit: TeamVisit; read
     <Layout
       visit={visit}
       section="members"
-      title={`What ${subjectText(subject)} was handed`}
+      title={`Values that ${subjectText(subject)} received`}
       lead={report.since === null ? "Since the beginning of the audit trail." : `Since ${Ui.exact(report.since)}.`}
       crumbs={[{ href: here, label: "Incidents" }]}
     >
       <Ui.Confirm
         action={`${here}/open`}
-        label="End it and open an incident"
-        verb={`End it all for ${subjectText(subject)}`}
+        label={`Shut this ${subject.type === "grant" ? "login" : subject.type} out and open an incident`}
+        verb={`Shut out ${subjectText(subject)}`}
       >
         <input type="hidden" name={field.name} value={field.value} />
         {report.since === null ? null : <input type="hidden" name="since" value={report.since} />}
@@ -314,20 +312,20 @@ export const PreviewPage = ({ report, visit }: { readonly visit: TeamVisit; read
           {subject.type === "person"
             ? "Grants, tokens, CLI logins, connected agents and sessions of the person end at once."
             : "It stops working at once."}{" "}
-          The list below is signed, and each value is replaced from there.
+          The list below is signed, and you can replace each value from it.
         </p>
         {subject.type === "person" ? (
           <Ui.CheckBox
             name="deactivate"
             checked
-            hint="Without it the person can sign in again and use what the role gives."
+            hint="Without this, the person can sign in again and use all rights of the role."
           >
             Deactivate the person too
           </Ui.CheckBox>
         ) : null}
       </Ui.Confirm>
       <Values visit={visit} exposed={report.exposed} />
-      <Kept {...report} />
+      <SafeValues {...report} />
       <UpTo upTo={report.upTo} />
     </Layout>
   )
@@ -340,40 +338,40 @@ export const IncidentPage = ({
   visit
 }: Attempt & { readonly visit: TeamVisit; readonly incident: Incident; readonly members: ReadonlyArray<Member> }) => {
   const here = Paths.incident(visit.team.id, incident.id)
-  const left = incident.exposed.filter(({ out }) => out).length
+  const remaining = incident.exposed.filter(({ out }) => out).length
   return (
     <Layout
       visit={visit}
       section="members"
       title={`Incident: ${subjectText(incident.subject)}`}
       lead={
-        left === 0
-          ? "Nothing is left as it was handed out."
-          : `${left} of ${incident.exposed.length} values are still as they were handed out.`
+        remaining === 0
+          ? "All values have been replaced."
+          : `${remaining} of ${incident.exposed.length} values have not been replaced yet.`
       }
       crumbs={[{ href: Paths.incidents(visit.team.id), label: "Incidents" }]}
       actions={<Ui.LinkButton href={`${here}/note`}>Download the signed burn-down</Ui.LinkButton>}
     >
       <Ui.ProblemNote problem={problem} />
       <p class="hint">
-        Opened <Ui.Ago at={incident.openedAt} now={visit.now} /> by {incident.openedBy.name}. What could be ended has
-        ended.
+        Opened <Ui.Ago at={incident.openedAt} now={visit.now} /> by {incident.openedBy.name}. All access that can be
+        ended has ended.
       </p>
       <Values visit={visit} exposed={incident.exposed} steps={{ here, members }} />
-      <Kept {...incident} />
+      <SafeValues {...incident} />
       <UpTo upTo={incident.upTo} />
     </Layout>
   )
 }
 
-export const AskedPage = ({
-  asked,
+export const LinkPage = ({
   incidentId,
+  link,
   visit
 }: {
   readonly visit: TeamVisit
   readonly incidentId: Incident["id"]
-  readonly asked: { readonly url: string; readonly expiresAt: string }
+  readonly link: { readonly url: string; readonly expiresAt: string }
 }) => (
   <Layout
     visit={visit}
@@ -382,9 +380,9 @@ export const AskedPage = ({
     crumbs={[{ href: Paths.incidents(visit.team.id), label: "Incidents" }]}
   >
     <div class="narrow stack">
-      <CopyText.Once label="Its address: send it to the person" text={asked.url} />
+      <CopyText.Once label="Send this address to the person" text={link.url} />
       <Ui.Callout>
-        It opens for that person alone, signed in, and works once, until {Ui.exact(asked.expiresAt)}.
+        It works once, only for this person, and until {Ui.exact(link.expiresAt)}. The person must be signed in.
       </Ui.Callout>
       <p>
         <Ui.LinkButton href={Paths.incident(visit.team.id, incidentId)}>Back to the incident</Ui.LinkButton>

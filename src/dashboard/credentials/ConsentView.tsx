@@ -40,8 +40,8 @@ export interface AtConsent extends AtPerson {
 }
 
 /**
- * What is ticked at first for a program that has something already. Undefined when none of what it was restricted to can
- * be offered: the person has to choose anew.
+ * What is ticked at first for a program that has something already. Undefined when none of what it was restricted to
+ * can be offered: the person has to choose anew.
  */
 const held = (
   { environmentIds, projectIds, scopes, teams }: OAuthGrant,
@@ -170,7 +170,7 @@ export const ConsentPage = ({
   const labelOf = ({ slug, teamId }: Project) =>
     teams.length > 1 ? `${teams.find(({ id }) => id === teamId)?.name ?? ""} / ${slug}` : slug
   return (
-    <Card who={visit} title="Connect this program?" wide>
+    <Card visitor={visit} title="Connect this program?" wide>
       {isAboutReach(problem) ? null : <Ui.ProblemNote problem={problem} />}
       <ClientFacts client={client} />
       {earlier === undefined ? null : (

@@ -22,7 +22,7 @@ export const EnterCode = ({
   readonly problem: AnyApiError | undefined
 }) => (
   <Card
-    who={visit}
+    visitor={visit}
     title="Enter a code"
     lead="Of a command line that wants to log in, or to manage a team: your terminal shows it."
   >
@@ -146,7 +146,7 @@ export const DecidePage = ({
   const ticked: Ticked = (name, value, preselected) =>
     form === undefined ? preselected : form.all(name).includes(value)
   return (
-    <Card who={visit} title="Log in this command line?" wide>
+    <Card visitor={visit} title="Log in this command line?" wide>
       {isAboutReach(problem) ? null : <Ui.ProblemNote problem={problem} />}
       <p class="code">{request.userCode}</p>
       <p class="lead">
@@ -193,7 +193,7 @@ export const ManagePage = ({
   readonly team: { readonly id: string; readonly name: string }
   readonly problem: AnyApiError | undefined
 }) => (
-  <Card who={visit} title={`Let a command line manage ${team.name}?`} wide>
+  <Card visitor={visit} title={`Let a command line manage ${team.name}?`} wide>
     <Ui.ProblemNote problem={problem} />
     <p class="code">{request.userCode}</p>
     <p class="lead">
@@ -292,7 +292,7 @@ const Outcomes = ({
   readonly href: string
   readonly label: string
 }) => (
-  <Card who={visit} title={words[state].title} lead={words[state].lead}>
+  <Card visitor={visit} title={words[state].title} lead={words[state].lead}>
     {state === "approved" && code !== undefined ? (
       <form
         method="post"

@@ -281,7 +281,7 @@ const create = action(team, {
         ...access,
         ...chosen(form, "mcpScopes"),
         mcpOnly: mcpOnlyIn(form),
-        ...(form.filled("addresses") === undefined ? {} : { addresses: Form.listed(form.text("addresses")) })
+        ...(form.filled("addresses") === undefined ? {} : { addresses: Form.listItems(form.text("addresses")) })
       })
     ),
   run: (input, { teamId }) => Effect.flatMap(UseCases.tokens.create(teamId, input), withPlace),
@@ -294,7 +294,7 @@ const details = screen((at: AtToken) => Effect.map(load(at), (token) => ({ token
 
 /** Where the form has others: a change of these asks for more than a name does. */
 const addressesIn = (form: Form.Form, before: ReadonlyArray<string> | null) => {
-  const typed = Form.listed(form.text("addresses"))
+  const typed = Form.listItems(form.text("addresses"))
   const isSame = !form.has("addresses") || typed.join() === (before ?? []).join()
   return isSame ? {} : { addresses: typed.length === 0 ? null : typed }
 }

@@ -1,4 +1,4 @@
-/** One page for everything that gets into a team: all of it, or one kind with what only that kind has. */
+/** Frame of the pages about access to a team: all credentials, or one kind with its own details. */
 import type { ComponentChildren } from "preact"
 import type { TeamId } from "#schema/Ids.ts"
 import type { PersonAccess } from "#src/projects/PersonAccess.ts"
@@ -21,7 +21,7 @@ export const kinds: Readonly<Record<Kind, readonly [one: string, several: string
 }
 export const isKind = (text: string): text is Kind => Object.hasOwn(kinds, text)
 
-/** Tokens and CI identities are made here too: their lists have addresses of their own. */
+/** Tokens and CI identities have separate addresses, since their pages can also create them. */
 const pathOf = (team: TeamId, kind: Kind) =>
   kind === "api_token"
     ? Paths.tokens(team)
@@ -29,25 +29,33 @@ const pathOf = (team: TeamId, kind: Kind) =>
       ? Paths.rules(team)
       : Paths.withQuery(Paths.teamAccess(team), { kind })
 
-/** The way back from a page about one of a kind. */
+/** Crumbs of a page about one credential. */
 export const crumbsOf = (team: TeamId, kind: Kind) => [
   { href: Paths.teamAccess(team), label: "Access" },
   { href: pathOf(team, kind), label: kinds[kind][1] }
 ]
 
-const Kinds = ({ shown, team, words }: { readonly team: TeamId; readonly shown: Kind | undefined; words: string }) => {
+const Kinds = ({
+  current,
+  team,
+  words
+}: {
+  readonly team: TeamId
+  readonly current: Kind | undefined
+  words: string
+}) => {
   const link = (href: string) => {
     if (words === "") return href
     return `${href}${href.includes("?") ? "&" : "?"}q=${encodeURIComponent(words)}`
   }
   return (
-    <nav class="segments" aria-label="Which kind">
-      <a href={link(Paths.teamAccess(team))} aria-current={shown === undefined ? "page" : undefined}>
+    <nav class="segments" aria-label="Kind">
+      <a href={link(Paths.teamAccess(team))} aria-current={current === undefined ? "page" : undefined}>
         All
       </a>
       {Object.entries(kinds).map(([kind, [, title]]) =>
         isKind(kind) ? (
-          <a href={link(pathOf(team, kind))} aria-current={shown === kind ? "page" : undefined}>
+          <a href={link(pathOf(team, kind))} aria-current={current === kind ? "page" : undefined}>
             {title}
           </a>
         ) : null
@@ -56,7 +64,7 @@ const Kinds = ({ shown, team, words }: { readonly team: TeamId; readonly shown: 
   )
 }
 
-/** What a filter of names and people leaves. */
+/** True if a name contains the words of the filter. */
 export const fits = (words: string, ...names: ReadonlyArray<string>): boolean =>
   names.some((name) => name.toLowerCase().includes(words.toLowerCase()))
 
@@ -96,7 +104,7 @@ export const AccessFrame = ({
           <input type="search" name="q" value={words} aria-label="Filter by name or person" placeholder="Filter" />
         </div>
         {isTable ? null : <input type="hidden" name="kind" value={kind} />}
-        <Kinds shown={kind} team={team} words={words} />
+        <Kinds current={kind} team={team} words={words} />
       </form>
       {children}
     </Layout>

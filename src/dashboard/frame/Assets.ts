@@ -1,7 +1,7 @@
 /**
- * The files that pages load: a stylesheet, a script, an icon, the islands (parts of pages that script draws) and, when a
- * file is pasted or dropped, the readers of file formats. The last two are bundled (`src/buildIslands.mjs`). Their names carry a hash, so browsers cache them for a
- * year.
+ * Files that pages load: a stylesheet, a script, an icon, the islands (parts that a script draws) and, for pasted or
+ * dropped files, the readers of file formats. `src/buildIslands.mjs` bundles the last two. All names carry a hash, so
+ * browsers cache the files for a year.
  */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
@@ -15,7 +15,7 @@ interface Asset {
   readonly response: HttpServerResponse.HttpServerResponse
 }
 
-/** The stylesheet by subject, in the order of the cascade. */
+/** Parts of the stylesheet, in the order of the cascade. */
 const style = [
   "roles",
   "ground",

@@ -1,4 +1,4 @@
-/** A form, and beside it what to know before it is sent: under it where the screen has no room for both. */
+/** A form with explanations beside it, or below it on narrow screens. */
 import type { ComponentChildren } from "preact"
 
 export const Beside = ({
@@ -6,7 +6,7 @@ export const Beside = ({
   words
 }: {
   readonly children: ComponentChildren
-  /** Titles with what they say. */
+  /** Explanations with their titles. */
   readonly words: ReadonlyArray<readonly [title: string, words: ComponentChildren]>
 }) => (
   <div class="beside">

@@ -1,4 +1,4 @@
-/** The parts that pages are made of. */
+/** Common components of pages. */
 import type { ComponentChildren } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import * as Form from "./Form.ts"
@@ -12,7 +12,7 @@ const minute = 60_000
 const hour = 60 * minute
 const day = 24 * hour
 
-/** How long ago; the exact time is in the title. */
+/** Relative time; the exact time is in the title. */
 export const ago = (at: number, now: number): string => {
   const past = now - at
   if (past < minute) return "just now"
@@ -22,12 +22,12 @@ export const ago = (at: number, now: number): string => {
   return new Date(at).toISOString().slice(0, 10)
 }
 const until = (at: number, now: number): string => {
-  const left = at - now
-  if (left <= 0) return "expired"
-  // Rounded, so that a link that was just created for a week says 7 days.
-  if (left < hour) return `in ${Math.max(1, Math.round(left / minute))} min`
-  if (left < 2 * day) return `in ${Math.round(left / hour)} h`
-  return `in ${Math.round(left / day)} d`
+  const remaining = at - now
+  if (remaining <= 0) return "expired"
+  // Rounded, so that a new link for a week says 7 days.
+  if (remaining < hour) return `in ${Math.max(1, Math.round(remaining / minute))} min`
+  if (remaining < 2 * day) return `in ${Math.round(remaining / hour)} h`
+  return `in ${Math.round(remaining / day)} d`
 }
 export const exact = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`
 
@@ -42,7 +42,7 @@ export const Until = ({ at, now }: { readonly at: string; readonly now: number }
   </time>
 )
 
-/** The name of a secret. Long ones break where a person would break them. */
+/** Key of a secret, which may break after each underscore. */
 export const KeyName = ({ name }: { readonly name: string }) => (
   <>{name.split("_").flatMap((part, i) => (i === 0 ? [part] : ["_", <wbr />, part]))}</>
 )
@@ -110,13 +110,13 @@ interface FieldProps {
   readonly label: ComponentChildren
   readonly hint?: ComponentChildren
   readonly problem?: AnyApiError | undefined
-  /** Name of the member that a problem is about, if it is not the field's own name. */
+  /** Name of the member that a problem names, if it differs from the field's name. */
   readonly member?: string
-  /** Where a page has several fields of one name. */
+  /** Needed if a page has several fields of one name. */
   readonly id?: string
 }
 
-/** What a field's control and the frame around it have in common. */
+/** Common attributes of a field's control and its frame. */
 const field = ({ hint, id: own, label, member, name, problem }: FieldProps) => {
   const id = own ?? `f-${name}`
   const error = Problem.about(problem, member ?? name)
@@ -174,7 +174,7 @@ export const TextField = ({
   readonly type?: "text" | "email" | "password" | "date" | "datetime-local"
   readonly autocomplete?: string
   readonly mono?: boolean
-  /** Letters become capitals while they are typed. */
+  /** Turns letters into capitals during typing. */
   readonly capitals?: boolean
 }) => {
   const { control, frame } = field(props)
@@ -207,7 +207,7 @@ export const TextArea = ({
 }: TextProps & {
   readonly rows?: number
   readonly placeholder?: string
-  /** A file that is dropped on it becomes its text; nothing is sent before the form is. */
+  /** Takes the text of a dropped file; only the form sends it. */
   readonly takesFiles?: boolean
 }) => {
   const { control, frame } = field(props)
@@ -224,7 +224,7 @@ export const TextArea = ({
         spellcheck={false}
         placeholder={placeholder}
         data-takes-files={takesFiles ? "" : undefined}
-        // The first line break after the tag is not part of the text (HTML, 4.10.11).
+        // Browsers drop the first line break after the tag (HTML, 4.10.11).
         value={value === undefined ? undefined : value.startsWith("\n") ? `\n${value}` : value}
       />
     </FieldFrame>
@@ -290,7 +290,7 @@ export const CheckBox = ({
   </label>
 )
 
-/** What ends a form: its button, and the way back without it. */
+/** End of a form: its button, and a link back. */
 export const Submit = ({ cancel, children }: { readonly cancel?: string; readonly children: ComponentChildren }) => (
   <div class="buttons">
     <button class="button button-primary">{children}</button>
@@ -333,10 +333,10 @@ export const Act = ({
   </form>
 )
 
-/** The name of what is to end for good, repeated by hand (`Form.repeats`). */
+/** Field in which a person types a name to confirm a permanent deletion (`Form.repeats`). */
 export const Repeat = ({ name, problem }: { readonly name: string; readonly problem: AnyApiError | undefined }) => (
   <TextField
-    // A name can have spaces, an id cannot.
+    // Encoded, since a name may have spaces and an id may not.
     id={`confirm-${encodeURIComponent(name)}`}
     name={Form.confirm}
     mono
@@ -349,7 +349,7 @@ export const Repeat = ({ name, problem }: { readonly name: string; readonly prob
   />
 )
 
-/** A destructive action asks once more, in place and without script. */
+/** Confirmation of a destructive action, in place and without a script. */
 export const Confirm = ({
   action,
   children,
@@ -363,14 +363,14 @@ export const Confirm = ({
 }: {
   readonly action: string
   readonly label: string
-  /** What the action is about, for screen readers: in a list all labels are the same. */
+  /** Object of the action, for screen readers: in a list all labels are equal. */
   readonly of?: string
-  /** In a row of a table, where a frame around each button would be the loudest thing on the page. */
+  /** For rows of tables, where a border around each button would draw too much attention. */
   readonly quiet?: boolean
   readonly verb: string
   readonly children: ComponentChildren
   readonly tone?: "danger" | "plain"
-  /** What has to be typed first, where much ends at once. */
+  /** Text that the person must type first. */
   readonly repeat?: string
   readonly problem?: AnyApiError | undefined
 }) => (
@@ -395,7 +395,7 @@ export const Empty = ({ children, title }: { readonly title: string; readonly ch
   </div>
 )
 
-/** One line of a `dl.facts`. `is` for one value, children for a sentence. */
+/** One line of a `dl.facts`. `is` takes one value, children take a sentence. */
 export const Fact = ({
   children,
   is,
@@ -414,7 +414,7 @@ export const Fact = ({
   </>
 )
 
-/** A table that keeps its own width to itself; on a phone, rows become cards (see the stylesheet). */
+/** A table. On a phone, its rows become cards (see the stylesheet). */
 export const Table = ({
   children,
   head,
@@ -422,7 +422,7 @@ export const Table = ({
   label
 }: {
   readonly label: string
-  /** Widths of its own in the stylesheet. */
+  /** Class with own column widths in the stylesheet. */
   readonly kind?: "secrets" | "compared" | "audit" | "handed"
   readonly head: ReadonlyArray<string>
   readonly children: ComponentChildren

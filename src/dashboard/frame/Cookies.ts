@@ -1,4 +1,4 @@
-/** The cookies of pages that a visitor without a session may send forms from. */
+/** Cookies of forms that a visitor without a session may send. */
 import * as Effect from "effect/Effect"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
@@ -7,7 +7,7 @@ import { anyone, within } from "./Routes.ts"
 
 export const cookie = Effect.zipWith(AppConfig, Authenticate, SessionCookie.make)
 
-/** A form for a visitor without a session changes who the browser is: no other site may send it. */
+/** Refuses forms from other sites, because forms without a session change the browser's identity. */
 export const sameSite = within(anyone, () =>
   Effect.as(
     Effect.flatMap(cookie, ({ refuseCrossSite }) => refuseCrossSite),

@@ -1,7 +1,7 @@
-/** Text to take along. */
+/** Text with a button that copies it. */
 import * as Icons from "./Icons.tsx"
 
-/** Shown once: in this answer, in no address and in no later page. */
+/** A text that only this response shows: no address and no later page has it. */
 export const Once = ({ label, text }: { readonly label: string; readonly text: string }) => (
   <div class="once">
     <label for="once">{label}</label>
@@ -14,7 +14,7 @@ export const Once = ({ label, text }: { readonly label: string; readonly text: s
   </div>
 )
 
-/** `block`: of several lines. */
+/** `block` allows several lines. */
 export const Command = ({ block = false, children }: { readonly children: string; readonly block?: boolean }) => (
   <div class={block ? "command command-block" : "command"}>
     <pre {...(block ? { tabIndex: 0, role: "group", "aria-label": "Text to copy" } : {})}>

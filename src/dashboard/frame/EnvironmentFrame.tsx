@@ -1,4 +1,4 @@
-/** The environment that a path names, and the frame of pages about it: its siblings and its views. */
+/** The environment that a path names, and the frame of its pages: links to its siblings and its views. */
 import * as Effect from "effect/Effect"
 import type { ComponentChildren } from "preact"
 import { EnvironmentNotFound } from "#schema/Errors.ts"
@@ -22,19 +22,19 @@ export interface Location {
   readonly environment: ProjectEnvironment
   readonly environments: ReadonlyArray<ProjectEnvironment>
   readonly path: Paths.EnvironmentPath
-  /** How use cases name the environment. */
+  /** The environment as use cases take it. */
   readonly query: { readonly projectId: ProjectId; readonly environment: EnvironmentSlug }
-  /** Whether the person may change secrets here: pages show buttons accordingly; the use cases decide. */
+  /** True if the person may change secrets here. Pages show buttons by it; the use cases decide. */
   readonly writes: boolean
   readonly readsValues: boolean
-  /** The role would do, a grant is missing. */
+  /** True if the role suffices but a grant is missing. */
   readonly lacksValues: boolean
 }
 export interface AtEnvironment {
   readonly location: Location
 }
 
-/** What the person may do in an environment of the team that the page is about. */
+/** Rights of the person in an environment of the page's team. */
 export const rightsAt = (visit: Visit, project: Project, environment: ProjectEnvironment) => {
   const { caller, team } = visit
   const at = {
@@ -76,7 +76,7 @@ const locate = Effect.fnUntraced(function* (visit: Visit) {
   return location
 })
 
-/** For pages of one environment; an environment that is not visible does not exist. */
+/** Guard for pages of one environment. An invisible environment does not exist. */
 export const environment: Guard<AtEnvironment> = within(person, ({ visit }) =>
   Effect.map(locate(visit), (location) => ({ location }))
 )
@@ -101,7 +101,10 @@ export const EnvironmentPill = ({
   </a>
 )
 
-/** The environments of a project side by side; `current`: slug of the one that the page is about, else it is all. */
+/**
+ * Links to the environments of a project. `current` is the slug of the page's environment; without it, "All" is
+ * current.
+ */
 export const EnvironmentPills = ({
   current,
   environments,

@@ -1,4 +1,4 @@
-/** What a person sent with a form: read once, and decoded with the schemas of the API, so that both check the same. */
+/** Sent forms, decoded with the schemas of the API, so that pages and API check the same. */
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as Effect from "effect/Effect"
 import * as ParseResult from "effect/ParseResult"
@@ -9,11 +9,11 @@ import { validationFailed } from "#src/http/engine/ErrorEnvelope.ts"
 export class Form {
   constructor(readonly entries: ReadonlyArray<readonly [string, string]>) {}
 
-  /** Empty when the field is missing. Line breaks as they were typed: forms send CR LF (HTML, 4.10.22.7). */
+  /** Empty if the field is missing. Restores line breaks, which forms send as CR LF (HTML, 4.10.22.7). */
   text(name: string): string {
     return (this.entries.find(([key]) => key === name)?.[1] ?? "").replaceAll("\r\n", "\n")
   }
-  /** Undefined when empty: a field left out. */
+  /** Undefined for an empty field. */
   filled(name: string): string | undefined {
     const text = this.text(name)
     return text.trim() === "" ? undefined : text
@@ -30,13 +30,13 @@ export const read = Effect.flatMap(HttpServerRequest.HttpServerRequest, (request
   Effect.map(request.urlParamsBody, (params) => new Form(params))
 )
 
-/** What stands between commas, spaces or lines. */
-export const listed = (text: string): ReadonlyArray<string> => text.split(/[\s,]+/).filter((one) => one !== "")
+/** Items between commas, spaces or line breaks. */
+export const listItems = (text: string): ReadonlyArray<string> => text.split(/[\s,]+/).filter((one) => one !== "")
 
-/** Name of the field in which a person repeats the name of what is to end for good. */
+/** Field in which a person types a name to confirm a permanent deletion. */
 export const confirm = "confirm"
 
-/** Refuses an act that cannot be undone until its form repeats `name`. */
+/** Refuses a permanent deletion unless its form repeats `name`. */
 export const repeats = (form: Form, name: string) =>
   form.text(confirm).trim() === name
     ? Effect.void

@@ -1,6 +1,4 @@
-/**
- * An answer that is a page: escaped by the renderer, never cached, and allowed to load our own files and nothing else.
- */
+/** Responses with pages: escaped by the renderer, never cached, and limited to our own files. */
 import * as HttpBody from "@effect/platform/HttpBody"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
@@ -10,7 +8,7 @@ import * as zlib from "node:zlib"
 import type { VNode } from "preact"
 import { render } from "preact-render-to-string"
 
-/** Nothing inline, nothing from elsewhere, in no frame (docs/security.md). */
+/** Forbids inline code, other origins and frames (docs/security.md). */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -25,8 +23,9 @@ const policy = [
 export const headers: Readonly<Record<string, string>> = {
   "content-security-policy": policy,
   "cross-origin-opener-policy": "same-origin",
-  // Not `no-referrer`: under it browsers send `Origin: null` with forms, also to us (Fetch, "append a request `Origin`
-  // header"), and the check for requests of other sites would refuse our own.
+  // With `no-referrer`, browsers send `Origin: null` with our own forms too (Fetch, "append a request `Origin`
+  // header"),
+  // and the check for requests of other sites would refuse them.
   "referrer-policy": "same-origin",
   "x-content-type-options": "nosniff",
   "x-frame-options": "DENY",
@@ -41,8 +40,8 @@ export const page = (node: VNode, options: { readonly status?: number } = {}): H
   })
 
 /**
- * The page, with where else its forms may lead, as origins: the browser checks redirects of a form too, which matters
- * for pages that hand over to another application.
+ * Allows other origins for the page's forms. Browsers check redirects of a form too, which matters for pages that
+ * continue in another application.
  */
 export const withFormActions = (page: HttpServerResponse.HttpServerResponse, origins: ReadonlyArray<string>) =>
   HttpServerResponse.setHeader(
@@ -52,18 +51,18 @@ export const withFormActions = (page: HttpServerResponse.HttpServerResponse, ori
   )
 
 const gzip = promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.gzip)
-/** A packet or two: less is not worth the work. */
-const worthIt = 2_000
+/** Bytes; compressing a smaller page saves less than a packet or two. */
+const minCompressed = 2_000
 
 /**
- * What a GET answers holds no value, and leaves compressed. What a form is answered with may hold one, beside text of
- * the request: its length must not tell how much they have in common (BREACH), so it leaves as it is.
+ * Compresses responses to GET, which hold no value. The response to a form may hold a value beside text of the request.
+ * Its compressed length would reveal how much the two have in common (BREACH), so it stays uncompressed.
  */
 export const compressed = (page: HttpServerResponse.HttpServerResponse) =>
   Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers, method }) => {
     const { body } = page
     const asks = /(?:^|,)\s*gzip\s*(?:,|;\s*q=(?:1|0\.\d*[1-9])|$)/i.test(headers["accept-encoding"] ?? "")
-    if (!asks || method !== "GET" || body._tag !== "Uint8Array" || body.body.length < worthIt) {
+    if (!asks || method !== "GET" || body._tag !== "Uint8Array" || body.body.length < minCompressed) {
       return Effect.succeed(page)
     }
     return Effect.map(
@@ -76,6 +75,6 @@ export const compressed = (page: HttpServerResponse.HttpServerResponse) =>
     )
   })
 
-/** After a change: the browser fetches the next page with GET, so that a reload repeats nothing. */
+/** Redirect after a change: the browser fetches the next page with GET, so a reload repeats nothing. */
 export const seeOther = (location: string): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.empty({ status: 303, headers: { ...headers, location } })

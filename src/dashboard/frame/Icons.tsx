@@ -1,7 +1,8 @@
 /**
- * Icons of Lucide 1.62.0 (https://lucide.dev), under the ISC licence, some of them from Feather, under the MIT licence: the terms are in
- * `deploy/licences/lucide-1.62.0.txt`. Shapes are theirs, to the letter; the name behind each is theirs too. Their package would load 1,700
- * modules for these. Attributes only, since the policy of pages allows no inline style. Decorative: words stand beside them.
+ * Icons of Lucide 1.62.0 (https://lucide.dev), under the ISC licence, some of them from Feather, under the MIT licence.
+ * The terms are in `deploy/licences/lucide-1.62.0.txt`. Shapes are unchanged; the comment above each gives its name
+ * there. The package itself would load 1,700 modules. Attributes only, since the policy of pages allows no inline
+ * style. Icons are decorative: each has words beside it.
  */
 import type { ComponentChildren } from "preact"
 

@@ -1,4 +1,4 @@
-/** The frame of every page. */
+/** Frame of every page. */
 import type { ComponentChildren } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import * as Icons from "./Icons.tsx"
@@ -42,8 +42,8 @@ const Document = ({
   </html>
 )
 
-const Notice = ({ more, who }: { readonly who: Visitor; readonly more?: ComponentChildren }) => {
-  const notice = noticeOf(who.notice)
+const Notice = ({ more, visitor }: { readonly visitor: Visitor; readonly more?: ComponentChildren }) => {
+  const notice = noticeOf(visitor.notice)
   return notice === undefined ? null : (
     <div class="notice" role="status">
       <Icons.Check />
@@ -56,7 +56,7 @@ const Notice = ({ more, who }: { readonly who: Visitor; readonly more?: Componen
   )
 }
 
-/** Pages of one thing side by side. */
+/** Tabs between the pages of one subject. */
 export const Tabs = ({
   current,
   label,
@@ -107,7 +107,7 @@ const account = [
   ["start", Paths.start, <Icons.Start />, "Getting started"]
 ] as const
 
-/** Everything that acts for a person is one entry, and tabs of one page. */
+/** Pages of everything that acts for a person: one entry of the menu, and tabs of one page. */
 const ownAccess = [
   ["sessions", Paths.sessions, "Browsers"],
   ["grants", Paths.grants, "CLI logins"],
@@ -116,7 +116,7 @@ const ownAccess = [
 const entryOf = (section: Section) => (ownAccess.some(([name]) => name === section) ? "sessions" : section)
 
 export const OwnAccessTabs = ({ current }: { readonly current: (typeof ownAccess)[number][0] }) => (
-  <Tabs label="What acts for you" current={current} of={ownAccess} />
+  <Tabs label="Access in your name" current={current} of={ownAccess} />
 )
 
 const themes = [
@@ -157,7 +157,7 @@ const AccountMenu = ({ section, visit }: { readonly visit: Visit; readonly secti
   </details>
 )
 
-/** The way to the search; with script it opens over the page. */
+/** Link to the search; a script opens it over the page. */
 const Jump = () => (
   <a class="jump" href={Paths.search} data-palette>
     <Icons.Search />
@@ -173,7 +173,7 @@ interface Crumb {
   readonly label: string
 }
 
-/** A page of a signed-in person. `title` is the heading as well, unless `heading` says it better. */
+/** A page for a signed-in person. Without `heading`, `title` is also the heading. */
 export const Layout = ({
   actions,
   children,
@@ -190,12 +190,12 @@ export const Layout = ({
 }: {
   readonly visit: Visit
   readonly section: Section
-  /** The project that the page is about. */
+  /** The page's project. */
   readonly inProject?: InProject | undefined
   readonly title: string
-  /** As wide as the screen, up to a point: for tables that grow sideways. */
+  /** Uses the width of the screen up to a limit, for wide tables. */
   readonly wide?: boolean
-  /** Beside the sentence about what was done: how to take it back. */
+  /** Shown beside the notice about a change, such as its undo button. */
   readonly notice?: ComponentChildren
   readonly tabs?: ComponentChildren
   readonly heading?: ComponentChildren
@@ -219,7 +219,7 @@ export const Layout = ({
     <div class="frame">
       <Rail visit={visit} section={section} inProject={inProject} />
       <main id="main" class={wide ? "wide" : undefined}>
-        <Notice who={visit} more={notice} />
+        <Notice visitor={visit} more={notice} />
         {crumbs.length === 0 ? null : (
           <nav class="crumbs" aria-label="Where you are">
             <ol>
@@ -247,43 +247,43 @@ export const Layout = ({
   </Document>
 )
 
-/** A page with one thing to do: signing in, a link with a code, a decision. */
+/** A page with one task, such as a sign-in or a decision. */
 export const Card = ({
   children,
   lead,
   title,
   wide = false,
-  who
+  visitor
 }: {
-  readonly who: Visitor
+  readonly visitor: Visitor
   readonly title: string
   readonly lead?: ComponentChildren
   readonly wide?: boolean
   readonly children: ComponentChildren
 }) => (
-  <Document title={title} ui={who.ui} bare>
+  <Document title={title} ui={visitor.ui} bare>
     <main id="main" class={wide ? "card card-wide" : "card"}>
       <p class="card-brand">
         <Mark /> Ampoule
       </p>
-      <Notice who={who} />
+      <Notice visitor={visitor} />
       <h1>{title}</h1>
       {lead === undefined ? null : <p class="lead">{lead}</p>}
       {children}
-      {isVisit(who) ? (
+      {isVisit(visitor) ? (
         <p class="card-foot">
-          Signed in as <strong>{who.user.email}</strong>. <a href={Paths.home}>Dashboard</a>
+          Signed in as <strong>{visitor.user.email}</strong>. <a href={Paths.home}>Dashboard</a>
         </p>
       ) : null}
     </main>
   </Document>
 )
 
-/** A page that could not be shown, or a change that was refused and has no form to show it. */
+/** Page for a problem without a form that could show it. */
 export const ProblemPage = ({ problem, visit }: { readonly visit: Visitor; readonly problem: AnyApiError }) => {
   const { detail, title } = Problem.explain(problem)
   return (
-    <Card who={visit} title={title} lead={detail === "" ? undefined : detail}>
+    <Card visitor={visit} title={title} lead={detail === "" ? undefined : detail}>
       <p>
         <a class="button button-plain" href={Paths.home}>
           {visit.caller === null ? "Go to the sign-in page" : "Go to your projects"}
@@ -307,7 +307,7 @@ export const SettingsFrame = ({
   readonly title: string
   readonly lead?: ComponentChildren
   readonly actions?: ComponentChildren
-  /** With crumbs it is a page below a tab, which leads back by them. */
+  /** Present on a page below a tab. */
   readonly crumbs?: ReadonlyArray<Crumb>
   readonly children: ComponentChildren
 }) => {

@@ -1,4 +1,4 @@
-/** The sign of the product, a sealed glass vial. Attributes only, since the policy of pages allows no inline style. */
+/** The logo, a sealed glass vial. Attributes only, since the policy of pages allows no inline style. */
 export const Mark = () => (
   <svg class="brand-mark" viewBox="0 0 24 24" width="24" height="24" aria-hidden="true" focusable="false">
     <path

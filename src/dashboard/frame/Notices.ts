@@ -1,4 +1,6 @@
-/** Sentences after a change. The address names one of these, so that a link cannot put other words on a page. */
+/**
+ * Notices after a change. The address carries only the name of one, so that a link cannot put other words on a page.
+ */
 const notices = {
   "signed-out": "You are signed out.",
   "name-changed": "Your name is saved.",
@@ -10,15 +12,16 @@ const notices = {
   "factor-replaced": "Your new authenticator app is set up. Codes of the earlier one no longer work.",
   "factor-removed": "The authenticator app is removed. Your other sessions are signed out.",
   "passkey-added": "The passkey is added. Your other sessions are signed out.",
-  "passkey-renamed": "The passkey has its new name.",
+  "passkey-renamed": "The passkey is renamed.",
   "passkey-removed": "The passkey is removed. Your other sessions are signed out.",
   "sign-in-linked": "The sign-in is linked. It opens this account from now on.",
   "sign-in-removed": "The sign-in is removed. The sessions that it opened are signed out.",
   "issuer-created": "The issuer is added. Its button is on the team's own sign-in page.",
   "issuer-changed": "The issuer is saved.",
   "issuer-deleted": "The issuer is removed, with its rules and its sessions.",
-  "join-rule-created": "The rule is added. It counts from the next sign-in on.",
-  "join-rule-deleted": "The rule is removed. Whom no other rule names leaves the team at the next sign-in.",
+  "join-rule-created": "The rule is added. It applies from the next sign-in.",
+  "join-rule-deleted":
+    "The rule is removed. People whom no other rule matches are removed from the team at their next sign-in.",
   "sign-in-required": "The choice is saved.",
   "password-set": "Your new password is set. Sign in with it.",
   joined: "Welcome to the team.",
@@ -31,14 +34,14 @@ const notices = {
   "project-deleted": "The project is deleted.",
   "environment-created": "The environment is created.",
   "environment-changed": "The environment is saved.",
-  "environment-moved": "The environments have their new order, here and in all lists.",
-  "environment-restored": "The environment is as it was at that moment.",
+  "environment-moved": "The new order is saved. It applies in all lists.",
+  "environment-restored": "The environment is restored to that moment.",
   "environment-deleted": "The environment is deleted.",
-  "access-asked": "Your request is sent. Another person decides about it.",
-  "access-given": "The grant is given.",
+  "access-asked": "Your request is sent. Another person decides.",
+  "access-given": "The access is granted.",
   "access-ended": "The grant has ended.",
-  "access-approved": "The request is approved. The grant ends by itself.",
-  "access-first-approval": "You approved the request. Another person has to approve it too.",
+  "access-approved": "The request is approved. The grant ends automatically.",
+  "access-first-approval": "You approved the request. Another person must approve it too.",
   "access-denied": "The request is denied.",
   "access-withdrawn": "The request is withdrawn.",
   "change-waits": "Your change waits until another person approves it. Nothing is written yet.",
@@ -50,12 +53,12 @@ const notices = {
   "secrets-copied": "The secrets are copied.",
   "view-saved": "The view is saved.",
   "view-deleted": "The view is deleted.",
-  "change-undone": "It is taken back.",
+  "change-undone": "The change is undone.",
   "secrets-tagged": "The tags are saved.",
   "secrets-deleted": "The secrets are deleted. You can restore them for 30 days.",
   "secret-changed": "The secret is saved.",
-  "secret-described": "What is said of the secret is saved.",
-  "secret-renamed": "The secret has its new key.",
+  "secret-described": "The details of the secret are saved.",
+  "secret-renamed": "The secret is renamed.",
   "secret-rolled-back": "The secret is rolled back.",
   "secret-deleted": "The secret is deleted. You can restore it for 30 days.",
   "secret-restored": "The secret is restored.",
@@ -65,11 +68,11 @@ const notices = {
   "token-revoked": "The token is revoked.",
   "token-deleted": "The token is deleted.",
   "member-changed": "The member is saved.",
-  "member-access-ended": "All that the person had beside the role has ended.",
-  "credential-ended": "It has ended. It stops working with its next request.",
-  "member-shut-out": "All that the person had has ended, and the person is deactivated.",
+  "member-access-ended": "All access that the person had beside the role has ended.",
+  "credential-ended": "The access has ended. Its next request is refused.",
+  "member-shut-out": "All access of the person has ended, and the person is deactivated.",
   "member-removed": "The member is removed.",
-  "incident-opened": "What could be ended has ended. Replace what was handed out.",
+  "incident-opened": "All access that can be ended has ended. Now replace the values that were handed out.",
   "incident-replaced": "A generated value is written.",
   "invitation-withdrawn": "The invitation is withdrawn. Its link no longer works.",
   "rule-created": "The trust rule is created.",
@@ -88,6 +91,6 @@ const notices = {
 const byName: ReadonlyMap<string, string> = new Map(Object.entries(notices))
 export const noticeOf = (name: string): string | undefined => byName.get(name)
 
-/** `path`, with the sentence about what was done; `about`: an id or numbers that the page makes more of, never words. */
+/** Adds a notice to `path`. `about` is an id or numbers that the page explains, never words. */
 export const withNotice = (path: string, name: keyof typeof notices, about?: string): string =>
   `${path}${path.includes("?") ? "&" : "?"}done=${name}${about === undefined ? "" : `&about=${encodeURIComponent(about)}`}`

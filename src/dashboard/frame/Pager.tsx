@@ -1,6 +1,6 @@
-/** The way through a list that has several pages. */
+/** Links between the pages of a list. */
 
-/** `link`: address of a page; pages count from 1. Nothing when all is on one. */
+/** `link` gives the address of a page, counted from 1. Renders nothing for a single page. */
 export const Pager = ({
   link,
   page,

@@ -1,6 +1,6 @@
 /**
- * Who asks for a page, and how a page is answered: the check of the API's session routes finds the person, failures
- * become pages, and a visitor without a session is sent to sign in. The dashboard has no authentication of its own.
+ * Common handling of pages. The check of the API's session routes finds the person, failures become pages, and a
+ * visitor without a session is redirected to the sign-in. The dashboard has no other authentication.
  */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
@@ -41,7 +41,7 @@ import type { UiSettings, Visit, Visitor } from "./Visit.ts"
 
 export type Response = HttpServerResponse.HttpServerResponse
 
-/** The credential is not good, whatever the reason: signing in helps. */
+/** Codes of a missing or invalid credential, for which the person must sign in. */
 const needsSignIn: ReadonlySet<string> = new Set([
   "UNAUTHENTICATED",
   "CREDENTIAL_INVALID",
@@ -51,10 +51,10 @@ const needsSignIn: ReadonlySet<string> = new Set([
 
 const asksJson = (request: HttpServerRequest.HttpServerRequest) =>
   request.headers["accept"]?.startsWith("application/json") === true
-/** The script of a page asks for the data alone; a form is answered with a page. */
+/** True for a page's script, which needs only data; a form needs a page. */
 export const wantsJson = Effect.map(HttpServerRequest.HttpServerRequest, asksJson)
 
-/** A member of the path; a text that cannot be one is a page that does not exist. */
+/** A parameter of the path. An invalid one means that the page does not exist. */
 export const param = <A, I>(name: string, schema: Schema.Schema<A, I>) =>
   Effect.flatMap(HttpRouter.params, (params) =>
     Effect.mapError(ParseResult.decodeUnknown(schema)(params[name]), () => new RouteNotFound())
@@ -71,17 +71,17 @@ export const query = Effect.map(
     )
 )
 
-/** The page of a list that the query names, from 1. */
+/** Number of the list's page in the query, from 1. */
 export const pageNumber = (query: Form.Form): number =>
   Math.min(Math.max(1, Number.parseInt(query.text("page"), 10) || 1), 1_000)
 
-/** Work that fails by a rule ends as a `Left` with the error; any other failure stays one. */
+/** Turns an error of the API into a `Left`; any other failure stays a failure. */
 export const attempt = <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<Either.Either<A, AnyApiError>, E, R> =>
   Effect.catchAll(Effect.map(work, Either.right<A>), (error) =>
     isApiError(error) ? Effect.succeed(Either.left(error)) : Effect.fail(error)
   )
 
-/** A page that shows a problem has the status of the problem, and its `Retry-After`. */
+/** A page with the status and the `Retry-After` of its problem. */
 export const pageWith = (node: VNode, problem: AnyApiError | undefined): Response => {
   if (problem === undefined) return Html.page(node)
   const page = Html.page(node, { status: statusOf(problem) })
@@ -102,8 +102,8 @@ interface Needs {
 const hostname = (host: string) => host.replace(/:\d+$/, "").toLowerCase()
 
 /**
- * A person who types `localhost` for a server that calls itself `127.0.0.1` would see pages whose forms are refused as
- * another origin's: such a visit is redirected to the server's own name.
+ * True for a visit to `localhost` while the server's address is `127.0.0.1`, or the reverse. Its forms would be refused
+ * as those of another origin, so the visit is redirected to the server's own name.
  */
 const hasOtherLoopbackName = ({ ownHost }: Needs, request: HttpServerRequest.HttpServerRequest): boolean => {
   const host = hostname(request.headers["host"] ?? ownHost)
@@ -124,73 +124,73 @@ const visitorOf = Effect.fnUntraced(function* ({ ui }: Needs) {
   return visitor
 })
 
-/** The page that a form was on; its browser says it to its own origin alone. */
+/** The page of a form, by its referrer, which browsers send only to the same origin. */
 const pageOf = ({ headers, method, url }: HttpServerRequest.HttpServerRequest): string => {
   const from = method === "GET" ? url : (headers["referer"] ?? "").replace(/^https?:\/\/[^/]*/, "")
   return Paths.isOwnPage(from) ? from : Paths.home
 }
 
-/** Who has to confirm first does it on a page of its own, and comes back. */
-const failed = (who: Visitor | Visit, request: HttpServerRequest.HttpServerRequest, error: AnyApiError): Response =>
+/** Response to a failure. A missing confirmation redirects to its page, which leads back. */
+const failed = (visitor: Visitor | Visit, request: HttpServerRequest.HttpServerRequest, error: AnyApiError): Response =>
   asksJson(request)
     ? respond(error)
     : error._tag === "STEP_UP_REQUIRED"
       ? Html.seeOther(Paths.withQuery(Paths.confirm, { next: pageOf(request) }))
-      : pageWith(ProblemPage({ visit: who, problem: error }), error)
+      : pageWith(ProblemPage({ visit: visitor, problem: error }), error)
 
 const isProposed = <E>(error: E): error is Extract<E, Proposed> => error instanceof Proposed
-/** A change that waits for an approval leads to where it does. */
+/** Redirects a change that needs approval to the page with its request. */
 const toWaiting = ({ request: { environment, projectId } }: Proposed) =>
   Effect.succeed(
     Html.seeOther(withNotice(`${Paths.environment({ projectId, slug: environment })}/access`, "change-waits"))
   )
 
-/** Any failure becomes a page, and is logged where the API would log it. */
-const guarded = <E, R>(who: Visitor | Visit, work: Effect.Effect<Response, E, R>) =>
+/** Turns any failure into a page, and logs it as the API does. */
+const guarded = <E, R>(visitor: Visitor | Visit, work: Effect.Effect<Response, E, R>) =>
   Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
     Effect.catchAllCause(Effect.catchIf(work, isProposed<E>, toWaiting), (cause) =>
       Effect.flatMap(CurrentExchange, (exchange) =>
-        Effect.map(judge(cause, exchange, request.method, who.path), (verdict) =>
-          isApiError(verdict) ? failed(who, request, verdict) : verdict
+        Effect.map(judge(cause, exchange, request.method, visitor.path), (verdict) =>
+          isApiError(verdict) ? failed(visitor, request, verdict) : verdict
         )
       )
     )
   )
 
-/** Where a page continues after signing in; a form that was sent starts again on its page. */
+/** Redirects to the sign-in, which continues at the page; a sent form starts again. */
 const toSignIn = (request: HttpServerRequest.HttpServerRequest): Response => {
   const next = request.method === "GET" && Paths.isOwnPage(request.url) ? request.url : Paths.home
   return Html.seeOther(next === Paths.home ? Paths.signIn : `${Paths.signIn}?next=${encodeURIComponent(next)}`)
 }
 
-/** For everybody: signing in, links with a code. */
+/** Guard of pages without a session, such as the sign-in and links with a code. */
 const anyone = Effect.fnUntraced(function* <E, R>(
   needs: Needs,
-  handler: (who: Visitor) => Effect.Effect<Response, E, R>
+  handler: (visitor: Visitor) => Effect.Effect<Response, E, R>
 ) {
   const exchange = yield* CurrentExchange
   exchange.via = "dashboard"
   const request = yield* HttpServerRequest.HttpServerRequest
   if (hasOtherLoopbackName(needs, request)) return Html.seeOther(`${needs.ui.origin}${request.url}`)
-  const who = yield* visitorOf(needs)
-  return yield* guarded(who, Effect.zipRight(countAddress(needs.limiter), handler(who)))
+  const visitor = yield* visitorOf(needs)
+  return yield* guarded(visitor, Effect.zipRight(countAddress(needs.limiter), handler(visitor)))
 })
 
 const teamOr = (caller: Caller, id: TeamId | null): CallerTeam | null =>
   (id === null ? undefined : Policy.teamOf(caller, id)) ?? caller.teams[0] ?? null
 
-/** What waits for the person: the badge of each page. The script of a page asks for data alone. */
+/** Number of requests that the person can decide, for the badge of each page. A page's script needs no badge. */
 const waitingOf = ({ changes, requests }: Needs, request: HttpServerRequest.HttpServerRequest) =>
   asksJson(request)
     ? Effect.succeed(0)
     : Effect.zipWith(
         requests.list(),
         changes.list(),
-        (asked, proposed) => [...asked.items, ...proposed.items].filter(({ mayDecide }) => mayDecide).length,
+        (access, proposals) => [...access.items, ...proposals.items].filter(({ mayDecide }) => mayDecide).length,
         { concurrent: true }
       )
 
-/** For a person with a session: 401 leads to the sign-in page; the order of checks is the API's. */
+/** Guard of pages for a signed-in person: 401 leads to the sign-in. Checks run in the order of the API. */
 const person = Effect.fnUntraced(function* <E, R>(
   needs: Needs,
   handler: (visit: Visit) => Effect.Effect<Response, E, R>
@@ -199,30 +199,32 @@ const person = Effect.fnUntraced(function* <E, R>(
   const exchange = yield* CurrentExchange
   exchange.via = "dashboard"
   if (hasOtherLoopbackName(needs, request)) return Html.seeOther(`${needs.ui.origin}${request.url}`)
-  const who = yield* visitorOf(needs)
-  const known = yield* Effect.either(needs.session)
-  if (Either.isLeft(known)) {
-    if (!isApiError(known.left)) return yield* guarded(who, Effect.fail(known.left))
-    return needsSignIn.has(known.left._tag) && !asksJson(request) ? toSignIn(request) : failed(who, request, known.left)
+  const visitor = yield* visitorOf(needs)
+  const session = yield* Effect.either(needs.session)
+  if (Either.isLeft(session)) {
+    if (!isApiError(session.left)) return yield* guarded(visitor, Effect.fail(session.left))
+    return needsSignIn.has(session.left._tag) && !asksJson(request)
+      ? toSignIn(request)
+      : failed(visitor, request, session.left)
   }
-  const caller = known.right
+  const caller = session.right
   const { user } = caller
-  // Asked for before anything else.
-  if (caller.withheld.length > 0 && !Paths.isOfAccount(who.path)) {
+  // A missing second factor comes before any other page.
+  if (caller.withheld.length > 0 && !Paths.isOfAccount(visitor.path)) {
     return asksJson(request) ? respond(new SecondFactorMissing()) : Html.seeOther(Paths.factors)
   }
-  if (user === null) return failed(who, request, new RouteNotFound())
+  if (user === null) return failed(visitor, request, new RouteNotFound())
   const answer = guarded(
-    { ...who, caller },
+    { ...visitor, caller },
     Effect.gen(function* () {
       const team = teamOr(caller, yield* needs.sessions.activeTeam(caller))
-      return yield* handler({ ...who, caller, user, team, waiting: yield* waitingOf(needs, request) })
+      return yield* handler({ ...visitor, caller, user, team, waiting: yield* waitingOf(needs, request) })
     }).pipe(Effect.provideService(CurrentCaller, caller))
   )
   return yield* Effect.flatMap(answer, Html.compressed)
 })
 
-/** A page of one team, which its path names. */
+/** The visit with another team, which the path names. */
 export const inTeam = (visit: Visit, id: TeamId): Visit => ({ ...visit, team: teamOr(visit.caller, id) })
 
 const make = Effect.gen(function* () {
@@ -249,11 +251,11 @@ const make = Effect.gen(function* () {
   }
   return {
     assets,
-    anyone: <E, R>(handler: (who: Visitor) => Effect.Effect<Response, E, R>) => anyone(needs, handler),
+    anyone: <E, R>(handler: (visitor: Visitor) => Effect.Effect<Response, E, R>) => anyone(needs, handler),
     person: <E, R>(handler: (visit: Visit) => Effect.Effect<Response, E, R>) => person(needs, handler)
   }
 })
 
-/** One per server: it is made with the routes, which know the check of sessions. */
+/** One per server, built with the routes, which provide the check of sessions. */
 export class Pages extends Context.Tag("dashboard/Pages")<Pages, Effect.Effect.Success<typeof make>>() {}
 export const layer = Layer.effect(Pages, make)

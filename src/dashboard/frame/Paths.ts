@@ -1,4 +1,4 @@
-/** The addresses of pages. */
+/** Addresses of pages. */
 import type { IncidentId, ProjectId, RuleId, SecretId, TeamId, TokenId, UserId, WebhookId } from "#schema/Ids.ts"
 
 export type EnvironmentPath = { readonly projectId: ProjectId; readonly slug: string }
@@ -55,7 +55,7 @@ export const compare = (id: ProjectId) => `${project(id)}/compare` as const
 export const activity = (id: ProjectId) => `${project(id)}/activity` as const
 export const exposure = (id: ProjectId) => `${project(id)}/exposure` as const
 export const environment = ({ projectId, slug }: EnvironmentPath) => `${project(projectId)}/env/${slug}` as const
-/** The page of a secret, found by its key. */
+/** The page of a secret, by its key. */
 export const key = (path: EnvironmentPath, key: string) => `${environment(path)}/key/${key}` as const
 export const secret = (path: EnvironmentPath, id: SecretId) => `${environment(path)}/secrets/${id}` as const
 
@@ -64,7 +64,7 @@ export const withQuery = (path: string, members: Readonly<Record<string, string>
   return search === "" ? path : `${path}?${search}`
 }
 
-/** Pages of the person's own sign-in, which are there before all others. */
+/** True for pages about the person's sign-in, which work without a second factor. */
 export const isOfAccount = (path: string): boolean =>
   path === signOut ||
   path === confirm ||
@@ -72,6 +72,6 @@ export const isOfAccount = (path: string): boolean =>
   path === account ||
   path.startsWith(`${account}/`)
 
-/** Where a sign-in may lead: a page of this dashboard, written so that no browser takes it for another host. */
+/** True for a page of this dashboard that no browser can read as another host; only these may follow a sign-in. */
 export const isOwnPage = (path: string): boolean =>
   /^\/(?:app|device|invite)(?:[/?][\w./?=&%~-]*)?$/.test(path) && !path.includes("//")

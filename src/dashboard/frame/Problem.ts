@@ -1,4 +1,4 @@
-/** What a page says about an error: what happened and what to do next, never what was typed. */
+/** Explanations of errors for pages: the fault and the next step, never the input. */
 import { type AnyApiError, isApiError } from "#schema/ApiError.ts"
 
 interface Explanation {
@@ -40,14 +40,14 @@ const explanations: ReadonlyMap<string, Explanation> = new Map(
       detail: "Your plan or this server does not allow more of these."
     },
     RATE_LIMITED: { title: "Too many requests", detail: "Wait a moment, then try again." },
-    SERVER_BUSY: { title: "The server has too much to do", detail: "Nothing was changed. Try again in a moment." },
+    SERVER_BUSY: { title: "The server is overloaded", detail: "Nothing was changed. Try again in a moment." },
     INTERNAL_ERROR: {
       title: "Something went wrong on the server",
       detail: "Try again. If it happens again, ask the operator of the server, whose log has the details."
     },
     DEPENDENCY_UNAVAILABLE: {
       title: "A part of the service is not available",
-      detail: "Try again in a moment. If you changed something, look first whether it was done."
+      detail: "Try again in a moment. If you changed something, check first whether it was saved."
     },
     INTEGRITY_FAILURE: {
       title: "A stored value failed its integrity check",
@@ -108,14 +108,14 @@ const extra = (problem: AnyApiError, member: string): ReadonlyArray<string> => {
   return Array.isArray(value) ? value.filter((one): one is string => typeof one === "string") : []
 }
 
-/** Keys that an error names: the missing ones, the dependents, the members of a circle. */
+/** Keys that an error names: missing references, dependents, or the members of a cycle. */
 export const keysOf = (problem: AnyApiError): ReadonlyArray<string> => [
   ...extra(problem, "references"),
   ...extra(problem, "dependents"),
   ...extra(problem, "cycle")
 ]
 
-/** Codes that several things share: a message that names the thing replaces the words about the usual one. */
+/** Codes that several kinds of objects share: a message that names the object replaces the usual explanation. */
 const namesItsThing: ReadonlySet<string> = new Set([
   "GRANT_NOT_FOUND",
   "GRANT_ALREADY_DECIDED",
@@ -127,10 +127,10 @@ const namesItsThing: ReadonlySet<string> = new Set([
 const capital = (text: string) => text.slice(0, 1).toUpperCase() + text.slice(1)
 const sentence = (text: string) => (text.endsWith(".") ? text : `${text}.`)
 
-/** The API says "this member" where a form has a field. */
+/** Removes "This member" of the API, because the sentence appears beside its field. */
 const asField = (message: string): string => sentence(capital(message.replace(/^This member /, "")))
 
-/** Seconds to wait, when the error says so. */
+/** Seconds to wait, if the error has them. */
 const waitOf = (problem: AnyApiError): number | undefined => {
   const seconds: unknown = Reflect.get(problem, "retryAfterSeconds")
   return typeof seconds === "number" ? seconds : undefined
@@ -142,22 +142,22 @@ const inWords = (seconds: number) =>
 export const explain = (problem: AnyApiError): Explanation => {
   const { _tag: code, message } = problem
   if (code === "VALIDATION_FAILED") return { title: asField(message), detail: "" }
-  const known = explanations.get(code)
-  if (known === undefined) return { title: sentence(message), detail: "" }
+  const explanation = explanations.get(code)
+  if (explanation === undefined) return { title: sentence(message), detail: "" }
   const wait = waitOf(problem)
-  if (wait !== undefined) return { title: known.title, detail: `Try again in ${inWords(wait)}.` }
-  // A message that was chosen for this case says more than the one of the code.
+  if (wait !== undefined) return { title: explanation.title, detail: `Try again in ${inWords(wait)}.` }
+  // A message for this case is more precise than the one of the code.
   const own = Reflect.get(problem.constructor, "sentence") !== message
-  if (!own) return known
-  return { title: sentence(message), detail: namesItsThing.has(code) ? "" : known.detail }
+  if (!own) return explanation
+  return { title: sentence(message), detail: namesItsThing.has(code) ? "" : explanation.detail }
 }
 
-/** The sentence next to a field, when the problem is about this field. `secrets.3.value` is about `secrets`, too. */
+/** Sentence beside a field, if the problem concerns it. `secrets.3.value` also concerns `secrets`. */
 export const about = (problem: AnyApiError | undefined, field: string): string | undefined => {
   if (problem?.field === undefined || !isApiError(problem)) return undefined
   if (problem.field !== field && !problem.field.startsWith(`${field}.`)) return undefined
   const { detail, title } = explain(problem)
   const keys = keysOf(problem)
   const text = detail === "" ? title : `${sentence(title)} ${detail}`
-  return keys.length === 0 ? text : `${text} It is about: ${keys.join(", ")}.`
+  return keys.length === 0 ? text : `${text} Keys: ${keys.join(", ")}.`
 }

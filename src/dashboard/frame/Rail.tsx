@@ -1,4 +1,4 @@
-/** The way to everything of a project and of a team: at the left of each page; on narrow screens above it. */
+/** Navigation of a project and a team: left of each page, or above it on narrow screens. */
 import type { ComponentChildren } from "preact"
 import type { ProjectId } from "#schema/Ids.ts"
 import * as Ui from "./Components.tsx"
@@ -25,12 +25,12 @@ export type Section =
   | "waiting"
   | "none"
 
-/** The project that a page is about, and which of its pages it is. */
+/** The project of a page, and the page's place in it. */
 export interface InProject {
   readonly id: ProjectId
   readonly name: string
   readonly view: "secrets" | "activity" | "compare" | "exposure" | "settings"
-  /** The environment that the page is about. */
+  /** The page's environment. */
   readonly slug?: string
 }
 
@@ -68,7 +68,7 @@ const ProjectEntries = ({ in: { id, name, slug, view }, visit }: { readonly in: 
     </Entry>
     {may(visit, "audit:read") ? (
       <Entry href={Paths.exposure(id)} icon={<Icons.Eye />} isCurrent={view === "exposure"}>
-        Handed out
+        Who has it
       </Entry>
     ) : null}
     {may(visit, "audit-trail:read") && visit.team !== null ? (
@@ -115,7 +115,7 @@ const TeamEntries = ({
             Paths.waiting,
             <Icons.Waiting />,
             <>
-              Waiting <Ui.Badge tone="accent">{visit.waiting}</Ui.Badge>
+              Requests <Ui.Badge tone="accent">{visit.waiting}</Ui.Badge>
             </>
           )
         : null}

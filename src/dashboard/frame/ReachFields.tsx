@@ -1,6 +1,6 @@
 /**
- * Where a login or a connection of a person works: some projects and environments, or everything. Nothing is chosen
- * before, and "everything" is a choice of its own, so that the least work does not give the widest reach.
+ * Fields for the reach of a login or a connection: some projects and environments, or everything. Nothing is
+ * preselected, and "everything" is an explicit choice, so that the least effort does not grant the widest reach.
  */
 import * as Effect from "effect/Effect"
 import type { AnyApiError } from "#schema/ApiError.ts"
@@ -14,7 +14,7 @@ import * as Problem from "./Problem.ts"
 /** Projects that a page offers for a restriction. */
 export const maxOffered = 100
 
-/** What the person can restrict it to. */
+/** Projects and environments that the person can choose. */
 export interface Restrictable {
   readonly projects: ReadonlyArray<Project>
   readonly environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>>
@@ -23,10 +23,10 @@ export interface Restrictable {
 /** Name of the box that chooses everything. */
 export const everywhere = "everywhere"
 
-/** The lists that were chosen; undefined for one that narrows nothing. Fails when nothing at all is chosen. */
+/** The chosen lists; undefined for a list without a choice. Fails without any choice. */
 export const reachOf = (form: Form.Form) => {
-  const chosen = (name: string) => (form.has(name) ? form.all(name) : undefined)
-  const reach = { projectIds: chosen("projectIds"), environmentIds: chosen("environmentIds") }
+  const values = (name: string) => (form.has(name) ? form.all(name) : undefined)
+  const reach = { projectIds: values("projectIds"), environmentIds: values("environmentIds") }
   const narrowed = reach.projectIds !== undefined || reach.environmentIds !== undefined
   return narrowed || form.has(everywhere)
     ? Effect.succeed(reach)
@@ -35,7 +35,7 @@ export const reachOf = (form: Form.Form) => {
       )
 }
 
-/** Whether the problem is shown beside these fields. */
+/** True if these fields show the problem. */
 export const isAboutReach = (problem: AnyApiError | undefined) => Problem.about(problem, everywhere) !== undefined
 
 export const ReachFields = ({
@@ -45,12 +45,12 @@ export const ReachFields = ({
   restrictable: { environments, projects }
 }: {
   readonly form: Form.Form | undefined
-  /** How a project is told from one of the same slug in another team. */
+  /** Label that distinguishes projects with the same slug in different teams. */
   readonly labelOf: (project: Project) => string
   readonly problem: AnyApiError | undefined
   readonly restrictable: Restrictable
 }) => {
-  const listed = projects.slice(0, maxOffered)
+  const offered = projects.slice(0, maxOffered)
   const ticked = (name: string, value: string) => form?.all(name).includes(value) === true
   const error = Problem.about(problem, everywhere)
   return (
@@ -64,16 +64,16 @@ export const ReachFields = ({
       <Ui.CheckBox
         name={everywhere}
         checked={form?.has(everywhere) === true}
-        hint="Protected environments too, and each project and environment that is added later. What you choose below narrows it."
+        hint="Includes protected environments, and projects and environments that are added later. Choices below narrow it."
       >
         Everything in the teams above
       </Ui.CheckBox>
-      {listed.length === 0 ? null : (
+      {offered.length === 0 ? null : (
         <>
           <fieldset class="part">
             <legend>Only these projects</legend>
             <div class="checks">
-              {listed.map((project) => (
+              {offered.map((project) => (
                 <Ui.CheckBox name="projectIds" value={project.id} checked={ticked("projectIds", project.id)}>
                   <bdi>{project.name}</bdi> <code class="hint">{labelOf(project)}</code>
                 </Ui.CheckBox>
@@ -82,9 +82,9 @@ export const ReachFields = ({
           </fieldset>
           <fieldset class="part">
             <legend>Only these environments</legend>
-            <p class="hint">If you choose projects and environments, it works only in what is in both.</p>
+            <p class="hint">If you choose both projects and environments, it works only where both apply.</p>
             <div class="checks">
-              {listed.flatMap((project) =>
+              {offered.flatMap((project) =>
                 (environments.get(project.id) ?? []).map((environment) => (
                   <Ui.CheckBox
                     name="environmentIds"

@@ -1,6 +1,6 @@
 /**
- * The two shapes of a route. A page loads something and shows it. An action decodes a form, runs one use case and leads
- * on; when the form or the use case fails by a rule, the page is shown again with the problem and with what was typed.
+ * The two shapes of a route. A page loads data and shows it. An action decodes a form, runs one use case and redirects.
+ * After an error of the API, it shows the page again with the problem and the entered text.
  */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
@@ -19,17 +19,17 @@ import { Pages, pageWith, param, type Response, wantsJson } from "./Pages.ts"
 import type { Services } from "./UseCases.ts"
 import type { Visit, Visitor } from "./Visit.ts"
 
-/** What a handler may use without a session, and with one. */
+/** Services of handlers, without and with a session. */
 export type OpenNeeds = HttpRouter.HttpRouter.Provided | Pages | Services
 type Needs = OpenNeeds | CurrentCaller
 
-/** Lets a request through to its handler, with what it found out: who asks, and what the path names. */
+/** Admits a request to its handler, with the visitor and the objects that the path names. */
 export type Guard<At, R = Needs> = (
   handler: (at: At) => Effect.Effect<Response, unknown, R>
 ) => Effect.Effect<Response, unknown, OpenNeeds>
 
-export const anyone: Guard<{ readonly who: Visitor }, OpenNeeds> = (handler) =>
-  Effect.flatMap(Pages, (pages) => pages.anyone((who) => handler({ who })))
+export const anyone: Guard<{ readonly visitor: Visitor }, OpenNeeds> = (handler) =>
+  Effect.flatMap(Pages, (pages) => pages.anyone((visitor) => handler({ visitor })))
 
 export interface AtPerson {
   readonly visit: Visit
@@ -37,16 +37,13 @@ export interface AtPerson {
 export const person: Guard<AtPerson> = (handler) =>
   Effect.flatMap(Pages, (pages) => pages.person((visit) => handler({ visit })))
 
-/** A guard that finds out more. */
+/** Extends a guard with more loaded data. */
 export const within =
-  <At, R, Found>(
-    guard: Guard<At, R>,
-    find: (at: At) => Effect.Effect<Found, unknown, NoInfer<R>>
-  ): Guard<At & Found, R> =>
+  <At, R, More>(guard: Guard<At, R>, find: (at: At) => Effect.Effect<More, unknown, NoInfer<R>>): Guard<At & More, R> =>
   (handler) =>
-    guard((at) => Effect.flatMap(find(at), (found) => handler({ ...at, ...found })))
+    guard((at) => Effect.flatMap(find(at), (more) => handler({ ...at, ...more })))
 
-/** Ids in the path; a text that cannot be one is a page that does not exist. */
+/** Ids in the path. An invalid one means that the page does not exist. */
 export const withIds = <At, R, Ids, I>(
   guard: Guard<At, R | HttpRouter.RouteContext>,
   ids: Schema.Schema<Ids, I>
@@ -64,41 +61,41 @@ export interface AtTeam {
   readonly visit: TeamVisit
   readonly teamId: TeamId
 }
-/** A page of the team that its path names. What the person may do there is for the use case to say. */
+/** Guard for pages of the team that the path names. The use case checks the person's rights. */
 export const team: Guard<AtTeam> = within(person, ({ visit }) =>
   Effect.gen(function* () {
     const teamId = yield* param("teamId", TeamId)
-    const found = Policy.teamOf(visit.caller, teamId)
-    if (found === undefined) return yield* new TeamNotFound()
-    return { visit: { ...visit, team: found }, teamId }
+    const callerTeam = Policy.teamOf(visit.caller, teamId)
+    if (callerTeam === undefined) return yield* new TeamNotFound()
+    return { visit: { ...visit, team: callerTeam }, teamId }
   })
 )
 
-/** What a person typed, and what was wrong with it. */
+/** Sent form and its problem. */
 export interface Attempt {
   readonly form: Form.Form
   readonly problem: AnyApiError | undefined
 }
 export const untouched: Attempt = { form: new Form.Form([]), problem: undefined }
 
-/** What a page shows first, and an action shows again. */
+/** View that a page shows first, and that an action shows again after an error. */
 type Screen<At, R = Needs> = (at: At, attempt: Attempt) => Effect.Effect<VNode, unknown, R>
 
 export const screen =
   <At, Loaded, R>(
     load: (at: At) => Effect.Effect<Loaded, unknown, R>,
-    view: (shown: At & Loaded & Attempt) => VNode
+    view: (props: At & Loaded & Attempt) => VNode
   ): Screen<At, R> =>
   (at, attempt) =>
     Effect.map(load(at), (loaded) => view({ ...at, ...loaded, ...attempt }))
 
-/** A screen that needs nothing beyond what the guard found out. */
+/** A screen that needs only the data of its guard. */
 export const plain =
-  <At>(view: (shown: At & Attempt) => VNode): Screen<At, never> =>
+  <At>(view: (props: At & Attempt) => VNode): Screen<At, never> =>
   (at, attempt) =>
     Effect.succeed(view({ ...at, ...attempt }))
 
-/** What a page answers, for handlers that sometimes redirect instead. */
+/** Response with a screen, for handlers that sometimes redirect instead. */
 export const show =
   <At, R>(first: Screen<At, R>) =>
   (at: At) =>
@@ -109,7 +106,7 @@ export const page = <At, R>(guard: Guard<At, R>, first: Screen<At, NoInfer<R>>) 
 interface Button<At, Result, R> {
   readonly run: (at: At) => Effect.Effect<Result, unknown, R>
   readonly done: (result: Result, at: At) => Response
-  /** Without it, each refusal is the problem page. */
+  /** Screen for refusals; without it, they become the problem page. */
   readonly again?: Screen<At, R>
 }
 interface Action<At, Input, Result, R> {
@@ -120,7 +117,7 @@ interface Action<At, Input, Result, R> {
   readonly again?: Screen<At, R>
 }
 
-/** What the person can mend in the form. A refused role is not, and loading the page again would record it twice. */
+/** True for errors that the person can fix in the form. A refused role is none: reloading would record it twice. */
 const isForForm = (error: unknown): error is AnyApiError =>
   isApiError(error) && error._tag !== "FORBIDDEN" && error._tag !== "STEP_UP_REQUIRED"
 
@@ -147,14 +144,14 @@ export const action = <At, R, Input, Result>(
       orAgain(
         at,
         form,
-        // A script shows the sentence on the page that it has.
+        // A script shows the error on its current page.
         asksJson ? undefined : again,
         Effect.flatMap(decode(form, at), (input) => Effect.map(run(input, at), (result) => done(result, at, input)))
       )
     )
   )
 
-/** An action without fields: the form is one button. */
+/** An action without fields, whose form is one button. */
 export const button = <At, R, Result>(guard: Guard<At, R>, { again, done, run }: Button<At, Result, NoInfer<R>>) =>
   guard((at) =>
     orAgain(
@@ -165,5 +162,5 @@ export const button = <At, R, Result>(guard: Guard<At, R>, { again, done, run }:
     )
   )
 
-/** After a change: to the next page, which says what was done. */
+/** Redirects after a change, with a notice. */
 export const to = (...page: Parameters<typeof withNotice>): Response => Html.seeOther(withNotice(...page))

@@ -1,4 +1,6 @@
-/** Light, dark, or as the system has it: kept in a cookie, so that the page comes in its colours and never flashes. */
+/**
+ * Theme: light, dark, or the system's. A cookie stores it, so that pages arrive in the right colours and never flash.
+ */
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
@@ -12,7 +14,7 @@ export const themeOf = (text: string | undefined): Theme | undefined =>
   text === "light" || text === "dark" ? text : undefined
 export const themeIn = (cookies: Readonly<Record<string, string | undefined>>) => themeOf(cookies[name])
 
-/** The answer, with the choice in the browser from now on. It holds nothing of the person, and no script reads it. */
+/** Stores the choice in the browser. The cookie holds no personal data, and no script can read it. */
 export const remember = (answer: HttpServerResponse.HttpServerResponse, theme: Theme | undefined) =>
   Effect.flatMap(AppConfig, ({ baseUrl }) =>
     Effect.orDie(
@@ -26,7 +28,7 @@ export const remember = (answer: HttpServerResponse.HttpServerResponse, theme: T
     )
   )
 
-/** Where a form of any page leads back to: the page that it was on, of this origin alone. */
+/** Page of the sent form, by its referrer, without the origin. */
 export const pageBefore = Effect.map(HttpServerRequest.HttpServerRequest, ({ headers }) =>
   (headers["referer"] ?? "").replace(/^https?:\/\/[^/]*/, "")
 )

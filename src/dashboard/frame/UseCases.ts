@@ -1,4 +1,4 @@
-/** The use cases that pages call: `UseCases.tokens.list(teamId)` is one, with its service among its needs. */
+/** Use cases of pages, such as `UseCases.tokens.list(teamId)`, which requires its service. */
 import * as Effect from "effect/Effect"
 import { AuditTrail } from "#src/trail-use/AuditTrail.ts"
 import { Exposure } from "#src/trail-use/Exposure.ts"

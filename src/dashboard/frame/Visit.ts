@@ -1,4 +1,4 @@
-/** What every page knows about the request and its visitor. */
+/** Facts about the request and its visitor, for every page. */
 import type { Caller, CallerTeam } from "#schema/Caller.ts"
 import type { Action } from "#src/access/Policy.ts"
 import * as Policy from "#src/access/Policy.ts"
@@ -14,7 +14,7 @@ export interface UiSettings {
   readonly islands: string
   readonly icon: string
   readonly teamCreation: TeamCreation
-  /** What the person chose; undefined: as their system has it. */
+  /** The person's choice; undefined for the system's theme. */
   readonly theme?: Theme | undefined
 }
 
@@ -23,25 +23,25 @@ export interface Visitor {
   readonly caller: Caller | null
   readonly path: string
   readonly now: number
-  /** Name of a sentence about what was just done; see `Notices.ts`. */
+  /** Name of a notice; see `Notices.ts`. */
   readonly notice: string
-  /** What the notice is about: an id, a version, counts. Read by the pages that make something of it. */
+  /** Subject of the notice: an id, a version or counts, for pages that need it. */
   readonly about: string
 }
 
-/** A visitor who is signed in, and the team that the page is about. */
+/** A signed-in visitor, and the page's team. */
 export interface Visit extends Visitor {
   readonly caller: Caller
   readonly user: NonNullable<Caller["user"]>
   readonly team: CallerTeam | null
-  /** Requests for access and changes that wait for this person's decision, in all of their teams. */
+  /** Number of requests that wait for this person's decision, in all of their teams. */
   readonly waiting: number
 }
 
-export const isVisit = (who: Visitor): who is Visit => who.caller !== null && "user" in who
+export const isVisit = (visitor: Visitor): visitor is Visit => visitor.caller !== null && "user" in visitor
 
 export const mayCreateTeam = ({ caller, ui }: Visit): boolean => Policy.mayCreateTeam(caller, ui.teamCreation)
 
-/** Whether a page offers an action. The use cases decide; this only hides buttons that would not work. */
+/** True if a page offers an action. The use cases decide; this only hides useless buttons. */
 export const may = (visit: Visit, action: Action): boolean =>
   visit.team !== null && visit.team.role !== null && Policy.roleAllows(visit.team.role, action)

@@ -24,7 +24,7 @@ export const sentenceOf = (status: number, { dependents, message, references, re
   if (status === 401) return `You are signed out. Sign in in another tab, then try again here. ${stays}`
   if (status === 429) return `Too many requests. Try again in ${retryAfterSeconds ?? 2} seconds. ${stays}`
   const keys = references ?? dependents ?? []
-  return `${message ?? "The server refused this."}${keys.length === 0 ? "" : ` It is about: ${keys.join(", ")}.`}`
+  return `${message ?? "The server refused this."}${keys.length === 0 ? "" : ` Keys: ${keys.join(", ")}.`}`
 }
 
 /** Answers are ours: what a body says is read member by member, and whatever is missing is left out of a sentence. */

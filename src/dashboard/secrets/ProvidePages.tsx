@@ -36,7 +36,7 @@ const ProvidePage = ({
   readonly visit: Visit
   readonly request: ValueRequest
 }) => (
-  <Card who={visit} title={request.replace ? "Replace a value?" : "Provide a value?"} wide>
+  <Card visitor={visit} title={request.replace ? "Replace a value?" : "Provide a value?"} wide>
     <Ui.ProblemNote problem={problem} />
     <p class="lead">
       {isPerson(request) ? "A person of your team asks" : "An agent asks"} for a value that{" "}
@@ -89,7 +89,7 @@ const ProvidePage = ({
 
 const DonePage = ({ stored, visit }: { readonly visit: Visit; readonly stored: boolean }) => (
   <Card
-    who={visit}
+    visitor={visit}
     title={stored ? "The value is stored" : "The request is declined"}
     lead={
       stored

@@ -110,5 +110,5 @@ export const decodeAbout = (form: Form.Form) =>
     owner: form.filled("owner") ?? null,
     note: form.filled("note") ?? null,
     rotateBy: form.filled("rotateBy") ?? null,
-    tags: [...new Set(Form.listed(form.text("tags").toLowerCase()))]
+    tags: [...new Set(Form.listItems(form.text("tags").toLowerCase()))]
   })

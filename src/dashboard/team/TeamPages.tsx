@@ -291,7 +291,7 @@ const settings = (editing?: "plan") =>
 /** Of a list, that which is otherwise. */
 const addressesIn = (form: Form.Form, { sessionAddresses }: TeamRecord) => {
   if (!form.has("sessionAddresses")) return { sessionAddresses }
-  const typed = Form.listed(form.text("sessionAddresses"))
+  const typed = Form.listItems(form.text("sessionAddresses"))
   const isSame = typed.join() === (sessionAddresses ?? []).join()
   return { sessionAddresses: isSame ? sessionAddresses : typed.length === 0 ? null : typed }
 }

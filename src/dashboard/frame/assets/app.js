@@ -1,4 +1,4 @@
-// What pages can do more of with script: everything here also works without it, through plain forms.
+// Conveniences of pages. All actions also work without a script, through plain forms.
 "use strict"
 
 document.documentElement.classList.add("scripted")
@@ -8,12 +8,12 @@ const announce = (text) => {
   if (place) place.textContent = text
 }
 
-// A page that comes back from the browser's memory may show what was hidden since: fetch it again.
+// A page from the browser's back-forward cache may show outdated values: fetch it again.
 addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload()
 })
 
-// A code in the address was read into the form; it need not stay in the address bar or in the history.
+// The form holds the code now, so remove it from the address bar and the history.
 if (/^\/(setup|invite|reset)$/.test(location.pathname) && location.search.includes("code=")) {
   history.replaceState(null, "", location.pathname)
 }
@@ -34,7 +34,7 @@ addEventListener("keydown", (event) => {
   hideAll()
 })
 
-// --- values: one at a time, or those that are compared, asked for with a POST, hidden again after a minute ---
+// --- values: one, or both sides of a comparison, fetched with a POST, hidden again after a minute ---
 
 const visibleFor = 60_000
 let hiding
@@ -152,13 +152,13 @@ addEventListener("click", async (event) => {
   } catch (error) {
     const row = button.closest("[data-secret]")
     if (row) fail(row, error)
-    else announce("Copying is not possible here.")
+    else announce("This browser does not allow copying here.")
   }
 })
 
-// --- forms that people type in: the answer replaces the page, and what was typed stays in its fields ---
+// --- forms with typed text: the response replaces the page, and the text stays in its fields ---
 
-// Not those that ask for a password, and not those whose answer leads to another site.
+// Excludes forms with a password, and forms whose response leads to another site.
 const keeps = (form) =>
   form.method === "post" &&
   !form.hasAttribute("data-leaves") &&
@@ -191,7 +191,7 @@ const keepTyped = (form, next) => {
   }
 }
 
-// The form as it was refused, in view and with the problem first.
+// Scrolls a refused form into view, with the focus on the problem.
 const showRefused = (form) => {
   for (let around = form.parentElement; around; around = around.parentElement) {
     if (around.tagName === "DETAILS") around.open = true
@@ -203,7 +203,7 @@ const showRefused = (form) => {
   place.scrollIntoView({ block: "nearest" })
 }
 
-// A page that lies over another one: its answers stay there.
+// Shows a response in the drawer that its form is in.
 const showInDrawer = (drawer, page, sent) => {
   const before = formsOf(document)
   drawer.replaceChildren(...document.adoptNode(page.querySelector("main")).childNodes)
@@ -266,9 +266,9 @@ addEventListener("submit", async (event) => {
   if (button) button.disabled = false
 })
 
-// --- while one types ---
+// --- typing ---
 
-// A text that would be lost with the page: the browser asks before it leaves.
+// The last edited text. While it is unsaved, the browser asks before it leaves the page.
 let changed
 addEventListener("input", ({ target }) => {
   if (target.matches("[data-capitals]")) {
@@ -296,7 +296,7 @@ addEventListener("drop", async (event) => {
 
 // --- filtering ---
 
-// More than is on the page: the server is asked, and its list replaces this one.
+// The page holds only a part of the list, so the server filters and its list replaces this one.
 let asking
 const askForList = async (filter) => {
   asking?.abort()
@@ -306,8 +306,8 @@ const askForList = async (filter) => {
     const answer = await fetch(url, { signal: asking.signal, cache: "no-store" })
     const page = new DOMParser().parseFromString(await answer.text(), "text/html")
     for (const part of ["[data-filter-list]", "[data-filter-count]"]) {
-      const found = page.querySelector(part)
-      if (found) document.querySelector(part)?.replaceWith(document.adoptNode(found))
+      const next = page.querySelector(part)
+      if (next) document.querySelector(part)?.replaceWith(document.adoptNode(next))
     }
     history.replaceState(null, "", url)
   } catch (error) {
@@ -319,13 +319,13 @@ const filterRows = (filter) => {
   const rows = [...document.querySelectorAll("[data-filter-row]")]
   const count = document.querySelector("[data-filter-count]")
   const words = filter.value.trim().toLowerCase()
-  let shown = 0
+  let hits = 0
   for (const row of rows) {
     const hit = row.dataset.filterRow.toLowerCase().includes(words)
     row.hidden = !hit
-    if (hit) shown++
+    if (hit) hits++
   }
-  if (count) count.textContent = words === "" ? count.dataset.all : `${shown} of ${rows.length}`
+  if (count) count.textContent = words === "" ? count.dataset.all : `${hits} of ${rows.length}`
 }
 
 let typing
@@ -351,24 +351,24 @@ addEventListener("keydown", (event) => {
   filter.focus()
 })
 
-// --- a device request runs out ---
+// --- expiry of a device request ---
 
 const startCountdown = () => {
   const countdown = document.querySelector("[data-expires]")
   if (!countdown) return
   const end = Date.now() + Number(countdown.dataset.expires)
   const tick = () => {
-    const left = Math.max(0, Math.ceil((end - Date.now()) / 1000))
+    const seconds = Math.max(0, Math.ceil((end - Date.now()) / 1000))
     countdown.textContent =
-      left === 0 ? "expired" : `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")} left`
-    if (left > 0) return countdown.isConnected && setTimeout(tick, 1_000)
+      seconds === 0 ? "expired" : `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")} left`
+    if (seconds > 0) return countdown.isConnected && setTimeout(tick, 1_000)
     for (const button of document.querySelectorAll("[data-decides]")) button.disabled = true
     announce("The code has expired. Start the login again in your terminal.")
   }
   tick()
 }
 
-// --- an approved login on its way to the terminal ---
+// --- progress of an approved login ---
 
 const startProgress = () => {
   const progress = document.querySelector("[data-progress]")
@@ -381,29 +381,29 @@ const startProgress = () => {
         return
       }
     } catch {
-      // Asked again: the terminal goes on without this page.
+      // Asks again below. The terminal does not depend on this page.
     }
     setTimeout(look, 2_000)
   }
   look()
 }
 
-// --- what was done: said for a while, and longer to who is at it or can take it back ---
+// --- notices: they disappear after a while, unless they are in use or offer an undo ---
 
-let leaving
+let noticeTimer
 const startNotice = () => {
-  clearTimeout(leaving)
+  clearTimeout(noticeTimer)
   const notice = document.querySelector(".notice")
   if (!notice) return
   const isUsed = () => notice.matches(":hover, :focus-within")
-  const leave = () => (isUsed() ? (leaving = setTimeout(leave, 2_000)) : notice.remove())
-  if (!notice.querySelector("form")) leaving = setTimeout(leave, 10_000)
+  const leave = () => (isUsed() ? (noticeTimer = setTimeout(leave, 2_000)) : notice.remove())
+  if (!notice.querySelector("form")) noticeTimer = setTimeout(leave, 10_000)
   notice.querySelector("[data-close-notice]")?.addEventListener("click", () => notice.remove())
 }
 
-// --- for each page, also one that came without leaving the one before ---
+// --- start of each page, also of one that replaced another without a reload ---
 
-/** Rows wait for the islands (`matrix.css`), unless these do not come. This file runs first. */
+/** `matrix.css` hides most rows until the islands run; shows them if the islands fail to load. This file runs first. */
 const islands = document.querySelector('script[src*="/islands."]')
 islands?.addEventListener("error", () => document.getElementById("matrix")?.removeAttribute("data-matrix"))
 

@@ -1,4 +1,4 @@
-// Passkeys: browsers hand them to script alone. A form asks the server for a challenge, and sends what the device answers.
+// Passkeys, which only scripts can use. A form requests a challenge from the server, and sends the device's response.
 "use strict"
 
 const bytesOf = (text) =>
@@ -50,12 +50,12 @@ const challengeFor = async (form) => {
   return optionsOf(body)
 }
 
-// A browser has one question about passkeys open at a time.
-let asked
+// A browser allows one open request for passkeys at a time.
+let pending
 const askDevice = async (form, mediation) => {
-  asked?.abort()
+  pending?.abort()
   const own = new AbortController()
-  asked = own
+  pending = own
   const publicKey = await challengeFor(form)
   if (publicKey === undefined || own.signal.aborted) return
   const { signal } = own
@@ -72,9 +72,9 @@ const problemOf = (error) =>
   error instanceof TypeError
     ? "The server does not answer. Try again in a moment."
     : error.name === "InvalidStateError"
-      ? "This device has a passkey for this account already."
+      ? "This device already has a passkey for this account."
       : error instanceof DOMException
-        ? "Your device gave no passkey. Try again, or use another way."
+        ? "Your device returned no passkey. Try again, or sign in another way."
         : error.message
 
 addEventListener("submit", async (event) => {
@@ -93,7 +93,7 @@ addEventListener("submit", async (event) => {
   }
 })
 
-// In the field of the e-mail address, for as long as the page is open: a challenge is good for five minutes.
+// Offers passkeys in the e-mail field while the page is open. Renewed, since a challenge expires after five minutes.
 const offerEvery = 240_000
 let offering
 const offer = async () => {
@@ -104,7 +104,7 @@ const offer = async () => {
   try {
     await askDevice(form, "conditional")
   } catch {
-    // The form's button says what is wrong.
+    // The form's button reports the problem when it is used.
   }
 }
 
