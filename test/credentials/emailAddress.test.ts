@@ -64,7 +64,7 @@ layer(app, { excludeTestServices: true })("a person's e-mail address", (it) => {
       assert.isTrue((yield* namesTheRow(team.id)) || (yield* namesTheRow(second.id)))
       const after = SignIn.kept(answer, jar)
       assert.strictEqual((yield* TestApp.get("/me", { session: sessionOf(after) })).json.user.email, email)
-      assert.include((yield* SignIn.see("/app", after)).text, `It was ${person.email} before.`)
+      assert.include((yield* SignIn.see("/app", after)).text, `Before, it was ${person.email}.`)
       for (const ended of [jar, elsewhere]) {
         assert.strictEqual((yield* TestApp.get("/me", { session: sessionOf(ended) })).error.code, "CREDENTIAL_REVOKED")
       }

@@ -170,7 +170,7 @@ layer(app, { excludeTestServices: true })("what waits for a person", (it) => {
       for (const text of [asker.email, "Incident 42", `/app/projects/${project.id}/env/production/access`]) {
         assert.include(page, text)
       }
-      assert.include(yield* textOf(asker, "/app/waiting"), "What you asked for")
+      assert.include(yield* textOf(asker, "/app/waiting"), "Your access requests")
 
       const told = (as: Parameters<typeof TestApp.get>[1]) =>
         Effect.map(TestApp.get(`/projects/${project.id}/environments`, as), ({ json }) =>

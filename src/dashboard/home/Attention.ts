@@ -1,4 +1,4 @@
-/** What somebody should look at, for the first page: an array of items, each with its words and where it leads. */
+/** Items that need attention, for the first page: each with its words and a link. */
 import * as Effect from "effect/Effect"
 import type { ProjectId } from "#schema/Ids.ts"
 import type { LeakedCredential } from "#schema/LeakReportsApi.ts"
@@ -15,7 +15,7 @@ export interface AttentionItem {
   readonly tone: "danger" | "amber" | "plain"
   /** A sentence without its full stop. */
   readonly title: string
-  /** Names that belong to it. */
+  /** Names or details, shown beside the title. */
   readonly about: string
   readonly href: string
 }
@@ -25,19 +25,19 @@ const endsSoon = days(14)
 const maxNamed = 3
 
 const many = (count: number, one: string, several: string) => (count === 1 ? `1 ${one}` : `${count} ${several}`)
-const named = (names: ReadonlyArray<string>, total = names.length) =>
+const listNames = (names: ReadonlyArray<string>, total = names.length) =>
   `${names.slice(0, maxNamed).join(", ")}${total > maxNamed ? ", …" : ""}`
 
 const tokens = Effect.fnUntraced(function* ({ now }: Visit, team: NonNullable<Visit["team"]>) {
   const ending = (yield* UseCases.tokens.list(team.id)).filter(({ expiresAt }) => {
-    const left = expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(expiresAt) - now
-    return left > 0 && left <= endsSoon
+    const remaining = expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(expiresAt) - now
+    return remaining > 0 && remaining <= endsSoon
   })
   const items: Items = ending.slice(0, maxNamed).map(({ expiresAt, id, name }) => ({
     kind: "token",
     tone: "amber",
     title: `The token ${name} ends on ${expiresAt?.slice(0, 10) ?? ""}`,
-    about: "Replace it before, or what uses it stops",
+    about: "Replace it before then, or programs that use it stop",
     href: Paths.token(team.id, id)
   }))
   return items
@@ -69,21 +69,21 @@ const kinds: ReadonlyMap<string, string> = new Map([
   ["password_reset", "A link that sets the password of"]
 ])
 
-/** What leaked, as a subject of a sentence. */
+/** A leaked credential as the subject of a sentence. */
 const leakedText = ({ name, person, type }: LeakedCredential): string => `${kinds.get(type) ?? type} ${person ?? name}`
 
-/** For how long a leaked credential is shown, and how many of them. */
-const leakedShownFor = days(30)
+/** Age of the oldest leaked credential that the page shows. */
+const maxLeakAge = days(30)
 const maxLeaked = 5
 
 const leaked = Effect.fnUntraced(function* ({ now }: Visit, team: NonNullable<Visit["team"]>) {
   const { items: all } = yield* UseCases.leakReports.list(team.id)
-  const recent = all.filter(({ reportedAt }) => Date.parse(reportedAt) > now - leakedShownFor)
+  const recent = all.filter(({ reportedAt }) => Date.parse(reportedAt) > now - maxLeakAge)
   const href = `${Paths.incidents(team.id)}#leaked`
   const items = recent.slice(0, maxLeaked).map((one): AttentionItem => ({
     kind: "leaked",
     tone: "danger",
-    title: `${leakedText(one)} was found in the open ${ago(Date.parse(one.reportedAt), now)}`,
+    title: `${leakedText(one)} was found in public ${ago(Date.parse(one.reportedAt), now)}`,
     about: one.revoked ? "It no longer works" : "It still works: end it",
     href
   }))
@@ -93,12 +93,14 @@ const leaked = Effect.fnUntraced(function* ({ now }: Visit, team: NonNullable<Vi
   return [...items, ...rest]
 })
 
-/** This page is there without the vault too, whose keys the notes of incidents need; their own page says what is wrong. */
+/**
+ * Incidents need keys of the vault for their notes. Without it they are left out here, and their own page explains why.
+ */
 const incidents = (team: NonNullable<Visit["team"]>) =>
   Effect.map(
     Effect.catchAllCause(UseCases.incidents.unfinished(team.id), () => Effect.succeed([])),
-    (found): Items =>
-      found.map(({ id, out, subject }) => ({
+    (rows): Items =>
+      rows.map(({ id, out, subject }) => ({
         kind: "incident",
         tone: "danger",
         title: `Incident: ${subjectText(subject)}`,
@@ -108,8 +110,8 @@ const incidents = (team: NonNullable<Visit["team"]>) =>
   )
 
 const due = (team: NonNullable<Visit["team"]>) =>
-  Effect.map(UseCases.secretReads.dueInTeam(team.id), (found): Items =>
-    found.map(({ environment, project, projectId, total }) => ({
+  Effect.map(UseCases.secretReads.dueInTeam(team.id), (rows): Items =>
+    rows.map(({ environment, project, projectId, total }) => ({
       kind: "due",
       tone: "amber",
       title: `${many(total, "value is", "values are")} due for replacement in ${project} / ${environment}`,
@@ -118,16 +120,16 @@ const due = (team: NonNullable<Visit["team"]>) =>
     }))
   )
 
-/** For how long an address counts as new. */
+/** Age up to which an address counts as new. */
 const newFor = days(7)
 
 const addresses = ({ now }: Visit, team: NonNullable<Visit["team"]>) =>
-  Effect.map(UseCases.auditTrail.newAddresses(team.id, now - newFor), (found): Items =>
-    found.map(({ actorId, at, ip, lookedFrom, name }) => ({
+  Effect.map(UseCases.auditTrail.newAddresses(team.id, now - newFor), (rows): Items =>
+    rows.map(({ actorId, at, ip, lookedFrom, name }) => ({
       kind: "address",
       tone: "amber",
-      title: `${name} read values from an address that is new for it`,
-      about: `${ip}, ${ago(Date.parse(at), now)}; looked at since ${lookedFrom.slice(0, 10)}`,
+      title: `${name} read values from a new address`,
+      about: `${ip}, ${ago(Date.parse(at), now)}; compared with reads since ${lookedFrom.slice(0, 10)}`,
       href: Paths.withQuery(Paths.audit(team.id), { actor: actorId, since: at })
     }))
   )
@@ -139,43 +141,43 @@ const missing = Effect.fnUntraced(function* (
   within: ReadonlyArray<ProjectId>,
   nameOf: Names
 ) {
-  const found = yield* UseCases.gaps.missing(team.id, within)
-  const items: Items = found.map(({ environment, keys, projectId, total }) => ({
+  const gaps = yield* UseCases.gaps.missing(team.id, within)
+  const items: Items = gaps.map(({ environment, keys, projectId, total }) => ({
     kind: "missing",
     tone: "amber",
     title: `${many(total, "key is", "keys are")} missing in ${nameOf(projectId, environment)}`,
-    about: named(keys, total),
+    about: listNames(keys, total),
     href: Paths.withQuery(Paths.project(projectId), { show: "missing" })
   }))
   return items
 })
 
-/** A trail that was altered, or was not read through yet, tells nothing of reads; its own pages say so. */
+/** An altered trail, or one whose index is incomplete, cannot prove missing reads; the trail's pages report it. */
 const unread = (team: NonNullable<Visit["team"]>, within: ReadonlyArray<ProjectId>, nameOf: Names) =>
   Effect.map(
     Effect.catchTags(UseCases.exposure.unread(team.id, within), {
       INTEGRITY_FAILURE: () => Effect.succeed([]),
       SERVER_BUSY: () => Effect.succeed([])
     }),
-    (found): Items =>
-      found.map(({ environment, keys, projectId }) => ({
+    (rows): Items =>
+      rows.map(({ environment, keys, projectId }) => ({
         kind: "unread",
         tone: "plain",
-        title: `${many(keys.length, "value was", "values were")} not read for 90 days in ${nameOf(projectId, environment)}`,
-        about: named(keys),
+        title: `${many(keys.length, "value was", "values were")} not read in the last 90 days in ${nameOf(projectId, environment)}`,
+        about: listNames(keys),
         href: Paths.environment({ projectId, slug: environment })
       }))
   )
 
 /**
- * Of the team that the page is about, as far as the person may know it; what is worst first. What is found by going through
- * environments is looked for in the projects that the page shows, however many others there are.
+ * Items of the page's team that the person may see, worst first. Searches that visit environments cover only the
+ * projects on the page, so that a team with many others stays fast.
  */
 export const attentionFor = Effect.fnUntraced(function* (visit: Visit, projects: ReadonlyArray<Project>) {
   const { team } = visit
   if (team === null) return []
   const names = new Map(projects.map(({ id, name }) => [id, name]))
-  const shown = projects.map(({ id }) => id)
+  const ids = projects.map(({ id }) => id)
   const nameOf: Names = (id, environment) => `${names.get(id) ?? "a project"} / ${environment}`
   const manages = may(visit, "tokens:manage")
   const items = [
@@ -183,8 +185,8 @@ export const attentionFor = Effect.fnUntraced(function* (visit: Visit, projects:
     ...(may(visit, "audit-trail:read") ? yield* addresses(visit, team) : []),
     ...(manages ? [...(yield* webhooks(team)), ...(yield* tokens(visit, team))] : []),
     ...(yield* due(team)),
-    ...(yield* missing(team, shown, nameOf)),
-    ...(may(visit, "audit:read") ? yield* unread(team, shown, nameOf) : [])
+    ...(yield* missing(team, ids, nameOf)),
+    ...(may(visit, "audit:read") ? yield* unread(team, ids, nameOf) : [])
   ]
   return items
 })

@@ -1,12 +1,12 @@
-/** What stands above the projects: what somebody should look at, and what the last 14 days were like. */
+/** Parts above the projects: items that need attention, and the activity of the last 14 days. */
 import { days } from "#src/Days.ts"
 import type { AttentionItem } from "./Attention.ts"
 import * as Icons from "#src/dashboard/frame/Icons.tsx"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import type { Visit } from "#src/dashboard/frame/Visit.ts"
 
-/** Days that are shown, today included. */
-const shownDays = 14
+/** Days of the chart, including today. */
+const chartDays = 14
 
 export interface Day {
   readonly day: string
@@ -14,7 +14,7 @@ export interface Day {
   readonly changes: number
 }
 
-/** What is worst stands first; more would push the projects out of sight. */
+/** Visible items; more would push the projects off the screen. */
 const openAtMost = 6
 
 const Items = ({ of }: { readonly of: ReadonlyArray<AttentionItem> }) => (
@@ -37,7 +37,7 @@ const Items = ({ of }: { readonly of: ReadonlyArray<AttentionItem> }) => (
 
 export const Attention = ({ items }: { readonly items: ReadonlyArray<AttentionItem> }) => {
   if (items.length === 0) return null
-  // A single one that is hidden costs a line too.
+  // Hiding a single item would take a line too.
   const open = items.length === openAtMost + 1 ? items.length : openAtMost
   return (
     <section class="panel panel-slim attention" aria-labelledby="attention">
@@ -53,13 +53,13 @@ export const Attention = ({ items }: { readonly items: ReadonlyArray<AttentionIt
   )
 }
 
-/** From when days are counted for a page of this time. */
-export const daysSince = (now: number) => now - (now % days(1)) - days(shownDays - 1)
+/** Start of the chart's first day. */
+export const daysSince = (now: number) => now - (now % days(1)) - days(chartDays - 1)
 
-/** Each of the 14 days, those without an entry too. */
-export const everyDay = (found: ReadonlyArray<Day>, now: number): ReadonlyArray<Day> => {
-  const byDay = new Map(found.map((one) => [one.day, one]))
-  return Array.from({ length: shownDays }, (_, i) => {
+/** All days of the chart, including days without an entry. */
+export const everyDay = (activity: ReadonlyArray<Day>, now: number): ReadonlyArray<Day> => {
+  const byDay = new Map(activity.map((one) => [one.day, one]))
+  return Array.from({ length: chartDays }, (_, i) => {
     const day = new Date(daysSince(now) + days(i)).toISOString().slice(0, 10)
     return byDay.get(day) ?? { day, reads: 0, changes: 0 }
   })
@@ -69,16 +69,16 @@ const height = 56
 const step = 20
 const bar = 8
 
-/** A picture with its numbers in words. Bars of reads and of changes are each drawn to their own highest. */
+/** A chart, and its totals in words. Reads and changes each have their own scale. */
 export const Activity = ({
-  found,
+  days: activity,
   visit
 }: {
-  readonly found: ReadonlyArray<Day> | undefined
+  readonly days: ReadonlyArray<Day> | undefined
   readonly visit: Visit
 }) => {
-  if (found === undefined || visit.team === null) return null
-  const each = everyDay(found, visit.now)
+  if (activity === undefined || visit.team === null) return null
+  const each = everyDay(activity, visit.now)
   const most = { reads: Math.max(1, ...each.map((d) => d.reads)), changes: Math.max(1, ...each.map((d) => d.changes)) }
   const total = (of: "reads" | "changes") => {
     const sum = each.reduce((all, one) => all + one[of], 0)
@@ -88,7 +88,7 @@ export const Activity = ({
   return (
     <section class="panel panel-slim activity" aria-labelledby="activity">
       <h2 id="activity">Last 14 days</h2>
-      <svg viewBox={`0 0 ${shownDays * step} ${height}`} aria-hidden="true" focusable="false">
+      <svg viewBox={`0 0 ${chartDays * step} ${height}`} aria-hidden="true" focusable="false">
         {each.map((one, i) => (
           <g>
             <title>{`${one.day}: ${one.reads} reads, ${one.changes} changes`}</title>
@@ -104,7 +104,7 @@ export const Activity = ({
             ))}
           </g>
         ))}
-        <path class="bar-ground" d={`M0 ${height - 0.5}H${shownDays * step}`} />
+        <path class="bar-ground" d={`M0 ${height - 0.5}H${chartDays * step}`} />
       </svg>
       <p class="hint">
         <span class="bar-key bar-reads" aria-hidden="true" /> Values were read {total("reads")} and{" "}

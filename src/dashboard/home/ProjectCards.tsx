@@ -1,4 +1,4 @@
-/** Parts of the list of projects: a project's card, the form of a new one, and the page of a team that has none. */
+/** Parts of the list of projects: a project's card, the form for a new one, and the note of an empty list. */
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { Beside } from "#src/dashboard/frame/Beside.tsx"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
@@ -46,9 +46,9 @@ export const NewProject = ({ form, problem, visit }: Attempt & { readonly visit:
       words={[
         [
           "What it starts with",
-          "The environments development, staging and production; production is protected. You can rename, order and add environments later."
+          "The environments development, staging and production, of which production is protected. You can rename, reorder and add environments later."
         ],
-        ["Your .env file", "The next page takes the one that you have, or secrets one by one."]
+        ["Your .env file", "On the next page, import your file or add secrets one by one."]
       ]}
     >
       <form method="post" action={`${Paths.team(visit.team.id)}/projects`} class="panel">
@@ -62,7 +62,7 @@ export const NewProject = ({ form, problem, visit }: Attempt & { readonly visit:
             value={form.text("slug")}
             mono
             optional
-            hint="Names the project on the command line. If empty, it is made from the name."
+            hint="Names the project on the command line. If empty, it is derived from the name."
             problem={problem}
           />
         </div>

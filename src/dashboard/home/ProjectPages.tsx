@@ -1,4 +1,4 @@
-/** Projects of the team and their settings: pages and forms. The list is the first page after signing in. */
+/** Projects of the team and their settings: pages and forms. The list is the first page after the sign-in. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -43,7 +43,7 @@ import { may, type Visit } from "#src/dashboard/frame/Visit.ts"
 /** Projects on one page. */
 const pageSize = 60
 
-/** The badge of what waits: environments with pending requests that the person may decide. */
+/** Environments with pending requests that the person can decide. */
 const ToDecide = ({ requests }: { readonly requests: ReadonlyArray<AccessRequest> }) => {
   const mine = requests.filter(({ mayDecide }) => mayDecide)
   const places = new Map(
@@ -73,28 +73,28 @@ const ToDecide = ({ requests }: { readonly requests: ReadonlyArray<AccessRequest
 
 interface Overview {
   readonly projects: ReadonlyArray<Project>
-  /** Those that this page shows. */
+  /** Projects of this page of the list. */
   readonly onPage: ReadonlyArray<Project>
-  /** How many have the words in their name. */
+  /** Number of projects that match the filter. */
   readonly total: number
   readonly environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>>
   readonly requests: ReadonlyArray<AccessRequest>
-  /** A passkey, to who has no second factor. */
+  /** True if the page proposes a passkey, for people without a second factor. */
   readonly proposes: boolean
   readonly attention: ReadonlyArray<AttentionItem>
-  /** Undefined: not for this person. */
+  /** Undefined if the person may not see it. */
   readonly activity: ReadonlyArray<Day> | undefined
   readonly notices: ReadonlyArray<Notice>
   readonly closed: ReadonlyArray<ClosedTeam>
   readonly page: number
-  /** The first page of all: it shows what needs a look, too. */
+  /** True for the unfiltered first page, which also shows items that need attention. */
   readonly isFirst: boolean
-  /** What the list is filtered by. */
+  /** Words of the filter. */
   readonly words: string
 }
 
-/** Those that the page shows, of all that have these words in their name. */
-const shownOf = (projects: ReadonlyArray<Project>, words: string, page: number) => {
+/** The page of the projects that match the words. */
+const pageOf = (projects: ReadonlyArray<Project>, words: string, page: number) => {
   const matching = projects.filter((project) =>
     `${project.name} ${project.slug}`.toLowerCase().includes(words.toLowerCase())
   )
@@ -166,7 +166,7 @@ const ProjectsPage = ({
       {creating || !overview.isFirst ? null : (
         <div class="home">
           <Attention items={overview.attention} />
-          <Activity found={overview.activity} visit={visit} />
+          <Activity days={overview.activity} visit={visit} />
         </div>
       )}
       {creating ? (
@@ -192,7 +192,7 @@ const overview = Effect.fnUntraced(function* ({ visit }: AtPerson) {
   const words = params.text("q").trim()
   const isFirst = page === 1 && words === ""
   const projects = (yield* UseCases.projects.list()).filter(({ teamId }) => teamId === id)
-  const { onPage, total } = shownOf(projects, words, page)
+  const { onPage, total } = pageOf(projects, words, page)
   const environments: ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>> = id === undefined
     ? new Map()
     : yield* UseCases.environments.byProject(
@@ -220,7 +220,7 @@ const overview = Effect.fnUntraced(function* ({ visit }: AtPerson) {
   }
 })
 
-const list = screen(overview, (shown) => <ProjectsPage {...shown} creating={shown.panel === "new"} />)
+const list = screen(overview, (props) => <ProjectsPage {...props} creating={props.panel === "new"} />)
 const home = person((at) => (at.visit.team === null ? Effect.succeed(Html.seeOther(Paths.newTeam)) : show(list)(at)))
 
 const create = action(team, {
@@ -230,7 +230,7 @@ const create = action(team, {
   },
   run: (input, { teamId }) => UseCases.projects.create(teamId, input),
   done: ({ id }) => to(Paths.project(id), "project-created"),
-  again: screen(overview, (shown) => <ProjectsPage {...shown} creating />)
+  again: screen(overview, (props) => <ProjectsPage {...props} creating />)
 })
 
 const choose = button(team, {
@@ -244,7 +244,7 @@ interface AtProject extends AtPerson {
 const project = withIds(person, Schema.Struct({ projectId: ProjectId }))
 const environment = withIds(project, Schema.Struct({ environmentId: EnvironmentId }))
 
-/** A project and its environments, as far as the person sees them. */
+/** A project and its environments, limited to what the person can see. */
 const load = ({ projectId, visit }: AtProject) =>
   Effect.gen(function* () {
     const project = yield* UseCases.projects.get(projectId)
@@ -255,7 +255,7 @@ const load = ({ projectId, visit }: AtProject) =>
     const contents = manages ? yield* UseCases.projects.contents(projectId) : []
     return { project, environments: items, members, contents, visit: here }
   })
-const settings = (editing?: Editing) => screen(load, (shown) => <ProjectSettingsPage {...shown} editing={editing} />)
+const settings = (editing?: Editing) => screen(load, (props) => <ProjectSettingsPage {...props} editing={editing} />)
 
 const update = action(project, {
   decode: (form) =>
@@ -294,18 +294,19 @@ const addEnvironment = action(project, {
   again: settings("environment")
 })
 
-/** Ids of the members whose addresses stand in the form. */
+/** Ids of the members whose addresses the form lists. */
 const approversOf = Effect.fnUntraced(function* (text: string, projectId: ProjectId) {
   const emails = text.split(/\s+/).filter((one) => one !== "")
   if (emails.length === 0) return []
   const members = yield* UseCases.members.list((yield* UseCases.projects.get(projectId)).teamId)
   const ids = new Map<string, string>(members.map(({ email, userId }) => [email, userId]))
   const unknown = emails.some((email) => !ids.has(email.toLowerCase()))
-  if (unknown) return yield* new ValidationFailed({ field: "approvers", message: "Approvers are members of the team." })
+  if (unknown)
+    return yield* new ValidationFailed({ field: "approvers", message: "Approvers must be members of the team." })
   return emails.map((email) => ids.get(email.toLowerCase()))
 })
 
-/** The settings, with the form of this environment as it was refused. */
+/** The settings, with the refused form of this environment. */
 const environmentSettings = (at: AtProject & { readonly environmentId: EnvironmentId }, attempt: Attempt) =>
   settings(at.environmentId)(at, attempt)
 
@@ -337,9 +338,9 @@ const moveEnvironment = action(environment, {
 const removeEnvironment = action(environment, {
   decode: (form, { environmentId, projectId }) =>
     Effect.gen(function* () {
-      const found = (yield* UseCases.projects.contents(projectId)).find(({ id }) => id === environmentId)
-      if (found === undefined) return yield* new EnvironmentNotFound()
-      return yield* Form.repeats(form, found.slug)
+      const contents = (yield* UseCases.projects.contents(projectId)).find(({ id }) => id === environmentId)
+      if (contents === undefined) return yield* new EnvironmentNotFound()
+      return yield* Form.repeats(form, contents.slug)
     }),
   run: (_, { environmentId }) => UseCases.environments.remove(environmentId),
   done: (_, { projectId }) => to(Paths.projectSettings(projectId), "environment-deleted"),

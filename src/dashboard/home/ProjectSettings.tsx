@@ -1,4 +1,4 @@
-/** The settings of one project and of its environments. */
+/** Settings of one project and its environments. */
 import type { EnvironmentId } from "#schema/Ids.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import type { AnyApiError } from "#schema/ApiError.ts"
@@ -12,10 +12,10 @@ import * as Paths from "#src/dashboard/frame/Paths.ts"
 import type { Attempt } from "#src/dashboard/frame/Routes.ts"
 import { may, type Visit } from "#src/dashboard/frame/Visit.ts"
 
-/** Which form of the page was refused. */
+/** Name of the refused form. */
 export type Editing = "project" | "environment" | "delete" | EnvironmentId
 
-/** What an environment holds that ends with it. */
+/** Objects that are deleted with an environment. */
 export interface Contents {
   readonly id: EnvironmentId
   readonly secrets: number
@@ -24,41 +24,42 @@ export interface Contents {
 
 interface Settings {
   readonly project: Project
-  /** Of each environment; none for who does not manage the project. */
+  /** One per environment; empty for people who do not manage the project. */
   readonly contents: ReadonlyArray<Contents>
-  /** Those who can be named as approvers; none for who does not manage the project. */
+  /** Possible approvers; empty for people who do not manage the project. */
   readonly members: ReadonlyArray<Member>
   readonly environments: ReadonlyArray<ProjectEnvironment>
 }
 
-/** The form that ends something was refused, and no other. */
+/** True if the problem concerns the confirmation of a deletion. */
 const deletes = (problem: AnyApiError | undefined) => problem?.field === confirm
 
 const WhoMayChange = ({ environment }: { readonly environment: ProjectEnvironment }) =>
   environment.changes === "proposed" ? (
     <>
-      owners and admins; members, once it is approved; {environment.protected ? "tokens that name it" : "write tokens"}
+      owners and admins; members, with approval;{" "}
+      {environment.protected ? "tokens for this environment" : "write tokens"}
     </>
   ) : environment.protected ? (
-    <>owners and admins; tokens that name this environment</>
+    <>owners and admins; tokens for this environment</>
   ) : (
     <>owners, admins and members; write tokens</>
   )
 
 const readersWords = [
-  { value: "team", label: "the team, as the roles allow" },
-  { value: "granted", label: "those who were granted it" }
+  { value: "team", label: "the team, by role" },
+  { value: "granted", label: "only people with a grant" }
 ]
 const changesWords = [
-  { value: "direct", label: "is written, where they may write" },
-  { value: "proposed", label: "waits until another person approves it" }
+  { value: "direct", label: "are saved at once, if their role allows it" },
+  { value: "proposed", label: "wait until another person approves them" }
 ]
 const visibilityWords = [
   { value: "team", label: "the team" },
-  { value: "granted", label: "those who were granted something in it" }
+  { value: "granted", label: "only people with a grant in it" }
 ]
 
-/** Who reads, and who decides about requests for it. */
+/** Fields for the readers of values and the approvers of requests. */
 const AccessFields = ({
   environment: { approvals, approvers = [], changes = "direct", id, readers },
   members
@@ -67,24 +68,24 @@ const AccessFields = ({
   readonly members: ReadonlyArray<Member>
 }) => (
   <>
-    <Ui.Select id={`readers-${id}`} name="readers" label="Who reads values" choices={readersWords} value={readers} />
-    <Ui.Select id={`changes-${id}`} name="changes" label="What members write" choices={changesWords} value={changes} />
+    <Ui.Select id={`readers-${id}`} name="readers" label="Who can read values" choices={readersWords} value={readers} />
+    <Ui.Select id={`changes-${id}`} name="changes" label="Changes by members" choices={changesWords} value={changes} />
     <Ui.Select
       id={`approvals-${id}`}
       name="approvals"
-      label="A request for access needs"
-      hint="Two count while the environment is protected."
+      label="Approvals that a request for access needs"
+      hint="Two apply only while the environment is protected."
       choices={[
-        { value: "1", label: "one approval" },
-        { value: "2", label: "approvals of two people" }
+        { value: "1", label: "one" },
+        { value: "2", label: "two, by different people" }
       ]}
       value={String(approvals ?? 1)}
     />
     <Ui.TextArea
       id={`approvers-${id}`}
       name="approvers"
-      label="Approvers, beside owners and admins"
-      hint="One e-mail address per line. An approver gives nobody more than they have here themselves."
+      label="Approvers besides owners and admins"
+      hint="One e-mail address per line. Approvers cannot grant more access than they have here."
       rows={2}
       optional
       value={members.flatMap(({ email, userId }) => (approvers.includes(userId) ? [email] : [])).join("\n")}
@@ -92,20 +93,20 @@ const AccessFields = ({
   </>
 )
 
-const counted = (n: number, one: string) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`
+const plural = (n: number, one: string) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`
 const sum = (numbers: ReadonlyArray<number>) => numbers.reduce((total, n) => total + n, 0)
 
-/** What a person is told before they delete it. */
+/** Warning before a deletion. */
 const Ends = ({ contents }: { readonly contents: ReadonlyArray<Contents> }) => {
   const secrets = sum(contents.map((one) => one.secrets))
   const tokens = sum(contents.map((one) => one.tokens))
   return (
     <p>
-      This ends <strong>{counted(secrets, "secret")}</strong>
+      This deletes <strong>{plural(secrets, "secret")}</strong>
       {tokens === 0 ? null : (
         <>
           {" "}
-          and the access of <strong>{counted(tokens, "API token")}</strong>
+          and ends the access of <strong>{plural(tokens, "API token")}</strong>
         </>
       )}
       . People, tokens and running deployments lose access at once. You cannot undo it here.
@@ -142,7 +143,7 @@ const EnvironmentPanel = ({
         <Ui.CheckBox
           name="protected"
           checked={form?.has("name") === true ? form.has("protected") : environment.protected}
-          hint="Only owners, admins and tokens that were created for this environment by name can change its secrets."
+          hint="Only owners, admins and tokens that were created for this environment can change its secrets."
         >
           Protected
         </Ui.CheckBox>
@@ -162,7 +163,7 @@ const EnvironmentPanel = ({
   </details>
 )
 
-/** Its place among the environments: of columns, lists and menus alike. */
+/** Buttons that move an environment in the order of columns, lists and menus. */
 const Moves = ({
   at,
   environment: { id, name },
@@ -171,7 +172,7 @@ const Moves = ({
 }: {
   readonly environment: ProjectEnvironment
   readonly settings: string
-  /** Its place now, from 1 on, of how many. */
+  /** Current position, from 1, and number of environments. */
   readonly at: number
   readonly of: number
 }) => (
@@ -200,7 +201,7 @@ const EnvironmentTable = ({
     <section>
       <Ui.Table
         label="Environments"
-        head={["Environment", "Who reads values", "Who may change secrets", ...(orders ? ["Order"] : []), ""]}
+        head={["Environment", "Who can read values", "Who can change secrets", ...(orders ? ["Order"] : []), ""]}
       >
         {environments.map((environment, i) => (
           <tr>
@@ -210,9 +211,9 @@ const EnvironmentTable = ({
               {environment.protected ? <Ui.Protected /> : null}
             </th>
             <td data-label="Read values">
-              {environment.readers === "granted" ? "those who were granted it" : "the team"}
+              {environment.readers === "granted" ? "only people with a grant" : "the team"}
             </td>
-            <td data-label="May change secrets">
+            <td data-label="Change secrets">
               <WhoMayChange environment={environment} />
             </td>
             {orders ? (
@@ -240,8 +241,8 @@ const EnvironmentTable = ({
         ))}
       </Ui.Table>
       <p class="hint section-small">
-        A new protected environment is read by those who were granted it. Environments from before this setting existed
-        stay open to the team until you change them. This order is that of columns and of all lists.
+        In a new protected environment, only people with a grant can read values. Environments that are older than this
+        setting stay open to the team until you change them. Columns and all lists use this order.
       </p>
     </section>
   )
@@ -303,8 +304,8 @@ const ProjectForm = ({
     />
     <Ui.Select
       name="visibility"
-      label="Who sees the project"
-      hint="With grants, all of its environments need them too."
+      label="Who can see the project"
+      hint="If people need a grant, they need one for each of its environments, too."
       choices={visibilityWords}
       value={form?.filled("visibility") ?? project.visibility}
       problem={problem}

@@ -1,4 +1,4 @@
-/** What a search shows, as addresses with words: read by its page, and by the palette that script draws. Names alone. */
+/** Results of a search, as titles with addresses, for its page and for the palette. They hold only names. */
 import { fitting, type Found, maxFound, wordsOf } from "#src/secrets/Search.ts"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import { may, mayCreateTeam, type Visit } from "#src/dashboard/frame/Visit.ts"
@@ -9,7 +9,7 @@ export type Kind = (typeof kinds)[number]
 export interface Item {
   readonly kind: Kind
   readonly title: string
-  /** Where it is, or what it is. */
+  /** Place or description of the object. */
   readonly about: string
   readonly href: string
 }
@@ -28,12 +28,12 @@ const ofTeam = (visit: Visit): ReadonlyArray<Page> => {
       ? ([
           ["New API token", `${Paths.tokens(team.id)}/new`],
           ["API tokens", Paths.tokens(team.id)],
-          ["Access: everything that gets in", Paths.teamAccess(team.id)],
+          ["Access: all credentials", Paths.teamAccess(team.id)],
           ["CI identities", Paths.rules(team.id)],
           ["New CI identity", `${Paths.rules(team.id)}/new`],
           ["Webhooks", Paths.webhooks(team.id)],
           ["New webhook", `${Paths.webhooks(team.id)}/new`],
-          ["Bad days", Paths.incidents(team.id)]
+          ["Incidents", Paths.incidents(team.id)]
         ] as const)
       : []),
     ["Members", Paths.members(team.id)],
@@ -46,7 +46,7 @@ const ofTeam = (visit: Visit): ReadonlyArray<Page> => {
 const pagesFor = (visit: Visit): ReadonlyArray<Page> => [
   ["Projects", Paths.home],
   ...ofTeam(visit),
-  ["What waits for a decision", Paths.waiting],
+  ["Requests", Paths.waiting],
   ...(mayCreateTeam(visit) ? [["New team", Paths.newTeam] as const] : []),
   ["CLI logins", Paths.grants],
   ["Connected agents", Paths.connections],
@@ -59,34 +59,34 @@ const pagesFor = (visit: Visit): ReadonlyArray<Page> => [
 
 const placeOf = (names: ReadonlyArray<string>) => names.join(", ")
 
-/** The best of each kind, one kind after the other. `found` is of the same words. */
-export const itemsOf = (visit: Visit, found: Found, text: string): ReadonlyArray<Item> => {
+/** The best matches, grouped by kind. `matches` belongs to the same words. */
+export const itemsOf = (visit: Visit, matches: Found, text: string): ReadonlyArray<Item> => {
   const words = wordsOf(text)
-  const keys = found.keys.map(({ environments, key, project }): Item => ({
+  const keys = matches.keys.map(({ environments, key, project }): Item => ({
     kind: "key",
     title: key,
     about: `${project.slug} / ${placeOf(environments.map(({ name }) => name))}`,
     href: Paths.key({ projectId: project.id, slug: environments[0].slug }, key)
   }))
-  const projects = found.projects.map((project): Item => ({
+  const projects = matches.projects.map((project): Item => ({
     kind: "project",
     title: project.name,
     about: project.slug,
     href: Paths.project(project.id)
   }))
-  const environments = found.environments.map(({ environment, project }): Item => ({
+  const environments = matches.environments.map(({ environment, project }): Item => ({
     kind: "environment",
     title: `${project.name} / ${environment.name}`,
     about: environment.protected ? "protected" : "",
     href: Paths.environment({ projectId: project.id, slug: environment.slug })
   }))
-  const people = found.people.map(({ email, name, teamId, userId }): Item => ({
+  const people = matches.people.map(({ email, name, teamId, userId }): Item => ({
     kind: "person",
     title: name,
     about: email,
     href: Paths.member(teamId, userId)
   }))
-  const tokens = found.tokens.map(({ name, teamId, tokenId }): Item => ({
+  const tokens = matches.tokens.map(({ name, teamId, tokenId }): Item => ({
     kind: "token",
     title: name,
     about: "",

@@ -1,4 +1,4 @@
-/** The search over all that a person may see: a page with a form, and the same as data for the palette. */
+/** Search over everything that a person can see: a page with a form, and data for the palette. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
@@ -27,12 +27,12 @@ const titles: Readonly<Record<Kind, string>> = {
 const Results = ({ items }: { readonly items: ReadonlyArray<Item> }) => (
   <>
     {kinds.map((kind) => {
-      const found = items.filter((one) => one.kind === kind)
-      return found.length === 0 ? null : (
+      const ofKind = items.filter((one) => one.kind === kind)
+      return ofKind.length === 0 ? null : (
         <section class="section-small" aria-label={titles[kind]}>
           <h2>{titles[kind]}</h2>
           <ul class="found">
-            {found.map(({ about, href, title }) => (
+            {ofKind.map(({ about, href, title }) => (
               <li>
                 <a href={href} class={kind === "key" ? "key" : undefined}>
                   <bdi>{title}</bdi>
@@ -81,8 +81,8 @@ const SearchPage = ({
       <button class="button button-primary">Search</button>
     </form>
     {items.length === 0 ? (
-      <Ui.Empty title="Nothing has these words">
-        <p>A key may have some of them, and its project and environment the others: data shop prod.</p>
+      <Ui.Empty title="No results">
+        <p>Words can come from a key, its project and its environment together: data shop prod.</p>
       </Ui.Empty>
     ) : (
       <Results items={items} />
@@ -101,7 +101,7 @@ const view = person(({ visit }) =>
   })
 )
 
-/** The choice of colours, from any page; back to it. */
+/** Stores the theme, and returns to the page of the form. */
 const chooseTheme = person(() =>
   Effect.gen(function* () {
     const theme = Theme.themeOf((yield* Form.read).text("theme"))

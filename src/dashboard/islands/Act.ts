@@ -1,4 +1,4 @@
-/** What keys and buttons of the matrix do. */
+/** Actions of the matrix's keys and buttons. */
 import { cellsOf } from "#src/dashboard/secrets/Matrix.ts"
 import * as Server from "./Server.ts"
 import {
@@ -25,10 +25,10 @@ export const stand = ({ get, set }: Store, at: Place) => {
   if (get().editing === undefined || idOf(at) !== idOf(get().at ?? at)) set({ at })
 }
 
-const keysShown = (state: State) => visibleLines(state).flatMap((line) => ("row" in line ? [line.row[0]] : []))
+const visibleKeys = (state: State) => visibleLines(state).flatMap((line) => ("row" in line ? [line.row[0]] : []))
 
-const moved = (state: State, rows: number, columns: number): Place | undefined => {
-  const keys = keysShown(state)
+const placeAfter = (state: State, rows: number, columns: number): Place | undefined => {
+  const keys = visibleKeys(state)
   if (keys.length === 0) return undefined
   const last = state.data.columns.length - 1
   const from = state.at === undefined ? -1 : keys.indexOf(state.at.key)
@@ -39,29 +39,30 @@ const moved = (state: State, rows: number, columns: number): Place | undefined =
   }
 }
 const go = ({ get, set }: Store, rows: number, columns: number) => {
-  const at = moved(get(), rows, columns)
+  const at = placeAfter(get(), rows, columns)
   if (at !== undefined) set({ at })
 }
-/** The keyboard comes in at the first cell. */
+/** Moves the keyboard to the first cell, unless it is in the grid already. */
 export const enter = (store: Store) => {
   if (store.get().at === undefined) go(store, 0, 0)
 }
 
 // --- typing ---
 
-export const edit = ({ get, set }: Store, at: Place, typed?: string) => {
+export const edit = ({ get, set }: Store, at: Place, firstText?: string) => {
   const state = get()
   const { name, writes } = state.data.columns[at.column]
   if (!writes) return set({ at, message: `You may not change secrets of ${name}.` })
   const pending = state.pending.get(idOf(at))
   const cell = cellAt(state, at)
-  // A composed value is written as what it is made of: its expanded text would take its references away.
-  const shown = cell !== 0 && cell[1] === 0 && idOf(state.revealed ?? { key: "", column: -1 }) === idOf(at)
-  const known = pending?.op === "set" && pending.copyFrom === undefined ? pending.value : undefined
-  set({ at, editing: { ...at, text: typed ?? known ?? (shown ? (state.revealed?.text ?? "") : "") }, message: "" })
+  // Never starts from a template's expanded text, because saving it would remove the references.
+  const isVisible = cell !== 0 && cell[1] === 0 && idOf(state.revealed ?? { key: "", column: -1 }) === idOf(at)
+  const visibleText = isVisible ? state.revealed?.text : undefined
+  const pendingText = pending?.op === "set" && pending.copyFrom === undefined ? pending.value : undefined
+  set({ at, editing: { ...at, text: firstText ?? pendingText ?? visibleText ?? "" }, message: "" })
 }
 
-/** Keeps what was typed; nothing typed into a cell that had nothing pending changes nothing. */
+/** Keeps the typed text. An empty text in a cell without a pending change changes nothing. */
 export const commit = (store: Store, towards?: "down" | "left" | "right") => {
   const { get, set } = store
   const { editing, pending, revealed } = get()
@@ -106,12 +107,12 @@ export const copyValue = async ({ get, set }: Store, at: Place) => {
   set({ message: `The value of ${at.key} is copied.` })
 }
 
-/** The page of a secret, over this one. */
+/** Opens the page of a secret over this one. */
 export const details = ({ get, set }: Store, at: Place) => {
   if (cellAt(get(), at) !== 0) set({ drawer: Server.pageOf(get(), at) })
 }
 
-/** Brings a key over from another environment, inside the server. */
+/** Copies a key from another environment, inside the server. */
 export const bring = (store: Store, at: Place, from: number) => copyHere(store, [at], from)
 
 // --- rows ---
@@ -127,34 +128,34 @@ export const fold = ({ get, set }: Store, group: string) => set({ folded: toggle
 const rowsTicked = ({ data, ticked }: State) => data.rows.filter(([key]) => ticked.has(key))
 export const copyTicked = (store: Store, from: number, to: number) => {
   const { get, set } = store
-  const found = rowsTicked(get()).filter((row) => cellsOf(row)[from] !== 0)
+  const rows = rowsTicked(get()).filter((row) => cellsOf(row)[from] !== 0)
   copyHere(
     store,
-    found.map(([key]) => ({ key, column: to })),
+    rows.map(([key]) => ({ key, column: to })),
     from
   )
-  set({ ticked: new Set(), sheet: found.length > 0 ? "review" : undefined })
+  set({ ticked: new Set(), sheet: rows.length > 0 ? "review" : undefined })
 }
 export const deleteTicked = (store: Store, column: number) => {
   const { get, set } = store
-  const found = rowsTicked(get()).filter((row) => cellsOf(row)[column] !== 0)
+  const rows = rowsTicked(get()).filter((row) => cellsOf(row)[column] !== 0)
   markDeleted(
     store,
-    found.map(([key]) => ({ key, column }))
+    rows.map(([key]) => ({ key, column }))
   )
-  set({ ticked: new Set(), sheet: found.length > 0 ? "review" : undefined })
+  set({ ticked: new Set(), sheet: rows.length > 0 ? "review" : undefined })
 }
 
-/** A file of the ticked keys, by a read that the trail records first. */
+/** Saves a file of the ticked keys. The trail records the read first. */
 export const exportTicked = async (store: Store, column: number) => {
   const { get, set } = store
-  const found = rowsTicked(get()).filter((row) => cellsOf(row)[column] !== 0)
+  const rows = rowsTicked(get()).filter((row) => cellsOf(row)[column] !== 0)
   const { name, slug } = get().data.columns[column]
-  if (found.length === 0) return set({ message: `${name} has none of these keys.` })
+  if (rows.length === 0) return set({ message: `${name} has none of these keys.` })
   const answer = await Server.fileOf(
     get(),
     slug,
-    found.map(([key]) => key)
+    rows.map(([key]) => key)
   )
   if (typeof answer === "string") return set({ message: answer })
   const link = document.createElement("a")
@@ -162,18 +163,18 @@ export const exportTicked = async (store: Store, column: number) => {
   link.download = `${slug}.env`
   link.click()
   URL.revokeObjectURL(link.href)
-  set({ message: `${found.length} values of ${name} are in the file ${slug}.env.` })
+  set({ message: `${rows.length} values of ${name} are in the file ${slug}.env.` })
 }
 
-/** At once: a tag is no part of a value, makes no version, and waits for no review. */
+/** Tags without a review, because a tag is no part of a value and creates no version. */
 export const tagTicked = async ({ get, set }: Store, typed: string, op: "add" | "remove") => {
   const tag = typed.trim().toLowerCase()
   if (tag === "") return set({ message: "Type a tag first." })
   const keys = rowsTicked(get()).map(([key]) => key)
-  const answer = await Server.tagged(get(), keys, tag, op)
+  const answer = await Server.changeTag(get(), keys, tag, op)
   if (typeof answer === "string") return set({ message: answer })
   const many = keys.length === 1 ? "1 key" : `${keys.length} keys`
-  set({ data: answer, message: op === "add" ? `${many} tagged ${tag}.` : `${tag} is taken away from ${many}.` })
+  set({ data: answer, message: op === "add" ? `${many} tagged ${tag}.` : `${tag} removed from ${many}.` })
 }
 
 const toggleDeleted = (store: Store, at: Place) => {
@@ -183,9 +184,9 @@ const toggleDeleted = (store: Store, at: Place) => {
   else markDeleted(store, [at])
 }
 
-// --- what is pasted or dropped ---
+// --- pasted or dropped files ---
 
-/** Entries of a file, as changes of one column; the review asks where else they go. */
+/** Adds the entries of a file as changes of one column. The review offers other columns. */
 export const importEntries = (store: Store, entries: ReadonlyArray<Entry>) => {
   const column = targetColumn(store.get())
   if (column < 0) return store.set({ message: "You may not change secrets of this project." })
@@ -205,7 +206,7 @@ export const importText = async (store: Store, name: string, text: string, forma
   if (failure !== undefined) return set({ message: `The text cannot be read. ${failure}` })
   if (wrong !== undefined) {
     return set({
-      message: `Line ${wrong.line} has a name that cannot be a key: keys are A–Z, 0–9 and _, and start with a letter.`
+      message: `The name in line ${wrong.line} cannot be a key. Keys consist of A–Z, 0–9 and _, and start with a letter.`
     })
   }
   if (entries.length === 0) return set({ message: "The text has no secrets." })
@@ -250,7 +251,7 @@ export const onKey = (store: Store, event: KeyboardEvent) => {
   event.preventDefault()
 }
 
-/** Keys that work wherever the person is on the page. */
+/** Keys that work everywhere on the page. */
 export const onPageKey = (store: Store, event: KeyboardEvent) => {
   const { get, set } = store
   const saves = (event.metaKey || event.ctrlKey) && event.key.toLowerCase() === "s"

@@ -1,14 +1,14 @@
-/** One new key, for several environments at once. */
+/** Form for a new key in one or more environments. */
 import { useState } from "preact/hooks"
 import { Dialog } from "./Dialog.tsx"
 import { keyPattern, place, type State, type Store, versionAt } from "./State.ts"
 
 const problemOf = (state: State, key: string, into: ReadonlySet<number>) => {
-  if (!keyPattern.test(key)) return "Keys are A–Z, 0–9 and _, and start with a letter."
+  if (!keyPattern.test(key)) return "Keys consist of A–Z, 0–9 and _, and start with a letter."
   if (into.size === 0) return "Choose an environment."
   const there = [...into].filter((column) => versionAt(state, { key, column }) > 0)
   const names = there.map((column) => state.data.columns[column].name)
-  return names.length === 0 ? "" : `This key is there already: ${names.join(", ")}. Change it in its cell.`
+  return names.length === 0 ? "" : `This key already exists in ${names.join(", ")}. Change it in its cell.`
 }
 
 const Environments = ({
@@ -52,9 +52,9 @@ export const Add = ({ state, store }: { state: State; store: Store }) => {
   const close = () => store.set({ sheet: undefined })
   const submit = (event: Event) => {
     event.preventDefault()
-    const found = problemOf(state, key, into)
-    setProblem(found)
-    if (found !== "") return
+    const fault = problemOf(state, key, into)
+    setProblem(fault)
+    if (fault !== "") return
     for (const column of into) place(store, [{ key, value }], column, true)
     store.set({ sheet: "review", imported: [] })
   }

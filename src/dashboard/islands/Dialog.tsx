@@ -1,4 +1,4 @@
-/** A sheet over the page. The browser keeps the focus in it, and gives it back. */
+/** A sheet over the page. The browser keeps the focus inside, and restores it afterwards. */
 import type { ComponentChildren } from "preact"
 import { useLayoutEffect, useRef } from "preact/hooks"
 
@@ -15,10 +15,10 @@ export const Dialog = ({
 }) => {
   const dialog = useRef<HTMLDialogElement>(null)
   useLayoutEffect(() => {
-    const shown = dialog.current
-    shown?.showModal()
-    // Not only taken out of the page: closing it gives the focus back.
-    return () => shown?.close()
+    const element = dialog.current
+    element?.showModal()
+    // Closed before its removal, because only closing restores the focus.
+    return () => element?.close()
   }, [])
   return (
     <dialog

@@ -1,11 +1,11 @@
-/** The page of a secret as a sheet over the matrix, under its own address. Its forms answer inside of it. */
+/** The page of a secret as a sheet over the matrix, with its own address. Responses to its forms appear inside. */
 import { useLayoutEffect, useRef, useState } from "preact/hooks"
 import * as Icons from "#src/dashboard/frame/Icons.tsx"
 import { Dialog } from "./Dialog.tsx"
 import * as Server from "./Server.ts"
 import type { Store } from "./State.ts"
 
-/** What a page shows below its frame, and its own address; a sentence when it cannot be had. */
+/** Content and address of a page, or a sentence about the failure. */
 const contentOf = async (href: string) => {
   try {
     const answer = await fetch(href, { cache: "no-store" })
@@ -18,7 +18,7 @@ const contentOf = async (href: string) => {
   }
 }
 
-/** The address is of the secret while it is shown: a reload opens its page, and Back leads here. */
+/** Shows the secret's address while the drawer is open: a reload opens its page, and Back closes it. */
 const useAddress = (close: () => void) => {
   const before = useRef({ title: document.title, pushed: false })
   useLayoutEffect(() => {
@@ -47,23 +47,23 @@ export const Drawer = ({ href, store }: { href: string; store: Store }) => {
   const goTo = useAddress(close)
   useLayoutEffect(() => {
     let isOpen = true
-    // A form of the page was answered: what the matrix shows may be old.
+    // After a saved form, the matrix may be outdated.
     const onSaved = async () => {
-      const data = await Server.fetched(store.get())
+      const data = await Server.fetchMatrix(store.get())
       if (data !== undefined) store.set({ data })
     }
-    const shown = place.current
-    shown?.addEventListener("saved", onSaved)
+    const element = place.current
+    element?.addEventListener("saved", onSaved)
     void contentOf(href).then((content) => {
       if (!isOpen) return
       if (typeof content === "string") return setMessage(content)
       setMessage("")
-      shown?.replaceChildren(...document.adoptNode(content.main).childNodes)
+      element?.replaceChildren(...document.adoptNode(content.main).childNodes)
       goTo(content.url, content.title)
     })
     return () => {
       isOpen = false
-      shown?.removeEventListener("saved", onSaved)
+      element?.removeEventListener("saved", onSaved)
     }
   }, [])
   return (

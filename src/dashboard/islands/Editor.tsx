@@ -1,11 +1,11 @@
-/** A text that is typed in its cell. Enter keeps it, Escape undoes it, Tab goes on to the right. */
+/** Text field in a cell. Enter keeps the text, Escape discards it, Tab keeps it and moves right. */
 import { useLayoutEffect, useRef } from "preact/hooks"
 import * as Act from "./Act.ts"
 import type { Place, State, Store } from "./State.ts"
 
 export const Editor = ({ at, state, store }: { at: Place; state: State; store: Store }) => {
   const field = useRef<HTMLTextAreaElement>(null)
-  // Before the next key arrives: it is meant for the text.
+  // Focused before the next key arrives, because that key belongs to the text.
   useLayoutEffect(() => {
     field.current?.focus()
     field.current?.setSelectionRange(0, field.current.value.length)

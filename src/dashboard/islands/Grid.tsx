@@ -1,4 +1,4 @@
-/** The rows of the matrix: as many as are in sight, whatever their number. */
+/** Rows of the matrix; draws only the visible ones. */
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks"
 import { type Cell, cellsOf, type Line, markOf, type Row, type Tags, tagsOf } from "#src/dashboard/secrets/Matrix.ts"
 import * as Icons from "#src/dashboard/frame/Icons.tsx"
@@ -15,7 +15,7 @@ const pendingText = (state: State, { copyFrom, op, value }: Pending) => {
   return value === "" ? "(empty)" : value.split("\n", 1)[0]
 }
 
-/** What a screen reader says of a cell. */
+/** Label of a cell for screen readers. */
 const labelOf = (state: State, row: Row, column: number, cell: Cell, pending: Pending | undefined) => {
   const { columns } = state.data
   const place = `${row[0]} in ${columns[column].name}`
@@ -56,7 +56,7 @@ const Tool = ({ act, children, title }: { act: () => void; children: preact.Comp
   </button>
 )
 
-/** What can be done with a cell, while somebody stands in it or points at it. */
+/** Buttons of the current cell and of the cell under the pointer. */
 const Tools = ({ cell, column, row, state, store }: At) => {
   const at = { key: row[0], column }
   const { columns } = state.data
@@ -87,7 +87,7 @@ const Tools = ({ cell, column, row, state, store }: At) => {
   )
 }
 
-const Shown = ({ cell, column, row, state }: At) => {
+const Content = ({ cell, column, row, state }: At) => {
   const pending = state.pending.get(idOf({ key: row[0], column }))
   if (pending !== undefined) return <span class={`typed typed-${pending.op}`}>{pendingText(state, pending)}</span>
   if (cell === 0) return <span>{state.data.columns[column].writes ? "+ Add" : "missing"}</span>
@@ -139,7 +139,7 @@ const GridCell = (at: At) => {
         <Editor store={store} state={state} at={{ key, column }} />
       ) : (
         <>
-          <Shown {...at} />
+          <Content {...at} />
           {isCurrent || isAt(state.hover, key, column) ? <Tools {...at} /> : null}
         </>
       )}
@@ -147,13 +147,13 @@ const GridCell = (at: At) => {
   )
 }
 
-/** More are in the details of the secret. */
-const tagsShown = 2
+/** Tags of one row; the page of the secret shows all. */
+const maxTags = 2
 
 const RowTags = ({ of, store }: { of: ReadonlyArray<string>; store: Store }) =>
   of.length === 0 ? null : (
     <span class="tags" title={of.join(", ")}>
-      {of.slice(0, tagsShown).map((tag) => (
+      {of.slice(0, maxTags).map((tag) => (
         <button
           key={tag}
           type="button"
@@ -165,7 +165,7 @@ const RowTags = ({ of, store }: { of: ReadonlyArray<string>; store: Store }) =>
           {tag}
         </button>
       ))}
-      {of.length > tagsShown ? <span class="hint">+{of.length - tagsShown}</span> : null}
+      {of.length > maxTags ? <span class="hint">+{of.length - maxTags}</span> : null}
     </span>
   )
 
@@ -248,16 +248,16 @@ const HeadRow = ({ state }: { state: State }) => {
   )
 }
 
-/** The lines that are in sight, and how to bring one there. */
+/** The visible lines; scrolls the current one into view. */
 const useWindow = (lines: ReadonlyArray<Line>, state: State) => {
   const scroller = useRef<HTMLDivElement>(null)
-  // As the stylesheet will have it: the first drawing is the right one.
-  const [seen, setSeen] = useState({ top: 0, height: Math.max(320, innerHeight - 320) })
+  // The height of the stylesheet, so that the first drawing is already right.
+  const [viewport, setViewport] = useState({ top: 0, height: Math.max(320, innerHeight - 320) })
   const look = () => {
     const { current } = scroller
     if (current === null) return
     const { clientHeight: height, scrollTop: top } = current
-    setSeen((before) => (before.top === top && before.height === height ? before : { top, height }))
+    setViewport((before) => (before.top === top && before.height === height ? before : { top, height }))
   }
   useLayoutEffect(() => {
     look()
@@ -276,14 +276,14 @@ const useWindow = (lines: ReadonlyArray<Line>, state: State) => {
     else if (top > box.scrollTop + room) box.scrollTop = top - room
     look()
   }, [current, place])
-  // Where the person stands has the focus, once it is drawn, unless it is typed elsewhere.
+  // Focuses the current cell once it is drawn, unless another element takes the input.
   useLayoutEffect(() => {
-    const wanted = scroller.current?.querySelector<HTMLElement>("[data-at]")
+    const cell = scroller.current?.querySelector<HTMLElement>("[data-at]")
     if (state.sheet === undefined && state.drawer === undefined && state.editing === undefined)
-      wanted?.focus({ preventScroll: false })
-  }, [place, seen.top, state.editing === undefined, state.sheet === undefined])
-  const first = Math.max(0, Math.floor(seen.top / rowHeight) - overscan)
-  return { scroller, look, first, last: Math.ceil((seen.top + seen.height) / rowHeight) + overscan }
+      cell?.focus({ preventScroll: false })
+  }, [place, viewport.top, state.editing === undefined, state.sheet === undefined])
+  const first = Math.max(0, Math.floor(viewport.top / rowHeight) - overscan)
+  return { scroller, look, first, last: Math.ceil((viewport.top + viewport.height) / rowHeight) + overscan }
 }
 
 export const Grid = ({ state, store }: { state: State; store: Store }) => {

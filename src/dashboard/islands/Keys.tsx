@@ -1,18 +1,18 @@
-/** Which keys do what. Nothing is done here that a page does not do by a link or a form. */
+/** List of keyboard shortcuts. Links and forms of the page can do everything that the keys do. */
 import { Dialog } from "./Dialog.tsx"
 
-type Lines = ReadonlyArray<readonly [keys: string, what: string]>
+type Lines = ReadonlyArray<readonly [keys: string, action: string]>
 
 const everywhere: Lines = [
   ["⌘K, Ctrl K", "Search or jump to"],
   ["/", "Go to the filter"],
   ["?", "Show these keys"],
-  ["Esc", "Close what lies above the page; hide values"]
+  ["Esc", "Close the sheet; hide values"]
 ]
 const inMatrix: Lines = [
   ["↑ ↓ ← →", "Go to another cell"],
-  ["Enter, F2", "Edit; Enter again keeps it and goes down"],
-  ["Tab", "Keep it and go right"],
+  ["Enter, F2", "Edit; Enter again keeps the text and goes down"],
+  ["Tab", "Keep the text and go right"],
   ["r", "Reveal or hide the value"],
   ["c", "Copy the value"],
   ["h", "Details and history"],
@@ -26,14 +26,14 @@ const Table = ({ lines, title }: { lines: Lines; title: string }) => (
   <section>
     <h3>{title}</h3>
     <dl class="key-list">
-      {lines.map(([keys, what]) => (
+      {lines.map(([keys, action]) => (
         <div key={keys}>
           <dt>
             {keys.split(", ").map((one) => (
               <kbd key={one}>{one}</kbd>
             ))}
           </dt>
-          <dd>{what}</dd>
+          <dd>{action}</dd>
         </div>
       ))}
     </dl>
@@ -42,7 +42,7 @@ const Table = ({ lines, title }: { lines: Lines; title: string }) => (
 
 export const keys = (close: () => void) => (
   <Dialog label="Keys" kind="palette" close={close}>
-    {/* The first that takes the focus: the rest is to be read. */}
+    {/* Takes the focus, so that the keyboard can scroll the list. */}
     <div class="key-lists" tabIndex={0}>
       <h2>Keys</h2>
       <Table title="On every page" lines={everywhere} />

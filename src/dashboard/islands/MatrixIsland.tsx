@@ -1,4 +1,4 @@
-/** The matrix of a project, drawn by script in place of the server's table: the same jobs, faster. */
+/** The matrix of a project, which replaces the server's table: the same tasks, faster. */
 import { useLayoutEffect, useMemo, useState } from "preact/hooks"
 import * as Icons from "#src/dashboard/frame/Icons.tsx"
 import { differs, isMissing, type MatrixData } from "#src/dashboard/secrets/Matrix.ts"
@@ -11,8 +11,8 @@ import { Steps } from "./Steps.tsx"
 import { DropZone, Ways } from "./Ways.tsx"
 import { allRows, drop, initial, type State, type Store } from "./State.ts"
 
-/** Rows are counted when they change, not at each key that somebody presses. */
-const useShowing = ({ data: { rows }, pending }: State) => {
+/** Views with their counts. Counted when rows change, not at each keystroke. */
+const useViews = ({ data: { rows }, pending }: State) => {
   const missing = useMemo(() => rows.filter(isMissing).length, [rows])
   const differing = useMemo(() => rows.filter(differs).length, [rows])
   return [
@@ -24,7 +24,7 @@ const useShowing = ({ data: { rows }, pending }: State) => {
 }
 
 const Toolbar = ({ formats, state, store }: { state: State; store: Store; formats: string }) => {
-  const showing = useShowing(state)
+  const views = useViews(state)
   return (
     <div class="toolbar">
       <div class="search">
@@ -44,8 +44,8 @@ const Toolbar = ({ formats, state, store }: { state: State; store: Store; format
         />
         <kbd class="needs-script">/</kbd>
       </div>
-      <div class="segments" role="group" aria-label="Which keys">
-        {showing.map(([show, title]) => (
+      <div class="segments" role="group" aria-label="Keys to show">
+        {views.map(([show, title]) => (
           <button key={show} type="button" aria-pressed={state.show === show} onClick={() => store.set({ show })}>
             {title}
           </button>
@@ -58,7 +58,7 @@ const Toolbar = ({ formats, state, store }: { state: State; store: Store; format
   )
 }
 
-/** What happens to the rows that are ticked. */
+/** Actions on the ticked rows. */
 const Ticked = ({ state, store }: { state: State; store: Store }) => {
   const { columns } = state.data
   const writable = columns.flatMap(({ writes }, i) => (writes ? [i] : []))
@@ -123,7 +123,7 @@ const Ticked = ({ state, store }: { state: State; store: Store }) => {
           />
           <button class="button button-plain">Tag</button>
           <button type="button" class="button button-quiet" onClick={() => void Act.tagTicked(store, tag, "remove")}>
-            Take the tag away
+            Remove tag
           </button>
         </form>
       ) : null}
@@ -134,13 +134,13 @@ const Ticked = ({ state, store }: { state: State; store: Store }) => {
   )
 }
 
-/** What is not saved yet. */
+/** Unsaved changes. */
 const Tray = ({ state, store }: { state: State; store: Store }) => {
   const all = [...state.pending.values()]
   if (all.length === 0) return null
   const environments = new Set(all.map(({ column }) => column)).size
   return (
-    <div class="tray" role="group" aria-label="Changes that are not saved">
+    <div class="tray" role="group" aria-label="Unsaved changes">
       <span>
         <strong>
           {all.length} {all.length === 1 ? "change" : "changes"}
@@ -166,7 +166,7 @@ const Tray = ({ state, store }: { state: State; store: Store }) => {
   )
 }
 
-/** Pastes, drops and keys anywhere on the page, and the question before what was typed is left behind. */
+/** Handles pastes, drops and keys on the whole page, and warns before unsaved changes are lost. */
 const usePage = (store: Store, formats: string) =>
   useLayoutEffect(() => {
     const isField = (target: EventTarget | null) =>
@@ -183,7 +183,7 @@ const usePage = (store: Store, formats: string) =>
       dataset["dragging"] = ""
     }
     const onOut = ({ relatedTarget }: DragEvent) => {
-      // Over the next part of the page, or out of the window.
+      // Without a related target, the pointer left the window.
       if (relatedTarget === null) delete dataset["dragging"]
     }
     const onDrop = async (event: DragEvent) => {

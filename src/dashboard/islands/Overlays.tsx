@@ -1,4 +1,4 @@
-/** What opens over every page of a signed-in person, one at a time: the search, and the list of keys. */
+/** Overlays of every page for signed-in people, one at a time: the search, and the list of keys. */
 import { type ComponentChild, render } from "preact"
 import { keys } from "./Keys.tsx"
 import { palette } from "./Palette.tsx"
@@ -6,27 +6,27 @@ import { palette } from "./Palette.tsx"
 type Overlay = (close: () => void) => ComponentChild
 
 let place: HTMLElement | undefined
-let shown: Overlay | undefined
+let current: Overlay | undefined
 const close = () => {
   if (place === undefined) return
   render(null, place)
   place.remove()
   place = undefined
-  shown = undefined
+  current = undefined
 }
 const open = (overlay: Overlay) => {
   close()
   place = document.body.appendChild(document.createElement("div"))
-  shown = overlay
+  current = overlay
   render(overlay(close), place)
 }
-const toggle = (overlay: Overlay) => (shown === overlay ? close() : open(overlay))
+const toggle = (overlay: Overlay) => (current === overlay ? close() : open(overlay))
 
 const isField = (target: EventTarget | null) =>
   target instanceof Element && target.closest("input, textarea, select") !== null
 
-/** Which overlay a key asks for. */
-const askedBy = (event: KeyboardEvent): Overlay | undefined => {
+/** The overlay that a key opens. */
+const overlayOf = (event: KeyboardEvent): Overlay | undefined => {
   if (event.altKey) return undefined
   if ((event.metaKey || event.ctrlKey) && !event.shiftKey && event.key.toLowerCase() === "k") return palette
   return event.key === "?" && !isField(event.target) && document.querySelector("dialog[open]") === null
@@ -34,11 +34,11 @@ const askedBy = (event: KeyboardEvent): Overlay | undefined => {
     : undefined
 }
 
-/** Listens at once, whatever else of the page is not there yet. */
+/** Starts to listen, before the rest of the page is drawn. */
 export const listen = () => {
   const isHere = () => document.querySelector("[data-palette]") !== null
   addEventListener("keydown", (event) => {
-    const overlay = askedBy(event)
+    const overlay = overlayOf(event)
     if (overlay === undefined || !isHere()) return
     event.preventDefault()
     toggle(overlay)

@@ -1,4 +1,4 @@
-/** Search or jump to: the search page's answers as one types. It opens over every page, and leads to a page. */
+/** Search or jump to: results of the search page during typing. Opens over every page, and leads to a page. */
 import { useEffect, useRef, useState } from "preact/hooks"
 import * as Icons from "#src/dashboard/frame/Icons.tsx"
 import type { Answer, Item } from "#src/dashboard/home/SearchItems.ts"
@@ -13,12 +13,12 @@ const kinds: Readonly<Record<Item["kind"], string>> = {
   page: "page"
 }
 
-interface Found extends Answer {
+interface Results extends Answer {
   readonly words: string
 }
 
-/** What the server knows of the words; a sentence when it says nothing. */
-const ask = async (words: string, signal: AbortSignal): Promise<Found | string> => {
+/** Results of the server, or a sentence about the failure. */
+const ask = async (words: string, signal: AbortSignal): Promise<Results | string> => {
   try {
     const answer = await fetch(`/app/search?q=${encodeURIComponent(words)}`, {
       headers: { accept: "application/json" },
@@ -30,7 +30,7 @@ const ask = async (words: string, signal: AbortSignal): Promise<Found | string> 
     return answer.status === 401
       ? "You are signed out."
       : answer.status === 429
-        ? "Wait a moment, then type on."
+        ? "Wait a moment, then continue typing."
         : "The server refused this."
   } catch {
     return signal.aborted ? "" : "The server does not answer."
@@ -40,7 +40,7 @@ const ask = async (words: string, signal: AbortSignal): Promise<Found | string> 
 const go = ({ href }: Item) => location.assign(href)
 
 const Option = ({ at, item, onChoose }: { item: Item; at: boolean; onChoose: () => void }) => (
-  // The field keeps the focus and the keyboard; the pointer is all that comes here.
+  // Only the pointer reaches an option, because the field keeps the focus and the keyboard.
   <li role="option" id={at ? "palette-at" : undefined} aria-selected={at} onClick={onChoose}>
     <span class={item.kind === "key" ? "key" : "palette-title"}>
       <bdi>{item.title}</bdi>
@@ -52,9 +52,9 @@ const Option = ({ at, item, onChoose }: { item: Item; at: boolean; onChoose: () 
   </li>
 )
 
-/** What is found of the words, asked for while they are typed. */
-const useFound = (words: string, settle: (found: Found) => void) => {
-  const [found, setFound] = useState<Found>({ items: [], words: " " })
+/** Fetches results during typing. */
+const useResults = (words: string, onResults: (results: Results) => void) => {
+  const [results, setResults] = useState<Results>({ items: [], words: " " })
   const [message, setMessage] = useState("")
   useEffect(() => {
     const asking = new AbortController()
@@ -63,8 +63,8 @@ const useFound = (words: string, settle: (found: Found) => void) => {
       if (asking.signal.aborted) return
       if (typeof answer === "string") return setMessage(answer)
       setMessage("")
-      setFound(answer)
-      settle(answer)
+      setResults(answer)
+      onResults(answer)
     }
     const wait = setTimeout(() => void look(), words === "" ? 0 : 60)
     return () => {
@@ -72,31 +72,31 @@ const useFound = (words: string, settle: (found: Found) => void) => {
       asking.abort()
     }
   }, [words])
-  return { found, message }
+  return { results, message }
 }
 
 const Palette = ({ close }: { close: () => void }) => {
   const [words, setWords] = useState("")
   const [at, setAt] = useState(0)
   const list = useRef<HTMLUListElement>(null)
-  // Enter that came before the answer: what it finds first is where it leads.
-  const chosen = useRef(false)
-  const { found, message } = useFound(words, ({ items: [first] }) => {
+  // Enter was pressed before the results arrived, so the first of them opens.
+  const opensFirst = useRef(false)
+  const { message, results } = useResults(words, ({ items: [first] }) => {
     setAt(0)
-    if (chosen.current && first !== undefined) go(first)
-    chosen.current = false
+    if (opensFirst.current && first !== undefined) go(first)
+    opensFirst.current = false
   })
   useEffect(
     () => list.current?.querySelector("[aria-selected='true']")?.scrollIntoView({ block: "nearest" }),
-    [at, found]
+    [at, results]
   )
-  const { items } = found
-  const isCurrent = found.words === words
+  const { items } = results
+  const isCurrent = results.words === words
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "ArrowDown") setAt(Math.min(items.length - 1, at + 1))
     else if (event.key === "ArrowUp") setAt(Math.max(0, at - 1))
     else if (event.key === "Enter" && isCurrent && items[at] !== undefined) go(items[at])
-    else if (event.key === "Enter") chosen.current = !isCurrent
+    else if (event.key === "Enter") opensFirst.current = !isCurrent
     else return
     event.preventDefault()
   }
@@ -118,7 +118,7 @@ const Palette = ({ close }: { close: () => void }) => {
           spellcheck={false}
           value={words}
           onInput={({ currentTarget }) => {
-            chosen.current = false
+            opensFirst.current = false
             setWords(currentTarget.value)
           }}
           onKeyDown={onKeyDown}
@@ -131,7 +131,7 @@ const Palette = ({ close }: { close: () => void }) => {
       </ul>
       {items.length === 0 && isCurrent ? (
         <p class="hint palette-none">
-          Nothing has these words. A key may have some, and its project and environment the others: data shop prod.
+          No results. Words can come from a key, its project and its environment together: data shop prod.
         </p>
       ) : null}
       <p class={message === "" ? "hidden" : "error palette-none"} role="status">

@@ -1,4 +1,4 @@
-/** All that is to be saved, before it is: by environment, with what one would not see in a text. */
+/** Review of all changes before they are saved: by environment, with warnings about the texts. */
 import { useState } from "preact/hooks"
 import { danger, isDangerous } from "#src/formats/DangerousNames.ts"
 import * as Icons from "#src/dashboard/frame/Icons.tsx"
@@ -23,23 +23,24 @@ const Warnings = ({ one, state }: { one: Pending; state: State }) => {
   const reasons = [
     ...(missing.length === 0
       ? []
-      : [`It uses ${missing.join(", ")}, which ${state.data.columns[one.column].name} does not have.`]),
+      : [`It uses ${missing.join(", ")}, which does not exist in ${state.data.columns[one.column].name}.`]),
     ...(one.op === "set" && one.copyFrom === undefined ? hiddenIn(one.value) : []),
     ...(one.op === "set" && isDangerous(one.key) ? [`This name ${danger(one.key)}.`] : [])
   ]
   return reasons.length === 0 ? null : <p class="change-warning">{reasons.join(" ")}</p>
 }
 
-/** Somebody else was faster: theirs can be looked at in its cell, mine can go over it or away. */
+/** A conflict with another person's change: shows theirs, and lets the person overwrite it or keep it. */
 const Conflict = ({ one, state, store }: { one: Pending; state: State; store: Store }) => {
   const { theirs } = one
   if (theirs === undefined) return null
-  const is = theirs === 0 ? "was deleted meanwhile" : `is at version ${theirs} by now; you saw ${one.version || "none"}`
+  const is =
+    theirs === 0 ? "was deleted meanwhile" : `is now at version ${theirs}; you saw version ${one.version || "none"}`
   return (
     <div class="change-problem" role="alert">
       {one.key} {is}.{" "}
       <button type="button" class="button button-quiet" onClick={() => keepMine(store, one)}>
-        {one.op === "delete" ? "Delete it" : "Write mine over it"}
+        {one.op === "delete" ? "Delete it" : "Overwrite with mine"}
       </button>
       <button type="button" class="button button-quiet" onClick={() => drop(store, [idOf(one)])}>
         Keep theirs
@@ -84,7 +85,7 @@ const Change = ({ one, state, store }: { one: Pending; state: State; store: Stor
   </li>
 )
 
-/** What was pasted can go into several environments. */
+/** Environments that the pasted entries go into. */
 const Into = ({ state, store }: { state: State; store: Store }) => {
   const { data, imported, pending } = state
   if (imported.length === 0) return null
@@ -111,11 +112,11 @@ const Into = ({ state, store }: { state: State; store: Store }) => {
 
 const countOf = (n: number) => `${n} ${n === 1 ? "change" : "changes"}`
 
-/** The form around the changes: why, and the names of protected environments. */
+/** The form around the changes: the reason, and the typed names of protected environments. */
 export const Review = ({ state, store }: { state: State; store: Store }) => {
   const [reason, setReason] = useState("")
   const [names, setNames] = useState<ReadonlyMap<string, string>>(new Map())
-  const [asked, setAsked] = useState("")
+  const [problem, setProblem] = useState("")
   const all = [...state.pending.values()]
   const columns = state.data.columns.map((column, i) => ({ ...column, of: all.filter((one) => one.column === i) }))
   const used = columns.filter(({ of }) => of.length > 0)
@@ -124,7 +125,7 @@ export const Review = ({ state, store }: { state: State; store: Store }) => {
   const submit = (event: Event) => {
     event.preventDefault()
     const missing = guarded.find(({ slug }) => names.get(slug)?.trim() !== slug)
-    setAsked(missing === undefined ? "" : `Type ${missing.slug} to write to a protected environment.`)
+    setProblem(missing === undefined ? "" : `Type ${missing.slug} to write to a protected environment.`)
     if (missing === undefined && all.length > 0 && !state.saving) void Server.save(store, reason)
   }
   return (
@@ -146,7 +147,7 @@ export const Review = ({ state, store }: { state: State; store: Store }) => {
           </section>
         ))}
         <label class="field">
-          Why (goes into the audit trail)
+          Why (for the audit trail)
           <input maxLength={500} value={reason} onInput={({ currentTarget }) => setReason(currentTarget.value)} />
         </label>
         {guarded.map(({ slug }) => (
@@ -163,7 +164,7 @@ export const Review = ({ state, store }: { state: State; store: Store }) => {
           </label>
         ))}
         <p class="error" role="alert">
-          {asked || state.failure}
+          {problem || state.failure}
         </p>
         <div class="buttons buttons-end">
           <button class="button button-primary" disabled={state.saving || all.length === 0}>

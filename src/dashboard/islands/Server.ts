@@ -1,8 +1,8 @@
-/** What the page asks of the server, and how it says what went wrong. */
+/** Requests of the matrix to the server, and sentences about their failures. */
 import type { FirstSteps, MatrixData } from "#src/dashboard/secrets/Matrix.ts"
 import { drop, idOf, type Pending, type Place, type State, type Store, untried, visibleLines } from "./State.ts"
 
-/** A refusal, as the API tells it. */
+/** Error body of the API. */
 interface Refusal {
   readonly code?: string
   readonly message?: string
@@ -17,7 +17,7 @@ interface Refusal {
   }>
 }
 
-const stays = "What you typed stays here."
+const stays = "Your changes stay here."
 export const unreachable = `The server does not answer. ${stays}`
 
 export const sentenceOf = (status: number, { dependents, message, references, retryAfterSeconds }: Refusal) => {
@@ -27,13 +27,13 @@ export const sentenceOf = (status: number, { dependents, message, references, re
   return `${message ?? "The server refused this."}${keys.length === 0 ? "" : ` Keys: ${keys.join(", ")}.`}`
 }
 
-/** Answers are ours: what a body says is read member by member, and whatever is missing is left out of a sentence. */
+/** Body of our own server. Readers take it member by member, and leave missing ones out of sentences. */
 const bodyOf = async (answer: Response) => (await answer.json().catch(() => ({}))) as unknown
 
 const inColumn = ({ data }: State, { column }: Place) => `${data.here}/env/${data.columns[column].slug}`
 export const pageOf = (state: State, at: Place) => `${inColumn(state, at)}/key/${at.key}`
 
-/** A value, by a read that the trail records first; a sentence when there is none. */
+/** A value, or a sentence about the failure. The trail records the read first. */
 export const valueOf = async (
   state: State,
   at: Place,
@@ -55,7 +55,7 @@ export const valueOf = async (
   }
 }
 
-/** A file of values of one environment; a sentence when there is none. */
+/** A file of values of one environment, or a sentence about the failure. */
 export const fileOf = async ({ data }: State, slug: string, keys: ReadonlyArray<string>): Promise<Blob | string> => {
   try {
     const answer = await fetch(`${data.here}/export-keys`, {
@@ -73,15 +73,15 @@ export const fileOf = async ({ data }: State, slug: string, keys: ReadonlyArray<
   }
 }
 
-/** A tag to keys, or away from them: the keys as they are then, or a sentence. */
-export const tagged = async (
+/** Adds or removes a tag; returns the new matrix, or a sentence about the failure. */
+export const changeTag = async (
   { data }: State,
   keys: ReadonlyArray<string>,
   tag: string,
   op: "add" | "remove"
 ): Promise<MatrixData | string> => {
   try {
-    // Answered by where it leads to, which is this page.
+    // The response redirects to this page's data.
     const answer = await fetch(`${data.here}/tag-keys`, {
       method: "POST",
       headers: { accept: "application/json" },
@@ -95,8 +95,8 @@ export const tagged = async (
   }
 }
 
-/** The keys as they are now; undefined: not to be had. */
-export const fetched = async ({ data }: State): Promise<MatrixData | undefined> => {
+/** The current matrix; undefined after a failure. */
+export const fetchMatrix = async ({ data }: State): Promise<MatrixData | undefined> => {
   try {
     const answer = await fetch(data.here, { headers: { accept: "application/json" }, cache: "no-store" })
     return answer.ok ? ((await bodyOf(answer)) as MatrixData) : undefined
@@ -105,7 +105,7 @@ export const fetched = async ({ data }: State): Promise<MatrixData | undefined> 
   }
 }
 
-/** How far the person is with the first steps; undefined: not to be had. */
+/** The person's progress with the first steps; undefined after a failure. */
 export const stepsNow = async (href: string): Promise<Pick<FirstSteps, "saved" | "loggedIn" | "ran"> | undefined> => {
   try {
     const answer = await fetch(href, { headers: { accept: "application/json" }, cache: "no-store", redirect: "error" })
@@ -127,8 +127,8 @@ const entryOf = ({ data }: State, { column, copyFrom, key, op, value, version }:
       : { copyFrom: { environment: data.columns[copyFrom].slug, key } })
 })
 
-/** Which of the changes a refusal is about, beside the sentence about all. */
-const refused = (state: State, sent: ReadonlyArray<Pending>, status: number, refusal: Refusal): Partial<State> => {
+/** Marks the changes that a refusal concerns, and adds the sentence about all. */
+const afterRefusal = (state: State, sent: ReadonlyArray<Pending>, status: number, refusal: Refusal): Partial<State> => {
   const pending = new Map([...state.pending].map(([id, one]) => [id, untried(one)]))
   const at = /^entries\.(\d+)/.exec(refusal.field ?? "")?.[1]
   const one = at === undefined ? undefined : sent[Number(at)]
@@ -141,21 +141,21 @@ const refused = (state: State, sent: ReadonlyArray<Pending>, status: number, ref
   return { pending, failure: sentenceOf(status, refusal) }
 }
 
-interface Written {
+interface ChangesResponse {
   readonly environments: ReadonlyArray<{
     readonly items: ReadonlyArray<{ readonly outcome: string }>
     readonly request: unknown
   }>
 }
 
-const done = ({ environments }: Written) => {
-  const written = environments.flatMap(({ items }) => items).filter(({ outcome }) => outcome !== "unchanged").length
-  const waiting = environments.filter(({ request }) => request !== null).length
-  const words = `${written} ${written === 1 ? "change is" : "changes are"} saved.`
-  return waiting === 0 ? words : `${words} The rest waits until another person approves it.`
+const savedSentence = ({ environments }: ChangesResponse) => {
+  const saved = environments.flatMap(({ items }) => items).filter(({ outcome }) => outcome !== "unchanged").length
+  const proposals = environments.filter(({ request }) => request !== null).length
+  const words = `${saved} ${saved === 1 ? "change is" : "changes are"} saved.`
+  return proposals === 0 ? words : `${words} The rest waits until another person approves it.`
 }
 
-/** All that is pending, in one transaction. What the server refuses stays as it was typed. */
+/** Saves all pending changes in one transaction. Refused changes stay pending. */
 export const save = async (store: Store, reason: string) => {
   const { get, set } = store
   const sent = [...get().pending.values()]
@@ -174,14 +174,14 @@ export const save = async (store: Store, reason: string) => {
     const body = await bodyOf(answer)
     if (answer.ok) {
       drop(store, sent.map(idOf))
-      set({ sheet: undefined, imported: [], ticked: new Set(), message: done(body as Written) })
-    } else set(refused(get(), sent, answer.status, body as Refusal))
-    if (answer.ok || answer.status === 409) set({ data: (await fetched(get())) ?? get().data })
+      set({ sheet: undefined, imported: [], ticked: new Set(), message: savedSentence(body as ChangesResponse) })
+    } else set(afterRefusal(get(), sent, answer.status, body as Refusal))
+    if (answer.ok || answer.status === 409) set({ data: (await fetchMatrix(get())) ?? get().data })
   } catch {
     set({ failure: unreachable })
   }
   const { at, show } = get()
-  // Nothing is changed any more: the rows that are shown are all.
+  // Without changes, the view "Changed" would be empty.
   if (show === "changed" && get().pending.size === 0) set({ show: "all" })
   const isThere = at !== undefined && visibleLines(get()).some((line) => "row" in line && line.row[0] === at.key)
   set({ saving: false, ...(isThere ? {} : { at: undefined }) })

@@ -1,4 +1,4 @@
-/** What a person did on the page and did not save yet, and what the server said of it. */
+/** State of the matrix: unsaved changes, and the server's problems with them. */
 import { keysIn } from "#src/secrets/TemplateScan.ts"
 import {
   type Cell,
@@ -14,7 +14,7 @@ import {
   tagsOf
 } from "#src/dashboard/secrets/Matrix.ts"
 
-/** A change that waits for Save. `version`: the one that the page showed, 0 for a key that was not there. */
+/** An unsaved change. `version` is the one that the page showed, 0 for a new key. */
 export interface Pending {
   readonly key: string
   readonly column: number
@@ -23,9 +23,9 @@ export interface Pending {
   /** The column that the server copies the value from; the page never sees it. */
   readonly copyFrom?: number
   readonly version: number
-  /** What the server refused of it. */
+  /** Sentence about the server's refusal of this change. */
   readonly problem?: string
-  /** The version that others made meanwhile. */
+  /** Version that another person wrote meanwhile. */
   readonly theirs?: number
 }
 export interface Place {
@@ -49,23 +49,23 @@ export interface State {
   readonly revealed: (Place & { readonly text: string }) | undefined
   readonly ticked: ReadonlySet<string>
   readonly sheet: "review" | "add" | undefined
-  /** Address of the secret whose page lies over this one. */
+  /** Address of the secret whose page is open over this one. */
   readonly drawer: string | undefined
-  /** What was pasted or dropped last: it can go into more environments. */
+  /** Entries of the last pasted or dropped file, for the choice of more environments. */
   readonly imported: ReadonlyArray<Entry>
-  /** Undefined: not shown. */
+  /** Undefined if the page shows no first steps. */
   readonly steps: FirstSteps | undefined
   readonly message: string
-  /** What kept a save from being made. */
+  /** Sentence about the last failed save. */
   readonly failure: string
   readonly saving: boolean
 }
 
-/** `asked`: what the address of the page narrows it to. */
-export const initial = (data: MatrixData, asked: URLSearchParams): State => ({
+/** `parameters` come from the page's address: filter and view. */
+export const initial = (data: MatrixData, parameters: URLSearchParams): State => ({
   data,
-  words: asked.get("q") ?? "",
-  show: shows.find((one) => one === asked.get("show")) ?? "all",
+  words: parameters.get("q") ?? "",
+  show: shows.find((one) => one === parameters.get("show")) ?? "all",
   folded: new Set(),
   at: undefined,
   hover: undefined,
@@ -101,12 +101,12 @@ export const versionAt = (state: State, place: Place) => {
   return cell === 0 ? 0 : cell[0]
 }
 
-/** Rows with the keys that are new: these stand in no environment yet. */
+/** All rows, including unsaved new keys, which have no version in any environment. */
 export const allRows = ({ data, pending }: State): ReadonlyArray<Row> => {
-  const known = new Set(data.rows.map(([key]) => key))
-  const made = new Set([...pending.values()].map(({ key }) => key).filter((key) => !known.has(key)))
-  if (made.size === 0) return data.rows
-  const rows = [...data.rows, ...[...made].map((key): Row => [key, ...data.columns.map(() => 0 as const)])]
+  const saved = new Set(data.rows.map(([key]) => key))
+  const unsaved = new Set([...pending.values()].map(({ key }) => key).filter((key) => !saved.has(key)))
+  if (unsaved.size === 0) return data.rows
+  const rows = [...data.rows, ...[...unsaved].map((key): Row => [key, ...data.columns.map(() => 0 as const)])]
   return rows.sort(([a], [b]) => (a < b ? -1 : 1))
 }
 
@@ -122,7 +122,7 @@ export const visibleLines = (state: State): ReadonlyArray<Line> => {
   })
 }
 
-// --- what a person does ---
+// --- changes ---
 
 const withPending = (state: State, changes: ReadonlyArray<Pending>) => {
   const pending = new Map(state.pending)
@@ -161,7 +161,7 @@ export const markDeleted = ({ get, set }: Store, places: ReadonlyArray<Place>) =
   })
 }
 
-/** As it was before the server refused it. */
+/** The change without the server's refusal. */
 export const untried = (one: Pending): Pending => {
   const { problem: _, ...rest } = one
   return rest
@@ -173,13 +173,13 @@ export const drop = ({ get, set }: Store, ids: ReadonlyArray<string>) => {
   set({ pending, failure: "" })
 }
 
-/** Mine is written over what others wrote. */
+/** Rebases my change on the other person's version, so that it overwrites theirs. */
 export const keepMine = ({ get, set }: Store, mine: Pending) => {
   const { problem: _, theirs = mine.version, ...rest } = mine
   set({ pending: withPending(get(), [{ ...rest, version: theirs }]), failure: "" })
 }
 
-/** Puts entries into a column, or takes them out again. */
+/** Adds entries to a column, or removes them. */
 export const place = (store: Store, entries: ReadonlyArray<Entry>, column: number, into: boolean) => {
   const { get, set } = store
   if (!into)
@@ -196,7 +196,7 @@ export const place = (store: Store, entries: ReadonlyArray<Entry>, column: numbe
   })
 }
 
-/** Keys that a text refers to and that its environment will not have when all is saved. */
+/** Keys that a text refers to and that its environment will lack after the save. */
 export const missingFor = (state: State, { column, copyFrom, op, value }: Pending): ReadonlyArray<string> => {
   if (op === "delete" || copyFrom !== undefined) return []
   return keysIn(value).filter((key) => {
@@ -205,7 +205,7 @@ export const missingFor = (state: State, { column, copyFrom, op, value }: Pendin
   })
 }
 
-/** The column that takes what is pasted: the one in which the person stands, else the first that may be written. */
+/** The column for pasted entries: the current one, else the first writable one. */
 export const targetColumn = ({ at, data }: State): number => {
   if (at !== undefined && data.columns[at.column]?.writes === true) return at.column
   return data.columns.findIndex(({ writes }) => writes)
@@ -214,10 +214,10 @@ export const targetColumn = ({ at, data }: State): number => {
 const invisible =
   // eslint-disable-next-line no-control-regex
   /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/
-/** What a person would not see in a text. */
+/** Warnings about invisible parts of a text. */
 export const hiddenIn = (text: string): ReadonlyArray<string> => [
   ...(text === "" ? ["It is empty."] : []),
-  ...(invisible.test(text) ? ["It has characters that nobody sees."] : []),
+  ...(invisible.test(text) ? ["It has invisible characters."] : []),
   ...(/^\s/.test(text) ? ["It begins with a space or an empty line."] : []),
   ...(/\s$/.test(text) ? ["It ends with a space or an empty line."] : [])
 ]

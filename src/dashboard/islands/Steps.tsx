@@ -1,21 +1,21 @@
-/** The first steps of a project, ticked while they happen: somebody logs in by a terminal beside this page. */
+/** First steps of a project, ticked while they happen, such as a login in a terminal beside this page. */
 import { useEffect } from "preact/hooks"
 import { FirstSteps, isDone } from "#src/dashboard/secrets/FirstSteps.tsx"
-import { fetched, stepsNow } from "./Server.ts"
+import { fetchMatrix, stepsNow } from "./Server.ts"
 import type { State, Store } from "./State.ts"
 
 const every = 3_000
-/** Who has not come that far in half an hour sees it when they load the page again. */
+/** Half an hour of polls; later progress appears after a reload. */
 const timesAtMost = 600
 
 const news = (before: NonNullable<State["steps"]>, now: NonNullable<State["steps"]>): string =>
   isDone(now) && !isDone(before)
-    ? "Your program was handed its secrets."
+    ? "Your program has received its secrets."
     : now.loggedIn && !before.loggedIn
       ? "Your terminal is logged in."
       : ""
 
-/** Asks how far the person is, unless nobody looks at the page. */
+/** Fetches the progress, unless the page is hidden. */
 const look = async ({ get, set }: Store) => {
   const { steps } = get()
   if (steps === undefined || isDone(steps) || document.hidden) return
@@ -24,8 +24,8 @@ const look = async ({ get, set }: Store) => {
   const next = { ...steps, ...now, saved: now.saved || steps.saved }
   const message = news(steps, next)
   set({ steps: next, ...(message === "" ? {} : { message }) })
-  // Saved from elsewhere, by the command line perhaps.
-  if (now.saved && get().data.rows.length === 0) set({ data: (await fetched(get())) ?? get().data })
+  // The command line, for example, may have saved secrets meanwhile.
+  if (now.saved && get().data.rows.length === 0) set({ data: (await fetchMatrix(get())) ?? get().data })
 }
 
 export const Steps = ({ state: { data, steps }, store }: { state: State; store: Store }) => {

@@ -1,4 +1,4 @@
-/** What the readers of file formats use of `effect/Data`, without the rest of it. */
+/** The part of `effect/Data` that the readers of file formats use, without the rest of the module. */
 export const TaggedError = (tag: string) =>
   class {
     readonly _tag = tag

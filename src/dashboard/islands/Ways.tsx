@@ -1,4 +1,4 @@
-/** The ways of secrets into a project: a file, or one by one. */
+/** Buttons that add secrets to a project: from a file, or one by one. */
 import type { ComponentChildren } from "preact"
 import * as Icons from "#src/dashboard/frame/Icons.tsx"
 import { Mark } from "#src/dashboard/frame/Mark.tsx"
@@ -25,7 +25,7 @@ export const Ways = ({ formats, state, store }: { state: State; store: Store; fo
     </>
   )
 
-/** In place of the keys of a project that has none. */
+/** Shown instead of the keys of an empty project. */
 export const DropZone = ({ children }: { readonly children: ComponentChildren }) => (
   <div class="empty drop-zone">
     <Mark />

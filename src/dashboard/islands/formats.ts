@@ -1,10 +1,10 @@
-/** The readers of file formats, for a page: what is pasted or dropped is read here, and nothing half-typed is sent. */
+/** Readers of file formats for pages. Pasted and dropped files are read in the browser and not sent before a save. */
 import * as Either from "effect/Either"
 import * as EnvFile from "#src/formats/EnvFile.ts"
 
 export interface ReadFile {
   readonly entries: ReadonlyArray<{ readonly key: string; readonly value: string; readonly line: number }>
-  /** Why the text cannot be read; it repeats nothing of it. */
+  /** Reason why the text cannot be read, without any part of it. */
   readonly failure?: string
 }
 

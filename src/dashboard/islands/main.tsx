@@ -1,16 +1,16 @@
-/** Finds the places of a page that script draws anew. A page works without this file. */
+/** Starts the islands of a page. A page works without this file. */
 import { render } from "preact"
 import type { MatrixData } from "#src/dashboard/secrets/Matrix.ts"
 import { MatrixIsland } from "./MatrixIsland.tsx"
 import * as Overlays from "./Overlays.tsx"
 
-// First of all, and at once: a person may press its keys as soon as they see the page.
+// Runs first, because a person may press keys as soon as the page is visible.
 Overlays.listen()
 
 const place = document.getElementById("matrix")
 const { formats, matrix } = place?.dataset ?? {}
 if (place !== null && matrix !== undefined && formats !== undefined) {
-  // Written by the server of this page, from the same type.
+  // The server wrote this data from the same type.
   const data = JSON.parse(matrix) as MatrixData
   delete place.dataset["matrix"]
   place.replaceChildren()

@@ -1,4 +1,4 @@
-/** The page of who reaches an environment, and what people decide there. */
+/** The page about access to an environment, and its decisions. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -26,9 +26,9 @@ const load = ({ location }: AtEnvironment) =>
   Effect.gen(function* () {
     const { items: requests } = yield* UseCases.accessRequests.listOfEnvironment(location.environment.id)
     const { items: changes } = yield* UseCases.changeRequests.listOfEnvironment(location.environment.id)
-    return { requests, changes, reach: yield* reachOf(location), wanted: yield* query }
+    return { requests, changes, reach: yield* reachOf(location), parameters: yield* query }
   })
-const view = (asking?: Asking) => screen(load, (shown) => <AccessPage {...shown} asking={asking} />)
+const view = (asking?: Asking) => screen(load, (props) => <AccessPage {...props} asking={asking} />)
 const access = ({ location }: AtEnvironment) => `${Paths.environment(location.path)}/access`
 
 const reasonOf = (form: Form.Form) => {
@@ -48,7 +48,7 @@ const ask = action(environment, {
   again: view("ask")
 })
 
-/** A number of hours as the moment of the end; a text that is none is left for the decoder to refuse. */
+/** Converts hours to the moment of the end. Leaves other text unchanged, so that the decoder refuses it. */
 const endOf = (hours: string | undefined, now: number): string | null => {
   if (hours === undefined) return null
   return /^[1-9]\d{0,3}$/.test(hours) ? new Date(now + Number(hours) * hour).toISOString() : hours

@@ -1,4 +1,4 @@
-/** Who reaches an environment: requests, people, tokens, trust rules and logins, and the forms that change it. */
+/** Access to an environment: requests, people, tokens, trust rules and logins, and the forms that change it. */
 import type { AccessRequest } from "#schema/AccessRequestsApi.ts"
 import type { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
 import type { TeamId } from "#schema/Ids.ts"
@@ -13,11 +13,11 @@ import type { Form } from "#src/dashboard/frame/Form.ts"
 import type { Attempt } from "#src/dashboard/frame/Routes.ts"
 import { may } from "#src/dashboard/frame/Visit.ts"
 
-/** Everybody and everything that reaches the environment, and who may be given a grant; only for who manages it. */
+/** People and credentials with access to the environment, and possible receivers of a grant. Only for its managers. */
 export interface Reach {
   readonly members: ReadonlyArray<Member>
   readonly ways: ReadonlyArray<WayIn>
-  /** There are more tokens, rules, logins and agents than `ways` names. */
+  /** True if `ways` leaves out some tokens, rules, logins or agents. */
   readonly hasMore: boolean
 }
 
@@ -41,15 +41,15 @@ const hours = [
 const pathOf = (location: Location) => `${Paths.environment(location.path)}/access`
 
 const hoursAtMost = 168
-/** What a link asks for; an agent's person comes by one. Words that say nothing are left out. */
-const wantedOf = (form: Form) => {
+/** Preset of a link, such as the one that an agent gives to its person. Ignores invalid parameters. */
+const presetOf = (form: Form) => {
   const level = form.text("level")
-  const asked = Number(form.text("hours"))
-  const isKnown = hours.some(({ value }) => value === String(asked))
+  const count = Number(form.text("hours"))
+  const isChoice = hours.some(({ value }) => value === String(count))
   return {
     level: levels.some(({ value }) => value === level) ? level : undefined,
-    hours: Number.isInteger(asked) && asked >= 1 && asked <= hoursAtMost ? String(asked) : undefined,
-    more: isKnown || !(asked >= 1 && asked <= hoursAtMost) ? [] : [{ value: String(asked), label: `${asked} hours` }]
+    hours: Number.isInteger(count) && count >= 1 && count <= hoursAtMost ? String(count) : undefined,
+    more: isChoice || !(count >= 1 && count <= hoursAtMost) ? [] : [{ value: String(count), label: `${count} hours` }]
   }
 }
 
@@ -57,8 +57,8 @@ export const AskForm = ({
   form,
   location,
   problem,
-  wanted = { level: undefined, hours: undefined, more: [] }
-}: Partial<Attempt> & { readonly location: Location; readonly wanted?: ReturnType<typeof wantedOf> }) => (
+  preset = { level: undefined, hours: undefined, more: [] }
+}: Partial<Attempt> & { readonly location: Location; readonly preset?: ReturnType<typeof presetOf> }) => (
   <form method="post" action={`${pathOf(location)}/ask`} class="panel">
     <h2>Ask for access</h2>
     {problem?.field === undefined ? <Ui.ProblemNote problem={problem} /> : null}
@@ -67,14 +67,14 @@ export const AskForm = ({
         name="level"
         label="To"
         choices={levels}
-        value={form?.filled("level") ?? wanted.level ?? "values"}
+        value={form?.filled("level") ?? preset.level ?? "values"}
         problem={problem}
       />
       <Ui.Select
         name="hours"
         label="How long"
-        choices={[...hours, ...wanted.more]}
-        value={form?.filled("hours") ?? wanted.hours ?? "2"}
+        choices={[...hours, ...preset.more]}
+        value={form?.filled("hours") ?? preset.hours ?? "2"}
         problem={problem}
       />
     </div>
@@ -82,7 +82,7 @@ export const AskForm = ({
       name="reason"
       label="Why"
       value={form?.text("reason")}
-      hint="Those who decide read it, and the audit trail keeps it."
+      hint="Shown to the people who decide, and kept in the audit trail."
       problem={problem}
     />
     <Ui.Submit>Ask</Ui.Submit>
@@ -98,7 +98,7 @@ const Decide = ({ item, location }: { readonly item: AccessRequest; readonly loc
       </Ui.Act>
     )
   }
-  if (!item.mayDecide) return <span class="hint">above what you have here yourself</span>
+  if (!item.mayDecide) return <span class="hint">more access than you have here</span>
   return (
     <>
       <Ui.Act action={`${here}/approve`}>
@@ -152,7 +152,7 @@ export const LastUse = ({ at, now }: { readonly at: string | null; readonly now:
 
 const Until = ({ now, until }: { readonly now: number; readonly until: string | null }) => (
   <td data-label="Until" class="hint">
-    {until === null ? "somebody ends it" : <Ui.Until at={until} now={now} />}
+    {until === null ? "no end" : <Ui.Until at={until} now={now} />}
   </td>
 )
 
@@ -170,7 +170,7 @@ const Person = ({ location, way }: { readonly location: Location; readonly way: 
       </td>
       {grant === null ? (
         <td data-label="Until" class="hint">
-          the role changes
+          –
         </td>
       ) : (
         <Until until={until} now={now} />
@@ -204,10 +204,10 @@ const People = ({ location, ways }: { readonly location: Location; readonly ways
   </section>
 )
 
-const whatIs = ({ mcpOnly, person, way }: WayIn) =>
+const descriptionOf = ({ mcpOnly, person, way }: WayIn) =>
   new Map([
-    ["api_token", `an API token${mcpOnly ? " for /mcp" : ""} made by ${person.email}`],
-    ["machine_rule", `a trust rule made by ${person.email}`],
+    ["api_token", `an API token${mcpOnly ? " for /mcp" : ""} created by ${person.email}`],
+    ["machine_rule", `a trust rule created by ${person.email}`],
     ["cli_grant", `a CLI login of ${person.email}`],
     ["oauth_grant", `an agent connected by ${person.email}`]
   ]).get(way) ?? way
@@ -228,7 +228,7 @@ const Machine = ({ location, way }: { readonly location: Location; readonly way:
       <th scope="row">{href === undefined ? name : <a href={href}>{name}</a>}</th>
       <td data-label="May">{wordsOf(way.level)}</td>
       <td data-label="By" class="hint">
-        {whatIs(way)}
+        {descriptionOf(way)}
       </td>
       <Until until={way.until} now={now} />
       <td data-label="Last use" class="hint">
@@ -244,7 +244,7 @@ const Machines = ({ location, reach: { hasMore, ways } }: { readonly location: L
     <section class="section">
       <h2>Tokens, trust rules, logins and agents</h2>
       {machines.length === 0 ? (
-        <p class="hint">None reaches this environment.</p>
+        <p class="hint">No credentials reach this environment.</p>
       ) : (
         <Ui.Table label="Credentials that reach the environment" head={["Name", "May", "By", "Until", "Last use"]}>
           {machines.map((way) => (
@@ -252,7 +252,7 @@ const Machines = ({ location, reach: { hasMore, ways } }: { readonly location: L
           ))}
         </Ui.Table>
       )}
-      {hasMore ? <p class="hint">There are more than are named here.</p> : null}
+      {hasMore ? <p class="hint">There are more than this list shows.</p> : null}
     </section>
   )
 }
@@ -285,7 +285,7 @@ const GiveForm = ({
         name="hours"
         label="Until"
         member="until"
-        choices={[...hours, { value: "", label: "somebody ends it" }]}
+        choices={[...hours, { value: "", label: "no end" }]}
         value={form?.text("hours") ?? "8"}
         problem={problem}
       />
@@ -295,7 +295,7 @@ const GiveForm = ({
   </form>
 )
 
-/** Which form of the page was refused. */
+/** Name of the refused form. */
 export type Asking = "ask" | "give"
 
 export const AccessPage = ({
@@ -306,26 +306,26 @@ export const AccessPage = ({
   problem,
   reach,
   requests,
-  wanted: link
+  parameters
 }: Attempt & {
   readonly location: Location
   readonly changes: ReadonlyArray<ChangeRequest>
   readonly requests: ReadonlyArray<AccessRequest>
   readonly reach: Reach | undefined
   readonly asking: Asking | undefined
-  /** The query of the page. */
-  readonly wanted: Form
+  /** Query of the page's address. */
+  readonly parameters: Form
 }) => {
   const { environment, lacksValues, visit } = location
   const attempt = { form, problem }
-  const wanted = wantedOf(link)
+  const preset = presetOf(parameters)
   return (
     <EnvironmentFrame location={location} view="access" title="Access">
       {asking === undefined ? <Ui.ProblemNote problem={problem} /> : null}
       <p class="hint">
         {environment.readers === "granted"
-          ? "Values are read by those who were granted it"
-          : "Values are read by the team, as the roles allow"}
+          ? "Only people with a grant can read values here"
+          : "The team can read values here, by role"}
         {may(visit, "environments:manage") ? (
           <>
             . <a href={Paths.projectSettings(location.project.id)}>Change this in the project settings</a>
@@ -335,9 +335,9 @@ export const AccessPage = ({
       </p>
       <WaitingChanges location={location} changes={changes} />
       <Requests location={location} requests={requests} />
-      {lacksValues || wanted.level !== undefined ? (
+      {lacksValues || preset.level !== undefined ? (
         <section class="section">
-          <AskForm location={location} wanted={wanted} {...(asking === "ask" ? attempt : {})} />
+          <AskForm location={location} preset={preset} {...(asking === "ask" ? attempt : {})} />
         </section>
       ) : null}
       {reach === undefined ? null : (

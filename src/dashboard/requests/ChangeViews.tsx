@@ -1,4 +1,4 @@
-/** Changes of an environment that wait for an approval: names, who wrote them, and the decision. */
+/** Change requests of an environment: keys, author, and the decision. */
 import type { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import type { Location } from "#src/dashboard/frame/EnvironmentFrame.tsx"
@@ -11,7 +11,7 @@ const words = new Map<string, string>([
   ["restore", "restore"]
 ])
 
-/** What a change would do, by name. */
+/** Keys of a change request, with the action for each. */
 export const ChangedKeys = ({ of }: { readonly of: ChangeRequest["changes"] }) => (
   <ul class="keys">
     {of.map(({ change, conflict, key }) => (
@@ -55,9 +55,9 @@ export const WaitingChanges = ({
   changes.length === 0 ? null : (
     <section class="section">
       <h2>
-        Changes that wait <Ui.Badge tone="accent">{changes.length}</Ui.Badge>
+        Change requests <Ui.Badge tone="accent">{changes.length}</Ui.Badge>
       </h2>
-      <Ui.Table label="Changes that wait" head={["Person", "Wants to", "Written", "Ends", ""]}>
+      <Ui.Table label="Change requests" head={["Person", "Wants to", "Written", "Ends", ""]}>
         {changes.map((item) => (
           <tr>
             <th scope="row">{item.user.email}</th>

@@ -1,4 +1,4 @@
-/** What waits in all teams of a person: theirs to decide, and what they asked for themselves. */
+/** Pending requests in all teams of a person: those that they can decide, and their own. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import type { ComponentChildren } from "preact"
@@ -13,7 +13,7 @@ import { type AtPerson, page, person, screen } from "#src/dashboard/frame/Routes
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 import type { Visit } from "#src/dashboard/frame/Visit.ts"
 
-/** What both kinds have. */
+/** Common members of both kinds. */
 type Item = Pick<
   AccessRequest,
   "createdAt" | "environment" | "expiresAt" | "mayDecide" | "project" | "projectId" | "user"
@@ -23,13 +23,13 @@ const pathOf = ({ environment, projectId }: Item) => `${Paths.environment({ proj
 const Rows = <I extends Item>({
   items,
   label,
-  visit,
-  what
+  render,
+  visit
 }: {
   readonly visit: Visit
   readonly label: string
   readonly items: ReadonlyArray<I>
-  readonly what: (item: I) => ComponentChildren
+  readonly render: (item: I) => ComponentChildren
 }) =>
   items.length === 0 ? null : (
     <section class="section">
@@ -41,7 +41,7 @@ const Rows = <I extends Item>({
             <td data-label="Where">
               <bdi>{item.project}</bdi> / {item.environment}
             </td>
-            <td data-label="Wants to">{what(item)}</td>
+            <td data-label="Wants to">{render(item)}</td>
             <td data-label="Since" class="hint">
               <Ui.Ago at={item.createdAt} now={visit.now} />
             </td>
@@ -51,7 +51,7 @@ const Rows = <I extends Item>({
             <td class="end">
               <Ui.LinkButton href={pathOf(item)} primary={item.mayDecide}>
                 {item.mayDecide ? "Decide" : "Open"}
-                <span class="hidden"> about what {item.user.email} wants</span>
+                <span class="hidden"> the request of {item.user.email}</span>
               </Ui.LinkButton>
             </td>
           </tr>
@@ -79,16 +79,19 @@ const WaitingPage = ({
   const mine = <I extends Item>(items: ReadonlyArray<I>) => items.filter(({ user }) => user.id === visit.user.id)
   const theirs = <I extends Item>(items: ReadonlyArray<I>) => items.filter(({ mayDecide }) => mayDecide)
   return (
-    <Layout visit={visit} section="waiting" title="Waiting" lead="Requests and changes that wait for a decision.">
+    <Layout
+      visit={visit}
+      section="waiting"
+      title="Requests"
+      lead="Requests for access and changes of secrets that wait for a decision."
+    >
       {requests.length + changes.length === 0 ? (
-        <Ui.Empty title="Nothing waits">
-          Here you find requests for access and changes of secrets that wait for you, and your own.
-        </Ui.Empty>
+        <Ui.Empty title="No requests">This page lists the requests that you can decide, and your own.</Ui.Empty>
       ) : null}
-      <Rows visit={visit} label="Requests for you to decide" items={theirs(requests)} what={asks} />
-      <Rows visit={visit} label="Changes for you to decide" items={theirs(changes)} what={proposes} />
-      <Rows visit={visit} label="What you asked for" items={mine(requests)} what={asks} />
-      <Rows visit={visit} label="What you changed" items={mine(changes)} what={proposes} />
+      <Rows visit={visit} label="Access requests to decide" items={theirs(requests)} render={asks} />
+      <Rows visit={visit} label="Change requests to decide" items={theirs(changes)} render={proposes} />
+      <Rows visit={visit} label="Your access requests" items={mine(requests)} render={asks} />
+      <Rows visit={visit} label="Your change requests" items={mine(changes)} render={proposes} />
     </Layout>
   )
 }
