@@ -112,7 +112,10 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           assert.isTrue(await page.getByRole("checkbox", { name: "Owners and admins need grants too" }).isChecked())
           await page.goto(`/app/projects/${project.id}/settings`)
           await page.getByLabel("Who can see the project").selectOption("granted")
-          await page.locator("form", { hasText: "Who can see the project" }).getByRole("button", { name: "Save" }).click()
+          await page
+            .locator("form", { hasText: "Who can see the project" })
+            .getByRole("button", { name: "Save" })
+            .click()
           await page.getByText("The project is saved.").waitFor()
           // An owner who lacks a grant is offered to ask, like everybody.
           await page.goto(rooms.development)

@@ -207,7 +207,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
         yield* Rooms.write(rooms.caller, rooms.project, "development", { DB_HOST: "theirs" })
         yield* Browser.steps(async () => {
           await button(page, "Save 1 change").click()
-          await page.getByText("DB_HOST is at version 3 ; you saw 2.").waitFor()
+          await page.getByText("DB_HOST is now at version 3; you saw version 2.").waitFor()
           await button(page, "Show theirs").click()
           await page.getByText("Theirs: theirs").waitFor()
           await inspect(page, "matrix-conflict-1440-light", true)
