@@ -17,6 +17,7 @@ import {
 } from "./Ids.ts"
 import { PersonRef } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
+import { BadBody, MayNotManageEnvironment, MayNotManageProject } from "./RouteErrors.ts"
 import { GrantLevel } from "./Scopes.ts"
 import { optional, strict } from "./Strict.ts"
 import { Instant, Reason, Timestamp } from "./Values.ts"
@@ -56,8 +57,6 @@ export const AccessGrantList = Schema.Struct({ items: Schema.Array(AccessGrant) 
 const ProjectPath = Schema.Struct({ projectId: ProjectId })
 const EnvironmentPath = Schema.Struct({ envId: EnvironmentId })
 
-const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
-
 const userId = "01980a5d-11aa-7f00-b1c2-3d4e5f607182"
 const grantBody = { userId, level: "values", until: "2026-11-21T12:00:00.000Z", reason: "Incident 42" }
 const ofEnvironment = {
@@ -78,8 +77,7 @@ export class AccessApi extends HttpApiGroup.make("access")
     HttpApiEndpoint.get("listOfProject", "/projects/:projectId/grants")
       .setPath(ProjectPath)
       .addSuccess(answers(200, AccessGrantList))
-      .addError(Errors.ProjectNotFound)
-      .addError(Errors.Forbidden)
+      .addError(MayNotManageProject)
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -94,11 +92,7 @@ export class AccessApi extends HttpApiGroup.make("access")
       .setPath(ProjectPath)
       .setPayload(CreateAccessGrant)
       .addSuccess(answers(201, AccessGrant))
-      .addError(Errors.ProjectNotFound)
-      .addError(Errors.MemberNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.PlanLimitReached)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageProject, Errors.MemberNotFound, Errors.PlanLimitReached, BadBody))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -113,8 +107,7 @@ export class AccessApi extends HttpApiGroup.make("access")
     HttpApiEndpoint.get("listOfEnvironment", "/environments/:envId/grants")
       .setPath(EnvironmentPath)
       .addSuccess(answers(200, AccessGrantList))
-      .addError(Errors.EnvironmentNotFound)
-      .addError(Errors.Forbidden)
+      .addError(MayNotManageEnvironment)
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -129,11 +122,7 @@ export class AccessApi extends HttpApiGroup.make("access")
       .setPath(EnvironmentPath)
       .setPayload(CreateAccessGrant)
       .addSuccess(answers(201, AccessGrant))
-      .addError(Errors.EnvironmentNotFound)
-      .addError(Errors.MemberNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.PlanLimitReached)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageEnvironment, Errors.MemberNotFound, Errors.PlanLimitReached, BadBody))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -148,8 +137,7 @@ export class AccessApi extends HttpApiGroup.make("access")
     HttpApiEndpoint.del("end", "/access-grants/:grantId")
       .setPath(Schema.Struct({ grantId: AccessGrantId }))
       .addSuccess(answers(200, DeletedAck))
-      .addError(Errors.GrantNotFound)
-      .addError(Errors.Forbidden)
+      .addError(Schema.Union(Errors.GrantNotFound, Errors.Forbidden))
       .middleware(SessionCredential)
       .annotateContext(
         operation({

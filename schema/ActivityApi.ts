@@ -4,9 +4,9 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
 import { AuditPage, AuditQuery } from "./AuditApi.ts"
 import { AnyCredential } from "./Authentication.ts"
-import * as Errors from "./Errors.ts"
 import { ProjectId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
+import { MayNotReadProject } from "./RouteErrors.ts"
 import { strict } from "./Strict.ts"
 import { answers } from "./Wire.ts"
 
@@ -21,9 +21,7 @@ export class ActivityApi extends HttpApiGroup.make("activity")
       .setPath(Schema.Struct({ projectId: ProjectId }))
       .setUrlParams(ActivityQuery)
       .addSuccess(answers(200, AuditPage))
-      .addError(Errors.ProjectNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.ScopeMissing)
+      .addError(MayNotReadProject)
       .middleware(AnyCredential)
       .annotateContext(
         operation({

@@ -8,12 +8,11 @@ import { ProjectId, TeamId, TeamIdOut, TokenId, TokenIdOut } from "./Ids.ts"
 import { PersonRef, RevokedAck } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
 import { EnvironmentRef, ProjectRef } from "./ProjectsApi.ts"
+import { BadBody, MayNotManageTeam } from "./RouteErrors.ts"
 import { AccessLevel, Scope } from "./Scopes.ts"
 import { atLeastOne, optional, strict } from "./Strict.ts"
 import { AddressRange, boundedList, EnvironmentSlug, Name, Timestamp } from "./Values.ts"
 import { AccessLevelOut, answers, ScopeOut } from "./Wire.ts"
-
-const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
 export const Lifetime = Schema.Literal("1d", "7d", "30d", "90d", "1y").annotations({
   identifier: "Lifetime",
@@ -168,12 +167,15 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
       .setPath(TeamPath)
       .setPayload(CreateApiToken)
       .addSuccess(answers(201, ApiTokenWithValue))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.ProjectNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.EnvironmentNotGranted)
-      .addError(Errors.PlanLimitReached)
-      .addError(BadBody)
+      .addError(
+        Schema.Union(
+          MayNotManageTeam,
+          Errors.ProjectNotFound,
+          Errors.EnvironmentNotGranted,
+          Errors.PlanLimitReached,
+          BadBody
+        )
+      )
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
@@ -193,8 +195,7 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
     HttpApiEndpoint.get("list", "/teams/:teamId/api-tokens")
       .setPath(TeamPath)
       .addSuccess(answers(200, ApiTokenList))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
+      .addError(MayNotManageTeam)
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
@@ -209,10 +210,7 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
       .setPath(TokenPath)
       .setPayload(UpdateApiToken)
       .addSuccess(answers(200, ApiToken))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.TokenNotFound)
-      .addError(Errors.Forbidden)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageTeam, Errors.TokenNotFound, BadBody))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
@@ -228,10 +226,7 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
     HttpApiEndpoint.post("rotate", "/teams/:teamId/api-tokens/:tokenId/rotate")
       .setPath(TokenPath)
       .addSuccess(answers(200, ApiTokenWithValue))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.TokenNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.EnvironmentNotGranted)
+      .addError(Schema.Union(MayNotManageTeam, Errors.TokenNotFound, Errors.EnvironmentNotGranted))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
@@ -246,9 +241,7 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
     HttpApiEndpoint.post("revoke", "/teams/:teamId/api-tokens/:tokenId/revoke")
       .setPath(TokenPath)
       .addSuccess(answers(200, RevokedAck))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.TokenNotFound)
-      .addError(Errors.Forbidden)
+      .addError(Schema.Union(MayNotManageTeam, Errors.TokenNotFound))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
@@ -262,9 +255,7 @@ export class ApiTokensApi extends HttpApiGroup.make("apiTokens")
     HttpApiEndpoint.del("remove", "/teams/:teamId/api-tokens/:tokenId")
       .setPath(TokenPath)
       .addSuccess(answers(200, RevokedAck))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.TokenNotFound)
-      .addError(Errors.Forbidden)
+      .addError(Schema.Union(MayNotManageTeam, Errors.TokenNotFound))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({

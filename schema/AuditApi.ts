@@ -4,9 +4,9 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
 import { AuditAction, AuditEntry } from "./Audit.ts"
 import { SessionCredential } from "./Authentication.ts"
-import * as Errors from "./Errors.ts"
 import { ProjectId, TeamId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
+import { MayNotManageTeam } from "./RouteErrors.ts"
 import { optional, strict } from "./Strict.ts"
 import { AuditCursor, EnvironmentSlug, Instant, name, queryInteger, SecretKey, ActorId } from "./Values.ts"
 import { answers } from "./Wire.ts"
@@ -54,8 +54,7 @@ export class AuditApi extends HttpApiGroup.make("audit")
       .setPath(Schema.Struct({ teamId: TeamId }))
       .setUrlParams(AuditQuery)
       .addSuccess(answers(200, AuditPage))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
+      .addError(MayNotManageTeam)
       .middleware(SessionCredential)
       .annotateContext(
         operation({

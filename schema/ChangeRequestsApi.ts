@@ -3,14 +3,13 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
-import { PersonCredential, SessionCredential } from "./Authentication.ts"
+import * as ApprovalRequests from "./ApprovalRequests.ts"
+import { SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
-import { ChangeRequestId, ChangeRequestIdOut, EnvironmentId, EnvironmentIdOut, ProjectIdOut, TeamIdOut } from "./Ids.ts"
-import { PersonRef } from "./IdentityApi.ts"
+import { ChangeRequestId, ChangeRequestIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
-import { BreaksTheEnvironment, MayNotWrite } from "./SecretRouteErrors.ts"
-import { Timestamp } from "./Values.ts"
-import { answers, DeletedAck, Key, openEnum, Slug } from "./Wire.ts"
+import { BreaksTheEnvironment, MayNotWrite } from "./RouteErrors.ts"
+import { answers, Key, openEnum } from "./Wire.ts"
 
 const ProposedChange = Schema.Struct({
   key: Key,
@@ -20,16 +19,10 @@ const ProposedChange = Schema.Struct({
 
 export const ChangeRequest = Schema.Struct({
   id: ChangeRequestIdOut,
-  teamId: TeamIdOut,
-  projectId: ProjectIdOut,
-  project: Schema.String,
-  environmentId: EnvironmentIdOut,
-  environment: Slug,
-  user: PersonRef,
+  ...ApprovalRequests.placeFields,
   changes: Schema.Array(ProposedChange).annotations({ description: "Names alone. Never a value." }),
   mayDecide: Schema.Boolean.annotations({ description: "Whether the person who asks for this record may decide." }),
-  createdAt: Timestamp,
-  expiresAt: Timestamp.annotations({ description: "Then it ends undecided." })
+  ...ApprovalRequests.timeFields
 }).annotations({ identifier: "ChangeRequest", description: "A write that waits for an approval." })
 export type ChangeRequest = typeof ChangeRequest.Type
 
@@ -41,74 +34,42 @@ const ChangeDecision = Schema.Struct({ status: openEnum("approved", "denied") })
   identifier: "ChangeDecision"
 })
 
-const EnvironmentPath = Schema.Struct({ envId: EnvironmentId })
 const RequestPath = Schema.Struct({ requestId: ChangeRequestId })
 
 export const changeRequestExample = {
   id: "01980a5e-9f00-7a10-8b21-3c4d5e6f7083",
-  teamId: "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30",
-  projectId: "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e",
-  project: "Shop",
-  environmentId: "01980a5e-7c12-7000-8a1b-2c3d4e5f6071",
-  environment: "production",
-  user: { id: "01980a5d-11aa-7f00-b1c2-3d4e5f607182", email: "grace@example.com" },
+  ...ApprovalRequests.placeExample,
   changes: [{ key: "DB_PASSWORD", change: "update", conflict: false }],
   mayDecide: false,
-  createdAt: "2026-11-21T08:00:00.000Z",
-  expiresAt: "2026-11-28T08:00:00.000Z"
+  ...ApprovalRequests.timeExample
 }
+
+const { list, listOfEnvironment, withdraw } = ApprovalRequests.routes({
+  name: "change-requests",
+  Id: ChangeRequestId,
+  List: ChangeRequestList,
+  example: changeRequestExample,
+  texts: {
+    listOfEnvironment: {
+      summary: "List changes that wait in an environment",
+      description: "All for owners, admins and approvers; their own for others. Names, never values."
+    },
+    list: {
+      summary: "List changes that wait for an approval",
+      description: "Of all teams: the person's own, and those of environments where the person decides."
+    },
+    withdraw: {
+      summary: "Withdraw a change that waits",
+      description: "Only its author can, while it is pending."
+    }
+  }
+})
 
 /** What a person may do from anywhere: look, withdraw. No stored credential decides. */
 export class ChangeRequestsApi extends HttpApiGroup.make("changeRequests")
-  .add(
-    HttpApiEndpoint.get("listOfEnvironment", "/environments/:envId/change-requests")
-      .setPath(EnvironmentPath)
-      .addSuccess(answers(200, ChangeRequestList))
-      .addError(Errors.EnvironmentNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.ScopeMissing)
-      .middleware(PersonCredential)
-      .annotateContext(
-        operation({
-          scope: "secrets:read",
-          summary: "List changes that wait in an environment",
-          description: "All for owners, admins and approvers; their own for others. Names, never values.",
-          response: { items: [changeRequestExample] }
-        })
-      )
-  )
-  .add(
-    HttpApiEndpoint.get("list", "/change-requests")
-      .addSuccess(answers(200, ChangeRequestList))
-      .addError(Errors.ScopeMissing)
-      .middleware(PersonCredential)
-      .annotateContext(
-        operation({
-          scope: "secrets:read",
-          summary: "List changes that wait for an approval",
-          description: "Of all teams: the person's own, and those of environments where the person decides.",
-          response: { items: [changeRequestExample] }
-        })
-      )
-  )
-  .add(
-    HttpApiEndpoint.del("withdraw", "/change-requests/:requestId")
-      .setPath(RequestPath)
-      .addSuccess(answers(200, DeletedAck))
-      .addError(Errors.GrantNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.ScopeMissing)
-      .addError(Errors.GrantAlreadyDecided)
-      .middleware(PersonCredential)
-      .annotateContext(
-        operation({
-          scope: "secrets:read",
-          summary: "Withdraw a change that waits",
-          description: "Only its author can, while it is pending.",
-          response: { deleted: true }
-        })
-      )
-  )
+  .add(listOfEnvironment)
+  .add(list)
+  .add(withdraw)
   .annotateContext(OpenApi.annotations({ description: "Changes that wait for an approval." })) {}
 
 /** Decisions need a signed-in person. */
@@ -117,13 +78,17 @@ export class ChangeDecisionsApi extends HttpApiGroup.make("changeDecisions")
     HttpApiEndpoint.post("approve", "/change-requests/:requestId/approve")
       .setPath(RequestPath)
       .addSuccess(answers(200, ChangeDecision))
-      .addError(Errors.GrantNotFound)
-      .addError(MayNotWrite)
-      .addError(BreaksTheEnvironment)
-      .addError(Errors.SecretAlreadyExists)
-      .addError(Errors.SecretNotFound)
-      .addError(Errors.SecretVersionConflict)
-      .addError(Errors.GrantAlreadyDecided)
+      .addError(
+        Schema.Union(
+          Errors.GrantNotFound,
+          MayNotWrite,
+          BreaksTheEnvironment,
+          Errors.SecretAlreadyExists,
+          Errors.SecretNotFound,
+          Errors.SecretVersionConflict,
+          Errors.GrantAlreadyDecided
+        )
+      )
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -138,9 +103,7 @@ export class ChangeDecisionsApi extends HttpApiGroup.make("changeDecisions")
     HttpApiEndpoint.post("deny", "/change-requests/:requestId/deny")
       .setPath(RequestPath)
       .addSuccess(answers(200, ChangeDecision))
-      .addError(Errors.GrantNotFound)
-      .addError(MayNotWrite)
-      .addError(Errors.GrantAlreadyDecided)
+      .addError(Schema.Union(Errors.GrantNotFound, MayNotWrite, Errors.GrantAlreadyDecided))
       .middleware(SessionCredential)
       .annotateContext(
         operation({

@@ -8,6 +8,7 @@ import * as Errors from "./Errors.ts"
 import { EnvironmentId, GrantId, GrantIdOut, InstallationId, ProjectId, TeamId, TeamIdOut } from "./Ids.ts"
 import { GrantedTeam, PersonRef, RevokedAck } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
+import { BadBody, MayNotDecide, MayNotReadTeam } from "./RouteErrors.ts"
 import { CliScope } from "./Scopes.ts"
 import { eachOnce, optional, strict } from "./Strict.ts"
 import { boundedList, CredentialText, HostText, Timestamp, UserCode } from "./Values.ts"
@@ -95,8 +96,7 @@ export class DeviceApi extends HttpApiGroup.make("device")
     HttpApiEndpoint.post("start", "/auth/cli/device")
       .setPayload(Schema.Union(DeviceStart, Schema.Null))
       .addSuccess(answers(201, DeviceAuthorization))
-      .addError(Errors.PayloadTooLarge)
-      .addError(Errors.UnsupportedMediaType)
+      .addError(BadBody)
       .annotateContext(
         operation({
           summary: "Start a device authorization",
@@ -117,10 +117,7 @@ export class DeviceApi extends HttpApiGroup.make("device")
     HttpApiEndpoint.post("token", "/auth/cli/device/token")
       .setPayload(DeviceToken)
       .addSuccess(answers(201, DevicePollResponse))
-      .addError(Errors.CredentialInvalid)
-      .addError(Errors.CrossSiteRequest)
-      .addError(Errors.PayloadTooLarge)
-      .addError(Errors.UnsupportedMediaType)
+      .addError(Schema.Union(Errors.CredentialInvalid, Errors.CrossSiteRequest, BadBody))
       .annotateContext(
         operation({
           summary: "Poll for the credential",
@@ -148,11 +145,7 @@ export class DeviceApi extends HttpApiGroup.make("device")
     HttpApiEndpoint.post("startManagement", "/auth/cli/management")
       .setPayload(ManagementStart)
       .addSuccess(answers(201, DeviceAuthorization))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.ScopeMissing)
-      .addError(Errors.PayloadTooLarge)
-      .addError(Errors.UnsupportedMediaType)
+      .addError(Schema.Union(MayNotReadTeam, BadBody))
       .middleware(GrantCredential)
       .annotateContext(
         operation({
@@ -282,14 +275,9 @@ export class DeviceApprovalApi extends HttpApiGroup.make("deviceApproval")
       .setPath(UserCodePath)
       .setPayload(ApproveDevice)
       .addSuccess(answers(200, DeviceDecision))
-      .addError(Errors.GrantNotFound)
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.ProjectNotFound)
-      .addError(Errors.EnvironmentNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.GrantAlreadyDecided)
-      .addError(Errors.PayloadTooLarge)
-      .addError(Errors.UnsupportedMediaType)
+      .addError(
+        Schema.Union(MayNotDecide, Errors.TeamNotFound, Errors.ProjectNotFound, Errors.EnvironmentNotFound, BadBody)
+      )
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -304,10 +292,7 @@ export class DeviceApprovalApi extends HttpApiGroup.make("deviceApproval")
     HttpApiEndpoint.post("approveManagement", "/auth/cli/device/requests/:userCode/approve-management")
       .setPath(UserCodePath)
       .addSuccess(answers(200, DeviceDecision))
-      .addError(Errors.GrantNotFound)
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.GrantAlreadyDecided)
+      .addError(Schema.Union(MayNotDecide, Errors.TeamNotFound))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -322,8 +307,7 @@ export class DeviceApprovalApi extends HttpApiGroup.make("deviceApproval")
     HttpApiEndpoint.post("deny", "/auth/cli/device/requests/:userCode/deny")
       .setPath(UserCodePath)
       .addSuccess(answers(200, DeviceDecision))
-      .addError(Errors.GrantNotFound)
-      .addError(Errors.GrantAlreadyDecided)
+      .addError(Schema.Union(Errors.GrantNotFound, Errors.GrantAlreadyDecided))
       .middleware(SessionCredential)
       .annotateContext(
         operation({

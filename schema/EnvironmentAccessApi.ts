@@ -8,10 +8,10 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
 import { AccessRequest } from "./AccessRequestsApi.ts"
 import { PersonCredential } from "./Authentication.ts"
-import * as Errors from "./Errors.ts"
 import { EnvironmentId, EnvironmentIdOut, ProjectIdOut, TeamIdOut } from "./Ids.ts"
 import { PersonRef } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
+import { MayNotReadEnvironment } from "./RouteErrors.ts"
 import { Timestamp } from "./Values.ts"
 import { answers, GrantLevelOut, openEnum, ReadersOut, RoleOut, Slug, VisibilityOut } from "./Wire.ts"
 
@@ -74,9 +74,7 @@ export class EnvironmentAccessApi extends HttpApiGroup.make("environmentAccess")
     HttpApiEndpoint.get("ofEnvironment", "/environments/:envId/access")
       .setPath(Schema.Struct({ envId: EnvironmentId }))
       .addSuccess(answers(200, EnvironmentAccess))
-      .addError(Errors.EnvironmentNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.ScopeMissing)
+      .addError(MayNotReadEnvironment)
       .middleware(PersonCredential)
       .annotateContext(
         operation({

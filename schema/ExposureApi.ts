@@ -8,7 +8,7 @@ import * as Errors from "./Errors.ts"
 import { ProjectId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { SecretPath } from "./SecretRequests.ts"
-import { EnvironmentMissing, MayNotRead } from "./SecretRouteErrors.ts"
+import { EnvironmentMissing, MayNotRead } from "./RouteErrors.ts"
 import { optional, strict } from "./Strict.ts"
 import {
   EnvironmentSlug,
@@ -183,9 +183,7 @@ export class ExposureApi extends HttpApiGroup.make("exposure")
       .setPath(SecretPath)
       .setUrlParams(ExposureQuery)
       .addSuccess(answers(200, SecretExposure))
-      .addError(Errors.SecretNotFound)
-      .addError(MayNotRead)
-      .addError(Errors.IntegrityFailure)
+      .addError(Schema.Union(Errors.SecretNotFound, MayNotRead, Errors.IntegrityFailure))
       .middleware(AnyCredential)
       .annotateContext(
         operation({
@@ -200,10 +198,7 @@ export class ExposureApi extends HttpApiGroup.make("exposure")
     HttpApiEndpoint.get("ofKey", "/secrets/exposure")
       .setUrlParams(KeyExposureQuery)
       .addSuccess(answers(200, SecretExposure))
-      .addError(EnvironmentMissing)
-      .addError(Errors.SecretNotFound)
-      .addError(MayNotRead)
-      .addError(Errors.IntegrityFailure)
+      .addError(Schema.Union(EnvironmentMissing, Errors.SecretNotFound, MayNotRead, Errors.IntegrityFailure))
       .middleware(AnyCredential)
       .annotateContext(
         operation({
@@ -219,9 +214,7 @@ export class ExposureApi extends HttpApiGroup.make("exposure")
       .setPath(Schema.Struct({ projectId: ProjectId }))
       .setUrlParams(ExposureQuery)
       .addSuccess(answers(200, ExposurePage))
-      .addError(Errors.ProjectNotFound)
-      .addError(MayNotRead)
-      .addError(Errors.IntegrityFailure)
+      .addError(Schema.Union(Errors.ProjectNotFound, MayNotRead, Errors.IntegrityFailure))
       .middleware(AnyCredential)
       .annotateContext(
         operation({

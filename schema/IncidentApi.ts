@@ -9,7 +9,7 @@ import { PersonCredential, SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { IncidentId, IncidentIdOut, ProjectIdOut, SecretId, SecretIdOut, TeamId, TeamIdOut, UserId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
-import { BreaksTheEnvironment, MayNotWrite } from "./SecretRouteErrors.ts"
+import { BadBody, BreaksTheEnvironment, MayNotManageTeam, MayNotReadTeam, MayNotWrite } from "./RouteErrors.ts"
 import { hasOneOf, optional, strict } from "./Strict.ts"
 import { Instant, integer, isPlainName, plainNamePattern, Timestamp } from "./Values.ts"
 import { answers, Integer, Key, openEnum, Slug, Uuid } from "./Wire.ts"
@@ -145,8 +145,6 @@ const AskedFor = Schema.Struct({
 
 const TeamPath = Schema.Struct({ teamId: TeamId })
 const IncidentPath = Schema.Struct({ teamId: TeamId, incidentId: IncidentId })
-const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
-
 const id = "01980a70-1b2c-7d3e-8f40-5162738495a6"
 const subject = { type: "person", id: "01980a5d-11aa-7f00-b1c2-3d4e5f607182", name: "bob@example.com" }
 const exposed = {
@@ -190,11 +188,7 @@ export class IncidentsApi extends HttpApiGroup.make("incidents")
       .setPath(TeamPath)
       .setUrlParams(IncidentQuery)
       .addSuccess(answers(200, IncidentReport))
-      .addError(Errors.TeamNotFound)
-      .addError(subjectErrors)
-      .addError(Errors.Forbidden)
-      .addError(Errors.ScopeMissing)
-      .addError(Errors.IntegrityFailure)
+      .addError(Schema.Union(MayNotReadTeam, subjectErrors, Errors.IntegrityFailure))
       .middleware(PersonCredential)
       .annotateContext(
         operation({
@@ -210,10 +204,7 @@ export class IncidentsApi extends HttpApiGroup.make("incidents")
     HttpApiEndpoint.get("list", "/teams/:teamId/incidents")
       .setPath(TeamPath)
       .addSuccess(answers(200, IncidentList))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.ScopeMissing)
-      .addError(Errors.IntegrityFailure)
+      .addError(Schema.Union(MayNotReadTeam, Errors.IntegrityFailure))
       .middleware(PersonCredential)
       .annotateContext(
         operation({
@@ -228,10 +219,7 @@ export class IncidentsApi extends HttpApiGroup.make("incidents")
     HttpApiEndpoint.get("show", "/teams/:teamId/incidents/:incidentId")
       .setPath(IncidentPath)
       .addSuccess(answers(200, Incident))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.ScopeMissing)
-      .addError(Errors.IntegrityFailure)
+      .addError(Schema.Union(MayNotReadTeam, Errors.IntegrityFailure))
       .middleware(PersonCredential)
       .annotateContext(
         operation({
@@ -246,10 +234,7 @@ export class IncidentsApi extends HttpApiGroup.make("incidents")
     HttpApiEndpoint.get("note", "/teams/:teamId/incidents/:incidentId/note")
       .setPath(IncidentPath)
       .addSuccess(answers(200, IncidentNote))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.ScopeMissing)
-      .addError(Errors.IntegrityFailure)
+      .addError(Schema.Union(MayNotReadTeam, Errors.IntegrityFailure))
       .middleware(PersonCredential)
       .annotateContext(
         operation({
@@ -272,12 +257,9 @@ export class IncidentWorkApi extends HttpApiGroup.make("incidentWork")
       .setPath(TeamPath)
       .setPayload(OpenIncident)
       .addSuccess(answers(201, Incident))
-      .addError(Errors.TeamNotFound)
-      .addError(subjectErrors)
-      .addError(Errors.Forbidden)
-      .addError(Errors.PlanLimitReached)
-      .addError(Errors.IntegrityFailure)
-      .addError(BadBody)
+      .addError(
+        Schema.Union(MayNotManageTeam, subjectErrors, Errors.PlanLimitReached, Errors.IntegrityFailure, BadBody)
+      )
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -294,12 +276,16 @@ export class IncidentWorkApi extends HttpApiGroup.make("incidentWork")
       .setPath(IncidentPath)
       .setPayload(ReplaceExposed)
       .addSuccess(answers(200, Incident))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.SecretNotFound)
-      .addError(Errors.SecretVersionConflict)
-      .addError(MayNotWrite)
-      .addError(BreaksTheEnvironment)
-      .addError(BadBody)
+      .addError(
+        Schema.Union(
+          Errors.TeamNotFound,
+          Errors.SecretNotFound,
+          Errors.SecretVersionConflict,
+          MayNotWrite,
+          BreaksTheEnvironment,
+          BadBody
+        )
+      )
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -315,13 +301,17 @@ export class IncidentWorkApi extends HttpApiGroup.make("incidentWork")
       .setPath(IncidentPath)
       .setPayload(AskForExposed)
       .addSuccess(answers(201, AskedFor))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.MemberNotFound)
-      .addError(Errors.SecretNotFound)
-      .addError(Errors.SecretVersionConflict)
-      .addError(MayNotWrite)
-      .addError(Errors.IntegrityFailure)
-      .addError(BadBody)
+      .addError(
+        Schema.Union(
+          Errors.TeamNotFound,
+          Errors.MemberNotFound,
+          Errors.SecretNotFound,
+          Errors.SecretVersionConflict,
+          MayNotWrite,
+          Errors.IntegrityFailure,
+          BadBody
+        )
+      )
       .middleware(SessionCredential)
       .annotateContext(
         operation({

@@ -7,6 +7,7 @@ import { PersonCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { TeamId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
+import { MayNotReadTeam } from "./RouteErrors.ts"
 import { optional } from "./Strict.ts"
 import { boundedList, Timestamp } from "./Values.ts"
 import { answers, openEnum, Uuid } from "./Wire.ts"
@@ -75,10 +76,9 @@ export class LeakReportsApi extends HttpApiGroup.make("leakReports")
       )
       .setPayload(LeakReports)
       .addSuccess(answers(200, Schema.Array(LeakLabel)))
-      .addError(Errors.Unauthenticated)
-      .addError(Errors.CredentialInvalid)
-      .addError(Errors.RouteNotFound)
-      .addError(Errors.PayloadTooLarge)
+      .addError(
+        Schema.Union(Errors.Unauthenticated, Errors.CredentialInvalid, Errors.RouteNotFound, Errors.PayloadTooLarge)
+      )
       .annotateContext(
         operation({
           summary: "Report leaked credentials",
@@ -93,9 +93,7 @@ export class LeakReportsApi extends HttpApiGroup.make("leakReports")
     HttpApiEndpoint.get("list", "/teams/:teamId/leaked-credentials")
       .setPath(Schema.Struct({ teamId: TeamId }))
       .addSuccess(answers(200, LeakedCredentials))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.ScopeMissing)
+      .addError(MayNotReadTeam)
       .middleware(PersonCredential)
       .annotateContext(
         operation({

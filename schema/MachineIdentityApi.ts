@@ -9,12 +9,11 @@ import { ProjectId, RuleId, RuleIdOut, TeamId, TeamIdOut } from "./Ids.ts"
 import { PersonRef } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
 import { EnvironmentRef, ProjectRef } from "./ProjectsApi.ts"
+import { BadBody, MayNotManageTeam } from "./RouteErrors.ts"
 import { AccessLevel } from "./Scopes.ts"
 import { optional, strict } from "./Strict.ts"
 import { boundedList, EnvironmentSlug, MemberName, Name, Timestamp } from "./Values.ts"
 import { AccessLevelOut, answers, DeletedAck, Integer, openEnum } from "./Wire.ts"
-
-const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
 /** Printable ASCII: text that is compared byte by byte must not contain look-alikes. */
 const ascii = (max: number, description: string) =>
@@ -144,12 +143,15 @@ export class MachineRulesApi extends HttpApiGroup.make("machineRules")
       .setPath(Schema.Struct({ teamId: TeamId }))
       .setPayload(CreateMachineRule)
       .addSuccess(answers(201, MachineRule))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.ProjectNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.EnvironmentNotGranted)
-      .addError(Errors.PlanLimitReached)
-      .addError(BadBody)
+      .addError(
+        Schema.Union(
+          MayNotManageTeam,
+          Errors.ProjectNotFound,
+          Errors.EnvironmentNotGranted,
+          Errors.PlanLimitReached,
+          BadBody
+        )
+      )
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -171,8 +173,7 @@ export class MachineRulesApi extends HttpApiGroup.make("machineRules")
     HttpApiEndpoint.get("list", "/teams/:teamId/machine-rules")
       .setPath(Schema.Struct({ teamId: TeamId }))
       .addSuccess(answers(200, MachineRuleList))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
+      .addError(MayNotManageTeam)
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -186,9 +187,7 @@ export class MachineRulesApi extends HttpApiGroup.make("machineRules")
     HttpApiEndpoint.del("remove", "/teams/:teamId/machine-rules/:ruleId")
       .setPath(Schema.Struct({ teamId: TeamId, ruleId: RuleId }))
       .addSuccess(answers(200, DeletedAck))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.GrantNotFound)
-      .addError(Errors.Forbidden)
+      .addError(Schema.Union(MayNotManageTeam, Errors.GrantNotFound))
       .middleware(SessionCredential)
       .annotateContext(
         operation({

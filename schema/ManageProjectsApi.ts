@@ -7,12 +7,11 @@ import * as Errors from "./Errors.ts"
 import { EnvironmentId, ProjectId, TeamId, UserId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { Project, ProjectEnvironment } from "./ProjectsApi.ts"
+import { BadBody, MayNotManageEnvironment, MayNotManageProject, MayNotManageTeam } from "./RouteErrors.ts"
 import { Approvals, Changes, Readers, Visibility } from "./Scopes.ts"
 import { atLeastOne, eachOnce, optional, strict } from "./Strict.ts"
 import { boundedList, EnvironmentSlug, Name, ProjectSlug } from "./Values.ts"
 import { answers, DeletedAck } from "./Wire.ts"
-
-const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
 export const CreateEnvironment = strict(
   Schema.Struct({
@@ -121,11 +120,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .setPath(Schema.Struct({ teamId: TeamId }))
       .setPayload(CreateProject)
       .addSuccess(answers(201, Project))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.PlanLimitReached)
-      .addError(Errors.NameTaken)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageTeam, Errors.PlanLimitReached, Errors.NameTaken, BadBody))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
@@ -141,10 +136,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .setPath(ProjectPath)
       .setPayload(UpdateProject)
       .addSuccess(answers(200, Project))
-      .addError(Errors.ProjectNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.NameTaken)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageProject, Errors.NameTaken, BadBody))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
@@ -159,8 +151,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
     HttpApiEndpoint.del("remove", "/projects/:projectId")
       .setPath(ProjectPath)
       .addSuccess(answers(200, DeletedAck))
-      .addError(Errors.ProjectNotFound)
-      .addError(Errors.Forbidden)
+      .addError(MayNotManageProject)
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
@@ -175,11 +166,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .setPath(ProjectPath)
       .setPayload(CreateEnvironment)
       .addSuccess(answers(201, ProjectEnvironment))
-      .addError(Errors.ProjectNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.PlanLimitReached)
-      .addError(Errors.NameTaken)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageProject, Errors.PlanLimitReached, Errors.NameTaken, BadBody))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
@@ -196,9 +183,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .setPath(EnvironmentPath)
       .setPayload(UpdateEnvironment)
       .addSuccess(answers(200, ProjectEnvironment))
-      .addError(Errors.EnvironmentNotFound)
-      .addError(Errors.Forbidden)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageEnvironment, BadBody))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
@@ -213,8 +198,7 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
     HttpApiEndpoint.del("removeEnvironment", "/environments/:envId")
       .setPath(EnvironmentPath)
       .addSuccess(answers(200, DeletedAck))
-      .addError(Errors.EnvironmentNotFound)
-      .addError(Errors.Forbidden)
+      .addError(MayNotManageEnvironment)
       .middleware(ManagingCredential)
       .annotateContext(
         operation({

@@ -65,8 +65,7 @@ export class MySessionsApi extends HttpApiGroup.make("mySessions")
     HttpApiEndpoint.del("end", "/me/sessions/:sessionId")
       .setPath(Schema.Struct({ sessionId: SessionId }))
       .addSuccess(answers(200, DeletedAck))
-      .addError(Errors.GrantNotFound)
-      .addError(Errors.ScopeMissing)
+      .addError(Schema.Union(Errors.GrantNotFound, Errors.ScopeMissing))
       .middleware(PersonCredential)
       .annotateContext(
         operation({

@@ -8,6 +8,7 @@ import { ManagingCredential, SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { EnvironmentIdOut, ProjectIdOut, TeamId, UserId, uuidPattern } from "./Ids.ts"
 import { operation } from "./Operation.ts"
+import { BadBody, MayNotManageTeam } from "./RouteErrors.ts"
 import { optional, strict } from "./Strict.ts"
 import { Member } from "./TeamsApi.ts"
 import { Timestamp } from "./Values.ts"
@@ -76,8 +77,6 @@ const CredentialId = Schema.String.pipe(
   jsonSchema: { type: "string", format: "uuid" }
 })
 const MemberPath = Schema.Struct({ teamId: TeamId, userId: UserId })
-const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
-
 const place = {
   projectId: "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e",
   project: "Shop",
@@ -91,9 +90,7 @@ export class PersonAccessApi extends HttpApiGroup.make("personAccess")
     HttpApiEndpoint.get("show", "/teams/:teamId/members/:userId/access")
       .setPath(MemberPath)
       .addSuccess(answers(200, PersonAccess))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.MemberNotFound)
-      .addError(Errors.Forbidden)
+      .addError(Schema.Union(MayNotManageTeam, Errors.MemberNotFound))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
@@ -130,10 +127,7 @@ export class PersonAccessApi extends HttpApiGroup.make("personAccess")
       .setPath(MemberPath)
       .setPayload(EndAccess)
       .addSuccess(answers(200, EndedAccess))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.MemberNotFound)
-      .addError(Errors.Forbidden)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageTeam, Errors.MemberNotFound, BadBody))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -149,10 +143,7 @@ export class PersonAccessApi extends HttpApiGroup.make("personAccess")
     HttpApiEndpoint.del("endOne", "/teams/:teamId/members/:userId/credentials/:credentialId")
       .setPath(Schema.Struct({ ...MemberPath.fields, credentialId: CredentialId }))
       .addSuccess(answers(200, DeletedAck))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.MemberNotFound)
-      .addError(Errors.GrantNotFound)
-      .addError(Errors.Forbidden)
+      .addError(Schema.Union(MayNotManageTeam, Errors.MemberNotFound, Errors.GrantNotFound))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({

@@ -8,7 +8,7 @@ import { ChangeRequest } from "./ChangeRequestsApi.ts"
 import * as Errors from "./Errors.ts"
 import { ProjectId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
-import { BadBody, BreaksTheEnvironment, EnvironmentMissing, MayNotWrite } from "./SecretRouteErrors.ts"
+import { BadBody, BreaksTheEnvironment, EnvironmentMissing, MayNotWrite } from "./RouteErrors.ts"
 import { eachOnce, has, hasNoneOf, hasOneOf, optional, strict } from "./Strict.ts"
 import { boundedList, EnvironmentSlug, ExpectedVersion, Reason, SecretKey, SecretText } from "./Values.ts"
 import * as ValueSource from "./ValueSource.ts"
@@ -113,13 +113,17 @@ export const change = HttpApiEndpoint.post("change", "/projects/:projectId/chang
   .setPath(Schema.Struct({ projectId: ProjectId }))
   .setPayload(ChangeSecrets)
   .addSuccess(answers(200, SecretsChangedResult))
-  .addError(EnvironmentMissing)
-  .addError(MayNotWrite)
-  .addError(BreaksTheEnvironment)
-  .addError(Errors.SecretNotFound)
-  .addError(Errors.SecretHasDependents)
-  .addError(Errors.SecretsChanged)
-  .addError(BadBody)
+  .addError(
+    Schema.Union(
+      EnvironmentMissing,
+      MayNotWrite,
+      BreaksTheEnvironment,
+      Errors.SecretNotFound,
+      Errors.SecretHasDependents,
+      Errors.SecretsChanged,
+      BadBody
+    )
+  )
   .middleware(AnyCredential)
   .annotateContext(
     operation({

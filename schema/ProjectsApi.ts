@@ -6,6 +6,7 @@ import { AnyCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { EnvironmentIdOut, ProjectId, ProjectIdOut, TeamIdOut, UserIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
+import { MayNotReadProject } from "./RouteErrors.ts"
 import { optional } from "./Strict.ts"
 import { Timestamp } from "./Values.ts"
 import { answers, ChangesOut, Integer, ReadersOut, Slug, VisibilityOut } from "./Wire.ts"
@@ -89,9 +90,7 @@ export class ProjectsApi extends HttpApiGroup.make("projects")
     HttpApiEndpoint.get("listEnvironments", "/projects/:projectId/environments")
       .setPath(Schema.Struct({ projectId: ProjectId }))
       .addSuccess(answers(200, ProjectEnvironmentList))
-      .addError(Errors.ProjectNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.ScopeMissing)
+      .addError(MayNotReadProject)
       .middleware(AnyCredential)
       .annotateContext(
         operation({

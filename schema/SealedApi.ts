@@ -6,6 +6,7 @@ import { AnyCredential, SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { EnvironmentId, EnvironmentIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
+import { BadBody, MayNotManageEnvironment, MayNotReadEnvironment } from "./RouteErrors.ts"
 import { has, optional, strict } from "./Strict.ts"
 import { MemberName, SealingKeyId, sizedFirst, Timestamp } from "./Values.ts"
 import { answers, openEnum } from "./Wire.ts"
@@ -108,10 +109,7 @@ export class SealedApi extends HttpApiGroup.make("sealed")
     HttpApiEndpoint.get("keypair", "/environments/:envId/keypair")
       .setPath(EnvironmentPath)
       .addSuccess(answers(200, EnvironmentKeypair))
-      .addError(Errors.EnvironmentNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.ScopeMissing)
-      .addError(Errors.IntegrityFailure)
+      .addError(Schema.Union(MayNotReadEnvironment, Errors.IntegrityFailure))
       .middleware(AnyCredential)
       .annotateContext(
         operation({
@@ -127,16 +125,17 @@ export class SealedApi extends HttpApiGroup.make("sealed")
       .setPath(EnvironmentPath)
       .setPayload(OpenSealedValues)
       .addSuccess(answers(200, OpenedSealedValues))
-      .addError(Errors.EnvironmentNotFound)
-      .addError(Errors.SealingKeyNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.ScopeMissing)
-      .addError(Errors.EnvironmentNotGranted)
-      .addError(Errors.SealedValueInvalid)
-      .addError(Errors.SealingKeyExpired)
-      .addError(Errors.IntegrityFailure)
-      .addError(Errors.PayloadTooLarge)
-      .addError(Errors.UnsupportedMediaType)
+      .addError(
+        Schema.Union(
+          MayNotReadEnvironment,
+          Errors.SealingKeyNotFound,
+          Errors.EnvironmentNotGranted,
+          Errors.SealedValueInvalid,
+          Errors.SealingKeyExpired,
+          Errors.IntegrityFailure,
+          BadBody
+        )
+      )
       .middleware(AnyCredential)
       .annotateContext(
         operation({
@@ -160,8 +159,7 @@ export class SealingKeysApi extends HttpApiGroup.make("sealingKeys")
     HttpApiEndpoint.post("rotate", "/environments/:envId/keypair/rotate")
       .setPath(EnvironmentPath)
       .addSuccess(answers(200, EnvironmentKeypair))
-      .addError(Errors.EnvironmentNotFound)
-      .addError(Errors.Forbidden)
+      .addError(MayNotManageEnvironment)
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -175,9 +173,7 @@ export class SealingKeysApi extends HttpApiGroup.make("sealingKeys")
     HttpApiEndpoint.post("retire", "/environments/:envId/keypair/:keyId/retire")
       .setPath(Schema.Struct({ envId: EnvironmentId, keyId: SealingKeyId }))
       .addSuccess(answers(200, EnvironmentKeypair))
-      .addError(Errors.EnvironmentNotFound)
-      .addError(Errors.SealingKeyNotFound)
-      .addError(Errors.Forbidden)
+      .addError(Schema.Union(MayNotManageEnvironment, Errors.SealingKeyNotFound))
       .middleware(SessionCredential)
       .annotateContext(
         operation({

@@ -25,16 +25,14 @@ import {
   SecretWithValue,
   SecretWithValueList
 } from "./SecretResponses.ts"
-import { EnvironmentMissing, MayNotRead, MayNotReadValues } from "./SecretRouteErrors.ts"
+import { EnvironmentMissing, MayNotRead, MayNotReadValues } from "./RouteErrors.ts"
 import { optional } from "./Strict.ts"
 import { answers } from "./Wire.ts"
 
 export const list = HttpApiEndpoint.get("list", "/secrets")
   .setUrlParams(ListQuery)
   .addSuccess(answers(200, ListSecretsResponse))
-  .addError(EnvironmentMissing)
-  .addError(MayNotRead)
-  .addError(Errors.IntegrityFailure)
+  .addError(Schema.Union(EnvironmentMissing, MayNotRead, Errors.IntegrityFailure))
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -51,9 +49,7 @@ export const list = HttpApiEndpoint.get("list", "/secrets")
 export const listWithValues = HttpApiEndpoint.get("listWithValues", "/secrets/with-values")
   .setUrlParams(PagedQuery)
   .addSuccess(answers(200, SecretWithValueList))
-  .addError(EnvironmentMissing)
-  .addError(MayNotReadValues)
-  .addError(Errors.IntegrityFailure)
+  .addError(Schema.Union(EnvironmentMissing, MayNotReadValues, Errors.IntegrityFailure))
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -76,10 +72,7 @@ export const listWithValues = HttpApiEndpoint.get("listWithValues", "/secrets/wi
 export const readValue = HttpApiEndpoint.get("readValue", "/secrets/value")
   .setUrlParams(ValueQuery)
   .addSuccess(answers(200, SecretWithValue))
-  .addError(EnvironmentMissing)
-  .addError(MayNotReadValues)
-  .addError(Errors.SecretNotFound)
-  .addError(Errors.IntegrityFailure)
+  .addError(Schema.Union(EnvironmentMissing, MayNotReadValues, Errors.SecretNotFound, Errors.IntegrityFailure))
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -102,9 +95,7 @@ export const inject = HttpApiEndpoint.get("inject", "/secrets/inject")
     })
   )
   .addSuccess(answers(200, InjectedSecrets))
-  .addError(EnvironmentMissing)
-  .addError(MayNotReadValues)
-  .addError(Errors.IntegrityFailure)
+  .addError(Schema.Union(EnvironmentMissing, MayNotReadValues, Errors.IntegrityFailure))
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -132,9 +123,7 @@ export const inject = HttpApiEndpoint.get("inject", "/secrets/inject")
 export const diff = HttpApiEndpoint.get("diff", "/secrets/diff")
   .setUrlParams(DiffQuery)
   .addSuccess(answers(200, SecretDiff))
-  .addError(EnvironmentMissing)
-  .addError(MayNotRead)
-  .addError(Errors.IntegrityFailure)
+  .addError(Schema.Union(EnvironmentMissing, MayNotRead, Errors.IntegrityFailure))
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -156,8 +145,7 @@ export const diff = HttpApiEndpoint.get("diff", "/secrets/diff")
 export const composition = HttpApiEndpoint.get("composition", "/secrets/composition")
   .setUrlParams(EnvironmentQuery)
   .addSuccess(answers(200, SecretCompositionGraph))
-  .addError(EnvironmentMissing)
-  .addError(MayNotRead)
+  .addError(Schema.Union(EnvironmentMissing, MayNotRead))
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -179,8 +167,7 @@ export const composition = HttpApiEndpoint.get("composition", "/secrets/composit
 export const versions = HttpApiEndpoint.get("versions", "/secrets/:secretId/versions")
   .setPath(SecretPath)
   .addSuccess(answers(200, SecretVersionList))
-  .addError(Errors.SecretNotFound)
-  .addError(MayNotRead)
+  .addError(Schema.Union(Errors.SecretNotFound, MayNotRead))
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -205,8 +192,7 @@ export const versions = HttpApiEndpoint.get("versions", "/secrets/:secretId/vers
 export const listDeleted = HttpApiEndpoint.get("listDeleted", "/secrets/deleted")
   .setUrlParams(EnvironmentQuery)
   .addSuccess(answers(200, DeletedSecretList))
-  .addError(EnvironmentMissing)
-  .addError(MayNotRead)
+  .addError(Schema.Union(EnvironmentMissing, MayNotRead))
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -222,8 +208,7 @@ export const listDeleted = HttpApiEndpoint.get("listDeleted", "/secrets/deleted"
 export const described = HttpApiEndpoint.get("described", "/secrets/:secretId/metadata")
   .setPath(SecretPath)
   .addSuccess(answers(200, DescribedSecret))
-  .addError(Errors.SecretNotFound)
-  .addError(MayNotRead)
+  .addError(Schema.Union(Errors.SecretNotFound, MayNotRead))
   .middleware(AnyCredential)
   .annotateContext(
     operation({

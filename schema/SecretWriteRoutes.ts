@@ -1,5 +1,6 @@
 /** Routes that create, change, delete and restore secrets. */
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as Schema from "effect/Schema"
 import { AnyCredential } from "./Authentication.ts"
 import { ChangeRequest, changeRequestExample } from "./ChangeRequestsApi.ts"
 import * as Errors from "./Errors.ts"
@@ -30,13 +31,7 @@ import {
   RunReported,
   SecretRef
 } from "./SecretResponses.ts"
-import {
-  BadBody,
-  BreaksTheEnvironment,
-  EnvironmentMissing,
-  MayNotReadValues,
-  MayNotWrite
-} from "./SecretRouteErrors.ts"
+import { BadBody, BreaksTheEnvironment, EnvironmentMissing, MayNotReadValues, MayNotWrite } from "./RouteErrors.ts"
 import { answers } from "./Wire.ts"
 
 /** Response of a write that waits for an approval, if the environment requires one (docs/contract/access.md). */
@@ -47,13 +42,17 @@ export const create = HttpApiEndpoint.post("create", "/secrets")
   .setHeaders(IdempotencyHeaders)
   .addSuccess(answers(201, SecretRef))
   .addSuccess(waits)
-  .addError(EnvironmentMissing)
-  .addError(MayNotWrite)
-  .addError(BreaksTheEnvironment)
-  .addError(Errors.SecretAlreadyExists)
-  .addError(Errors.SecretVersionConflict)
-  .addError(Errors.IdempotencyKeyReused)
-  .addError(BadBody)
+  .addError(
+    Schema.Union(
+      EnvironmentMissing,
+      MayNotWrite,
+      BreaksTheEnvironment,
+      Errors.SecretAlreadyExists,
+      Errors.SecretVersionConflict,
+      Errors.IdempotencyKeyReused,
+      BadBody
+    )
+  )
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -74,10 +73,7 @@ export const create = HttpApiEndpoint.post("create", "/secrets")
 export const reportRun = HttpApiEndpoint.post("reportRun", "/secrets/run-results")
   .setPayload(ReportRun)
   .addSuccess(answers(201, RunReported))
-  .addError(EnvironmentMissing)
-  .addError(MayNotReadValues)
-  .addError(Errors.IntegrityFailure)
-  .addError(BadBody)
+  .addError(Schema.Union(EnvironmentMissing, MayNotReadValues, Errors.IntegrityFailure, BadBody))
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -101,11 +97,7 @@ export const createBulk = HttpApiEndpoint.post("createBulk", "/secrets/bulk")
   .setHeaders(IdempotencyHeaders)
   .addSuccess(answers(201, BulkCreateResult))
   .addSuccess(waits)
-  .addError(EnvironmentMissing)
-  .addError(MayNotWrite)
-  .addError(BreaksTheEnvironment)
-  .addError(Errors.IdempotencyKeyReused)
-  .addError(BadBody)
+  .addError(Schema.Union(EnvironmentMissing, MayNotWrite, BreaksTheEnvironment, Errors.IdempotencyKeyReused, BadBody))
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -130,11 +122,15 @@ export const remove = HttpApiEndpoint.del("remove", "/secrets/:secretId")
   .setUrlParams(DeleteQuery)
   .addSuccess(answers(200, DeleteSecretResult))
   .addSuccess(waits)
-  .addError(Errors.SecretNotFound)
-  .addError(MayNotWrite)
-  .addError(Errors.SecretHasDependents)
-  .addError(Errors.PlanLimitReached)
-  .addError(Errors.IntegrityFailure)
+  .addError(
+    Schema.Union(
+      Errors.SecretNotFound,
+      MayNotWrite,
+      Errors.SecretHasDependents,
+      Errors.PlanLimitReached,
+      Errors.IntegrityFailure
+    )
+  )
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -152,14 +148,18 @@ export const deleteBulk = HttpApiEndpoint.post("deleteBulk", "/secrets/delete-bu
   .setHeaders(IdempotencyHeaders)
   .addSuccess(answers(201, BulkDeleteResult))
   .addSuccess(waits)
-  .addError(EnvironmentMissing)
-  .addError(MayNotWrite)
-  .addError(Errors.SecretNotFound)
-  .addError(Errors.SecretHasDependents)
-  .addError(Errors.PlanLimitReached)
-  .addError(Errors.IntegrityFailure)
-  .addError(Errors.IdempotencyKeyReused)
-  .addError(BadBody)
+  .addError(
+    Schema.Union(
+      EnvironmentMissing,
+      MayNotWrite,
+      Errors.SecretNotFound,
+      Errors.SecretHasDependents,
+      Errors.PlanLimitReached,
+      Errors.IntegrityFailure,
+      Errors.IdempotencyKeyReused,
+      BadBody
+    )
+  )
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -177,11 +177,9 @@ export const update = HttpApiEndpoint.patch("update", "/secrets/:secretId")
   .setPayload(UpdateSecret)
   .addSuccess(answers(200, SecretRef))
   .addSuccess(waits)
-  .addError(Errors.SecretNotFound)
-  .addError(MayNotWrite)
-  .addError(BreaksTheEnvironment)
-  .addError(Errors.SecretVersionConflict)
-  .addError(BadBody)
+  .addError(
+    Schema.Union(Errors.SecretNotFound, MayNotWrite, BreaksTheEnvironment, Errors.SecretVersionConflict, BadBody)
+  )
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -199,12 +197,16 @@ export const rollback = HttpApiEndpoint.post("rollback", "/secrets/:secretId/rol
   .setPayload(RollbackSecret)
   .addSuccess(answers(200, SecretRef))
   .addSuccess(waits)
-  .addError(Errors.SecretNotFound)
-  .addError(Errors.SecretVersionNotFound)
-  .addError(MayNotWrite)
-  .addError(BreaksTheEnvironment)
-  .addError(Errors.SecretVersionConflict)
-  .addError(BadBody)
+  .addError(
+    Schema.Union(
+      Errors.SecretNotFound,
+      Errors.SecretVersionNotFound,
+      MayNotWrite,
+      BreaksTheEnvironment,
+      Errors.SecretVersionConflict,
+      BadBody
+    )
+  )
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -221,10 +223,7 @@ export const restore = HttpApiEndpoint.post("restore", "/secrets/:secretId/resto
   .setPath(SecretPath)
   .addSuccess(answers(200, SecretRef))
   .addSuccess(waits)
-  .addError(Errors.SecretNotFound)
-  .addError(MayNotWrite)
-  .addError(BreaksTheEnvironment)
-  .addError(Errors.SecretAlreadyExists)
+  .addError(Schema.Union(Errors.SecretNotFound, MayNotWrite, BreaksTheEnvironment, Errors.SecretAlreadyExists))
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -240,9 +239,7 @@ export const describe = HttpApiEndpoint.patch("describe", "/secrets/:secretId/me
   .setPath(SecretPath)
   .setPayload(DescribeSecret)
   .addSuccess(answers(200, DescribedSecret))
-  .addError(Errors.SecretNotFound)
-  .addError(MayNotWrite)
-  .addError(BadBody)
+  .addError(Schema.Union(Errors.SecretNotFound, MayNotWrite, BadBody))
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -259,13 +256,17 @@ export const rename = HttpApiEndpoint.post("rename", "/secrets/:secretId/rename"
   .setPath(SecretPath)
   .setPayload(RenameSecret)
   .addSuccess(answers(200, RenamedSecret))
-  .addError(Errors.SecretNotFound)
-  .addError(MayNotWrite)
-  .addError(BreaksTheEnvironment)
-  .addError(Errors.SecretAlreadyExists)
-  .addError(Errors.SecretHasDependents)
-  .addError(Errors.SecretVersionConflict)
-  .addError(BadBody)
+  .addError(
+    Schema.Union(
+      Errors.SecretNotFound,
+      MayNotWrite,
+      BreaksTheEnvironment,
+      Errors.SecretAlreadyExists,
+      Errors.SecretHasDependents,
+      Errors.SecretVersionConflict,
+      BadBody
+    )
+  )
   .middleware(AnyCredential)
   .annotateContext(
     operation({
@@ -290,11 +291,9 @@ export const restoreEnvironment = HttpApiEndpoint.post("restoreEnvironment", "/e
   .setPayload(RestoreEnvironment)
   .addSuccess(answers(200, EnvironmentRestoration))
   .addSuccess(waits)
-  .addError(Errors.EnvironmentNotFound)
-  .addError(MayNotWrite)
-  .addError(BreaksTheEnvironment)
-  .addError(Errors.SecretVersionConflict)
-  .addError(BadBody)
+  .addError(
+    Schema.Union(Errors.EnvironmentNotFound, MayNotWrite, BreaksTheEnvironment, Errors.SecretVersionConflict, BadBody)
+  )
   .middleware(AnyCredential)
   .annotateContext(
     operation({

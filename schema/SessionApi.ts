@@ -6,11 +6,11 @@ import { OwnSessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { MyTeam, Person } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
+import { BadBody } from "./RouteErrors.ts"
 import { optional, strict } from "./Strict.ts"
 import { CredentialText, Email, Name, NewPassword, Password } from "./Values.ts"
 import { answers, DeletedAck } from "./Wire.ts"
 
-const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 const BadCode = Schema.Union(Errors.CredentialInvalid, Errors.CredentialExpired, Errors.CredentialRevoked)
 
 export const Setup = strict(
@@ -64,10 +64,7 @@ export class SetupApi extends HttpApiGroup.make("setup")
     HttpApiEndpoint.post("complete", "/setup")
       .setPayload(Setup)
       .addSuccess(answers(201, SetupResult))
-      .addError(BadCode)
-      .addError(Errors.SetupAlreadyDone)
-      .addError(Errors.CrossSiteRequest)
-      .addError(BadBody)
+      .addError(Schema.Union(BadCode, Errors.SetupAlreadyDone, Errors.CrossSiteRequest, BadBody))
       .annotateContext(
         operation({
           summary: "Set up the instance",
@@ -91,11 +88,15 @@ export class SessionApi extends HttpApiGroup.make("session")
     HttpApiEndpoint.post("signIn", "/auth/session")
       .setPayload(SignIn)
       .addSuccess(answers(200, SignedIn))
-      .addError(Errors.SignInFailed)
-      .addError(Errors.SecondFactorRequired)
-      .addError(Errors.SecondFactorFailed)
-      .addError(Errors.CrossSiteRequest)
-      .addError(BadBody)
+      .addError(
+        Schema.Union(
+          Errors.SignInFailed,
+          Errors.SecondFactorRequired,
+          Errors.SecondFactorFailed,
+          Errors.CrossSiteRequest,
+          BadBody
+        )
+      )
       .annotateContext(
         operation({
           summary: "Sign in",
@@ -118,9 +119,7 @@ export class SessionApi extends HttpApiGroup.make("session")
     HttpApiEndpoint.patch("changeMe", "/me")
       .setPayload(ChangeMe)
       .addSuccess(answers(200, Person))
-      .addError(Errors.Forbidden)
-      .addError(Errors.ScopeMissing)
-      .addError(BadBody)
+      .addError(Schema.Union(Errors.Forbidden, Errors.ScopeMissing, BadBody))
       .middleware(OwnSessionCredential)
       .annotateContext(
         operation({
@@ -136,12 +135,16 @@ export class SessionApi extends HttpApiGroup.make("session")
     HttpApiEndpoint.post("changeEmail", "/me/email")
       .setPayload(ChangeEmail)
       .addSuccess(answers(200, Person))
-      .addError(Errors.SignInFailed)
-      .addError(Errors.Forbidden)
-      .addError(Errors.ScopeMissing)
-      .addError(Errors.StepUpRequired)
-      .addError(Errors.NameTaken)
-      .addError(BadBody)
+      .addError(
+        Schema.Union(
+          Errors.SignInFailed,
+          Errors.Forbidden,
+          Errors.ScopeMissing,
+          Errors.StepUpRequired,
+          Errors.NameTaken,
+          BadBody
+        )
+      )
       .middleware(OwnSessionCredential)
       .annotateContext(
         operation({
@@ -157,8 +160,7 @@ export class SessionApi extends HttpApiGroup.make("session")
     HttpApiEndpoint.post("changePassword", "/me/password")
       .setPayload(ChangePassword)
       .addSuccess(answers(200, PasswordAck))
-      .addError(Errors.SignInFailed)
-      .addError(BadBody)
+      .addError(Schema.Union(Errors.SignInFailed, BadBody))
       .middleware(OwnSessionCredential)
       .annotateContext(
         operation({
@@ -177,9 +179,7 @@ export class SessionApi extends HttpApiGroup.make("session")
     HttpApiEndpoint.post("resetPassword", "/password-reset")
       .setPayload(ResetPassword)
       .addSuccess(answers(200, PasswordAck))
-      .addError(BadCode)
-      .addError(Errors.CrossSiteRequest)
-      .addError(BadBody)
+      .addError(Schema.Union(BadCode, Errors.CrossSiteRequest, BadBody))
       .annotateContext(
         operation({
           summary: "Set a password with a reset code",

@@ -7,11 +7,10 @@ import { SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { TeamId, UserId, UserIdOut, uuidPattern } from "./Ids.ts"
 import { operation } from "./Operation.ts"
+import { BadBody, MayNotManageTeam } from "./RouteErrors.ts"
 import { atLeastOne, optional, strict } from "./Strict.ts"
 import { boundedList, CredentialText, Name, Timestamp } from "./Values.ts"
 import { answers, DeletedAck, openEnum, RoleOut, Uuid } from "./Wire.ts"
-
-const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
 /** Printable ASCII: text that is compared byte by byte must not contain look-alikes. */
 const ascii = (max: number, description: string) =>
@@ -240,8 +239,7 @@ export class TeamSignInApi extends HttpApiGroup.make("teamSignIn")
     HttpApiEndpoint.get("get", "/teams/:teamId/sign-in")
       .setPath(TeamPath)
       .addSuccess(answers(200, TeamSignIn))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
+      .addError(MayNotManageTeam)
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -256,10 +254,7 @@ export class TeamSignInApi extends HttpApiGroup.make("teamSignIn")
       .setPath(TeamPath)
       .setPayload(CreateIssuer)
       .addSuccess(answers(201, SignInIssuer))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.PlanLimitReached)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageTeam, Errors.PlanLimitReached, BadBody))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -283,10 +278,7 @@ export class TeamSignInApi extends HttpApiGroup.make("teamSignIn")
       .setPath(IssuerPath)
       .setPayload(UpdateIssuer)
       .addSuccess(answers(200, SignInIssuer))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.GrantNotFound)
-      .addError(Errors.Forbidden)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageTeam, Errors.GrantNotFound, BadBody))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -301,9 +293,7 @@ export class TeamSignInApi extends HttpApiGroup.make("teamSignIn")
     HttpApiEndpoint.del("deleteIssuer", "/teams/:teamId/sign-in/issuers/:issuerId")
       .setPath(IssuerPath)
       .addSuccess(answers(200, DeletedAck))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.GrantNotFound)
-      .addError(Errors.Forbidden)
+      .addError(Schema.Union(MayNotManageTeam, Errors.GrantNotFound))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -318,10 +308,7 @@ export class TeamSignInApi extends HttpApiGroup.make("teamSignIn")
       .setPath(TeamPath)
       .setPayload(CreateSignInRule)
       .addSuccess(answers(201, SignInRule))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.PlanLimitReached)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageTeam, Errors.PlanLimitReached, BadBody))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -337,9 +324,7 @@ export class TeamSignInApi extends HttpApiGroup.make("teamSignIn")
     HttpApiEndpoint.del("deleteRule", "/teams/:teamId/sign-in/rules/:ruleId")
       .setPath(RulePath)
       .addSuccess(answers(200, DeletedAck))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.GrantNotFound)
-      .addError(Errors.Forbidden)
+      .addError(Schema.Union(MayNotManageTeam, Errors.GrantNotFound))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -354,9 +339,7 @@ export class TeamSignInApi extends HttpApiGroup.make("teamSignIn")
       .setPath(TeamPath)
       .setPayload(RequireSignIn)
       .addSuccess(answers(200, TeamSignIn))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageTeam, BadBody))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -399,8 +382,7 @@ export class MySignInsApi extends HttpApiGroup.make("mySignIns")
     HttpApiEndpoint.del("remove", "/me/sign-ins/:signInId")
       .setPath(Schema.Struct({ signInId: uuidOf("Id of a linked sign-in.") }))
       .addSuccess(answers(200, DeletedAck))
-      .addError(Errors.GrantNotFound)
-      .addError(Errors.Forbidden)
+      .addError(Schema.Union(Errors.GrantNotFound, Errors.Forbidden))
       .middleware(SessionCredential)
       .annotateContext(
         operation({

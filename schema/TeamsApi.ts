@@ -7,13 +7,12 @@ import * as Errors from "./Errors.ts"
 import { TeamId, UserId, UserIdOut } from "./Ids.ts"
 import { MyTeam } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
+import { BadBody, MayNotManageTeam } from "./RouteErrors.ts"
 import { LeakRule, Plan, Role } from "./Scopes.ts"
 import { SignedIn } from "./SessionApi.ts"
 import { atLeastOne, optional, strict } from "./Strict.ts"
 import { AddressRange, boundedList, CredentialText, Email, integer, Name, NewPassword, Timestamp } from "./Values.ts"
 import { answers, DeletedAck, Integer, LeakRuleOut, RoleOut, Uuid } from "./Wire.ts"
-
-const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
 export const CreateTeam = strict(Schema.Struct({ name: Name })).annotations({ identifier: "CreateTeam" })
 export const UpdateTeam = strict(
@@ -68,9 +67,7 @@ export class TeamsApi extends HttpApiGroup.make("teams")
     HttpApiEndpoint.post("create", "/teams")
       .setPayload(CreateTeam)
       .addSuccess(answers(201, MyTeam))
-      .addError(Errors.Forbidden)
-      .addError(Errors.PlanLimitReached)
-      .addError(BadBody)
+      .addError(Schema.Union(Errors.Forbidden, Errors.PlanLimitReached, BadBody))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -86,9 +83,7 @@ export class TeamsApi extends HttpApiGroup.make("teams")
       .setPath(TeamPath)
       .setPayload(UpdateTeam)
       .addSuccess(answers(200, TeamRecord))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageTeam, BadBody))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -112,8 +107,7 @@ export class TeamsApi extends HttpApiGroup.make("teams")
     HttpApiEndpoint.post("leave", "/teams/:teamId/leave")
       .setPath(TeamPath)
       .addSuccess(answers(200, DeletedAck))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
+      .addError(MayNotManageTeam)
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -172,8 +166,7 @@ export class MembersApi extends HttpApiGroup.make("members")
     HttpApiEndpoint.get("list", "/teams/:teamId/members")
       .setPath(TeamPath)
       .addSuccess(answers(200, MemberList))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
+      .addError(MayNotManageTeam)
       .middleware(ManagingCredential)
       .annotateContext(
         operation({ summary: "List members", description: "Members of a team.", response: { items: [member] } })
@@ -184,11 +177,7 @@ export class MembersApi extends HttpApiGroup.make("members")
       .setPath(TeamPath)
       .setPayload(Invite)
       .addSuccess(answers(201, Invitation))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.PlanLimitReached)
-      .addError(Errors.NameTaken)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageTeam, Errors.PlanLimitReached, Errors.NameTaken, BadBody))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
@@ -207,13 +196,17 @@ export class MembersApi extends HttpApiGroup.make("members")
     HttpApiEndpoint.post("acceptInvitation", "/invitations/accept")
       .setPayload(AcceptInvitation)
       .addSuccess(answers(200, SignedIn))
-      .addError(Errors.Unauthenticated)
-      .addError(Errors.CredentialInvalid)
-      .addError(Errors.CredentialExpired)
-      .addError(Errors.CredentialRevoked)
-      .addError(Errors.Forbidden)
-      .addError(Errors.CrossSiteRequest)
-      .addError(BadBody)
+      .addError(
+        Schema.Union(
+          Errors.Unauthenticated,
+          Errors.CredentialInvalid,
+          Errors.CredentialExpired,
+          Errors.CredentialRevoked,
+          Errors.Forbidden,
+          Errors.CrossSiteRequest,
+          BadBody
+        )
+      )
       .annotateContext(
         operation({
           summary: "Accept an invitation",
@@ -236,10 +229,7 @@ export class MembersApi extends HttpApiGroup.make("members")
       .setPath(MemberPath)
       .setPayload(UpdateMember)
       .addSuccess(answers(200, Member))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.MemberNotFound)
-      .addError(Errors.Forbidden)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageTeam, Errors.MemberNotFound, BadBody))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
@@ -255,9 +245,7 @@ export class MembersApi extends HttpApiGroup.make("members")
     HttpApiEndpoint.del("remove", "/teams/:teamId/members/:userId")
       .setPath(MemberPath)
       .addSuccess(answers(200, DeletedAck))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.MemberNotFound)
-      .addError(Errors.Forbidden)
+      .addError(Schema.Union(MayNotManageTeam, Errors.MemberNotFound))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
@@ -271,9 +259,7 @@ export class MembersApi extends HttpApiGroup.make("members")
     HttpApiEndpoint.post("passwordReset", "/teams/:teamId/members/:userId/password-reset")
       .setPath(MemberPath)
       .addSuccess(answers(201, PasswordResetLink))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.MemberNotFound)
-      .addError(Errors.Forbidden)
+      .addError(Schema.Union(MayNotManageTeam, Errors.MemberNotFound))
       .middleware(SessionCredential)
       .annotateContext(
         operation({

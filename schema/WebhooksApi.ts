@@ -8,11 +8,10 @@ import { SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { TeamId, TeamIdOut, WebhookId, WebhookIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
+import { BadBody, MayNotManageTeam } from "./RouteErrors.ts"
 import { atLeastOne, optional, strict } from "./Strict.ts"
 import { boundedList, Name, Timestamp } from "./Values.ts"
 import { answers, DeletedAck, Integer, openEnum, Uuid } from "./Wire.ts"
-
-const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
 
 export const WebhookEvent = Schema.Literal(
   "secret.created",
@@ -207,10 +206,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
       .setPath(TeamPath)
       .setPayload(CreateWebhook)
       .addSuccess(answers(201, WebhookWithSecret))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
-      .addError(Errors.PlanLimitReached)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageTeam, Errors.PlanLimitReached, BadBody))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -226,8 +222,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
     HttpApiEndpoint.get("list", "/teams/:teamId/webhooks")
       .setPath(TeamPath)
       .addSuccess(answers(200, WebhookList))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
+      .addError(MayNotManageTeam)
       .middleware(SessionCredential)
       .annotateContext(
         operation({ summary: "List webhooks", description: "Without secrets.", response: { items: [webhook] } })
@@ -238,9 +233,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
       .setPath(WebhookPath)
       .setPayload(UpdateWebhook)
       .addSuccess(answers(200, Webhook))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
-      .addError(BadBody)
+      .addError(Schema.Union(MayNotManageTeam, BadBody))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -255,8 +248,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
     HttpApiEndpoint.post("rotate", "/teams/:teamId/webhooks/:webhookId/rotate")
       .setPath(WebhookPath)
       .addSuccess(answers(200, WebhookWithSecret))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
+      .addError(MayNotManageTeam)
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -270,8 +262,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
     HttpApiEndpoint.post("test", "/teams/:teamId/webhooks/:webhookId/test")
       .setPath(WebhookPath)
       .addSuccess(answers(201, WebhookDelivery))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
+      .addError(MayNotManageTeam)
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -293,8 +284,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
     HttpApiEndpoint.get("deliveries", "/teams/:teamId/webhooks/:webhookId/deliveries")
       .setPath(WebhookPath)
       .addSuccess(answers(200, WebhookDeliveryList))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
+      .addError(MayNotManageTeam)
       .middleware(SessionCredential)
       .annotateContext(
         operation({
@@ -308,8 +298,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
     HttpApiEndpoint.del("remove", "/teams/:teamId/webhooks/:webhookId")
       .setPath(WebhookPath)
       .addSuccess(answers(200, DeletedAck))
-      .addError(Errors.TeamNotFound)
-      .addError(Errors.Forbidden)
+      .addError(MayNotManageTeam)
       .middleware(SessionCredential)
       .annotateContext(
         operation({

@@ -1,4 +1,4 @@
-/** Errors that several secret routes share. */
+/** Errors by kind of route. A resource that the caller does not see is not found: both refusals are one set. */
 import * as Schema from "effect/Schema"
 import * as Errors from "./Errors.ts"
 
@@ -26,3 +26,12 @@ export const BreaksTheEnvironment = Schema.Union(
   Errors.IntegrityFailure
 )
 export const BadBody = Schema.Union(Errors.PayloadTooLarge, Errors.UnsupportedMediaType)
+
+export const MayNotReadTeam = Schema.Union(Errors.TeamNotFound, Errors.Forbidden, Errors.ScopeMissing)
+export const MayNotReadProject = Schema.Union(Errors.ProjectNotFound, Errors.Forbidden, Errors.ScopeMissing)
+export const MayNotReadEnvironment = Schema.Union(Errors.EnvironmentNotFound, Errors.Forbidden, Errors.ScopeMissing)
+/** For sessions, which have no scopes. */
+export const MayNotManageTeam = Schema.Union(Errors.TeamNotFound, Errors.Forbidden)
+export const MayNotManageProject = Schema.Union(Errors.ProjectNotFound, Errors.Forbidden)
+export const MayNotManageEnvironment = Schema.Union(Errors.EnvironmentNotFound, Errors.Forbidden)
+export const MayNotDecide = Schema.Union(Errors.GrantNotFound, Errors.Forbidden, Errors.GrantAlreadyDecided)
