@@ -19,6 +19,7 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import type { KeyObject } from "node:crypto"
 import { createHmac, createSecretKey, hkdfSync, timingSafeEqual } from "node:crypto"
+import { tagLength } from "./Aead.ts"
 import * as AesGcm from "./AesGcm.ts"
 import * as XChaCha from "./XChaCha.ts"
 
@@ -46,7 +47,7 @@ const commitmentAt = headerLength + saltLength
 const sealedAt = commitmentAt + commitmentLength
 
 /** What a box adds to its plaintext, in bytes, with either algorithm. */
-export const overhead = sealedAt + XChaCha.tagLength
+export const overhead = sealedAt + tagLength
 
 /** OpenSSL's limit for HKDF info. Contexts are far below it; a row that was tampered with may not be. */
 const maxInfoLength = 1024

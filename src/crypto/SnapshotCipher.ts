@@ -6,11 +6,12 @@
  *   12 bytes counter | ciphertext | 16 bytes tag
  */
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
-import { createCipheriv, createDecipheriv, generateKeySync } from "node:crypto"
+import type * as Option from "effect/Option"
+import { generateKeySync } from "node:crypto"
+import { tagLength } from "./Aead.ts"
+import * as AesGcm from "./AesGcm.ts"
 
-const nonceLength = 12
-const tagLength = 16
+const { nonceLength } = AesGcm
 
 export class SnapshotCipher extends Effect.Service<SnapshotCipher>()("crypto/SnapshotCipher", {
   sync: () => {
@@ -22,32 +23,12 @@ export class SnapshotCipher extends Effect.Service<SnapshotCipher>()("crypto/Sna
       const out = Buffer.allocUnsafeSlow(nonceLength + bytes.length + tagLength)
       out.writeUInt32BE(0, 0)
       out.writeBigUInt64BE(++count, 4)
-      const cipher = createCipheriv("aes-256-gcm", key, out.subarray(0, nonceLength), { authTagLength: tagLength })
-      cipher.setAAD(aad)
-      cipher.update(bytes).copy(out, nonceLength)
-      cipher.final()
-      cipher.getAuthTag().copy(out, nonceLength + bytes.length)
+      AesGcm.sealInto(out, nonceLength, key, out.subarray(0, nonceLength), aad, bytes)
       return out
     }
 
-    const open = (sealed: Uint8Array, aad: Uint8Array): Option.Option<Buffer> => {
-      const tagAt = sealed.length - tagLength
-      if (tagAt < nonceLength) return Option.none()
-      const decipher = createDecipheriv("aes-256-gcm", key, sealed.subarray(0, nonceLength), {
-        authTagLength: tagLength
-      })
-      decipher.setAAD(aad)
-      decipher.setAuthTag(sealed.subarray(tagAt))
-      const bytes = decipher.update(sealed.subarray(nonceLength, tagAt))
-      // node:crypto reports a tag that does not match only by throwing here.
-      try {
-        decipher.final()
-      } catch {
-        bytes.fill(0)
-        return Option.none()
-      }
-      return Option.some(bytes)
-    }
+    const open = (sealed: Uint8Array, aad: Uint8Array): Option.Option<Buffer> =>
+      AesGcm.open(key, sealed.subarray(0, nonceLength), aad, sealed.subarray(nonceLength))
 
     return { seal, open }
   }

@@ -6,12 +6,13 @@
  * covers it. Its keys are one-value subkeys: no long-lived key may come here, since noble keeps copies in the JS heap.
  */
 import { hchacha } from "@noble/ciphers/chacha.js"
-import * as Option from "effect/Option"
+import type * as Option from "effect/Option"
 import { createCipheriv, createDecipheriv } from "node:crypto"
+import * as Aead from "./Aead.ts"
 
 export const keyLength = 32
 export const nonceLength = 24
-export const tagLength = 16
+const options = { authTagLength: Aead.tagLength }
 
 const words = (bytes: Uint8Array) => new Uint32Array(Uint8Array.from(bytes).buffer)
 
@@ -45,35 +46,13 @@ export const sealInto = (
   plaintext: Uint8Array
 ): void => {
   const cipher = withInnerKey(key, nonce, (innerKey) =>
-    createCipheriv("chacha20-poly1305", innerKey, innerNonce(nonce), { authTagLength: tagLength })
+    createCipheriv("chacha20-poly1305", innerKey, innerNonce(nonce), options)
   )
-  cipher.setAAD(aad, { plaintextLength: plaintext.length })
-  cipher.update(plaintext).copy(out, offset)
-  cipher.final()
-  cipher.getAuthTag().copy(out, offset + plaintext.length)
+  Aead.sealInto(out, offset, cipher, aad, plaintext)
 }
 
-/** The plaintext in memory of its own (a stream cipher's `final` adds nothing), so that a caller can overwrite it. */
-export const open = (
-  key: Uint8Array,
-  nonce: Uint8Array,
-  aad: Uint8Array,
-  sealed: Uint8Array
-): Option.Option<Buffer> => {
-  const length = sealed.length - tagLength
-  if (length < 0) return Option.none()
-  const decipher = withInnerKey(key, nonce, (innerKey) =>
-    createDecipheriv("chacha20-poly1305", innerKey, innerNonce(nonce), { authTagLength: tagLength })
+/** The plaintext in memory of its own. */
+export const open = (key: Uint8Array, nonce: Uint8Array, aad: Uint8Array, sealed: Uint8Array): Option.Option<Buffer> =>
+  Aead.open(sealed, aad, () =>
+    withInnerKey(key, nonce, (innerKey) => createDecipheriv("chacha20-poly1305", innerKey, innerNonce(nonce), options))
   )
-  decipher.setAAD(aad, { plaintextLength: length })
-  decipher.setAuthTag(sealed.subarray(length))
-  const plaintext = decipher.update(sealed.subarray(0, length))
-  // node:crypto reports a tag that does not match only by throwing here.
-  try {
-    decipher.final()
-  } catch {
-    plaintext.fill(0)
-    return Option.none()
-  }
-  return Option.some(plaintext)
-}

@@ -3,12 +3,13 @@ import { xchacha20poly1305 } from "@noble/ciphers/chacha.js"
 import * as FastCheck from "effect/FastCheck"
 import * as Option from "effect/Option"
 import { createSecretKey, hkdfSync } from "node:crypto"
+import { tagLength } from "#src/crypto/Aead.ts"
 import * as XChaCha from "#src/crypto/XChaCha.ts"
 
 const hex = (text: string) => Buffer.from(text, "hex")
 
 const seal = (key: Uint8Array, nonce: Uint8Array, aad: Uint8Array, plaintext: Uint8Array) => {
-  const out = Buffer.alloc(plaintext.length + XChaCha.tagLength)
+  const out = Buffer.alloc(plaintext.length + tagLength)
   XChaCha.sealInto(out, 0, key, nonce, aad, plaintext)
   return out
 }
