@@ -56,7 +56,7 @@ export interface NamedEnvironment {
   readonly slug: string
   readonly protected: boolean
   readonly revision: number
-  /** Number of changes to the metadata of its secrets. */
+  /** Counts changes of the descriptions of its secrets. Not part of `revision`, because no value depends on them. */
   readonly described: number
   readonly readers: Readers
   readonly changes: Changes

@@ -21,9 +21,10 @@ import type { Scope, Visibility } from "#schema/Scopes.ts"
 import { methods } from "#src/Methods.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import * as GroupCommit from "#src/database/GroupCommit.ts"
+import * as EnvironmentRows from "./EnvironmentRows.ts"
 import { type EnvironmentPermit, eventOf, Permit } from "./Permit.ts"
 import * as Policy from "./Policy.ts"
-import type { RowMac, StoredMac } from "#src/rows/RowMac.ts"
+import type { StoredMac } from "#src/rows/RowMac.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import type { EnvironmentTarget, ProjectTarget, Target, TeamTarget } from "./Target.ts"
 
@@ -42,28 +43,22 @@ export interface Location {
   readonly environment: string
 }
 
-// Rows that Access reads, typed at the statement without a decoder: some run before every request. Their columns allow
-// no other types.
-interface ProjectSeal {
-  readonly projectTeamId: TeamId
-  readonly projectSlug: string
-  readonly projectMac: StoredMac
-}
-interface ProjectRow extends ProjectSeal {
+/** Typed at the statement, without a decoder: it runs before every request that names a project. */
+interface ProjectRow {
   readonly teamId: TeamId
   readonly projectId: ProjectId
   readonly environmentIds: ReadonlyArray<EnvironmentId>
+  readonly slug: string
   readonly visibility: Visibility
+  readonly mac: StoredMac
 }
-type EnvironmentRow = NamedEnvironment &
-  ProjectSeal & { readonly approvers: string; readonly approvals: number; readonly mac: StoredMac }
 
 /** Concurrent requests share one statement, which looks up each environment once. */
 const findEnvironment = Effect.flatMap(SqlClient.SqlClient, (sql) => {
   const run = (batch: ReadonlyArray<Location>) => {
     const distinct = new Map(batch.map((at) => [nameOf(at), at]))
     return Effect.map(environmentsBySlug(sql, [...distinct.values()]), (rows) => {
-      const byName = new Map(rows.map((row) => [nameOf({ projectId: row.projectId, environment: row.slug }), row]))
+      const byName = new Map(rows.map((row) => [nameOf({ projectId: row.eProjectId, environment: row.eSlug }), row]))
       return batch.map((at) => byName.get(nameOf(at)))
     })
   }
@@ -76,107 +71,66 @@ type Needs = Effect.Effect.Success<typeof services>
 
 // --- what is visible ---
 
-const projectColumns = "p.team_id AS project_team_id, p.slug AS project_slug, p.mac AS project_mac"
 const environmentColumns = (sql: SqlClient.SqlClient) =>
-  sql.literal(`
-    e.team_id, e.project_id, e.id AS environment_id, e.slug, e.protected, e.revision, e.described,
-    e.readers,
-    e.changes, p.visibility,
-    array_to_string(e.approvers, ',') AS approvers, e.approvals, e.mac, ${projectColumns}
+  sql.literal(`${EnvironmentRows.columns("p")}
     FROM environments e
     JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL`)
 
-/** The row, if its MAC is valid. */
-const first = <Row, E>(
-  { rowSeal }: Needs,
-  rows: Effect.Effect<ReadonlyArray<Row>, E>,
-  isAuthentic: (macs: RowMac, row: Row) => boolean
-): Effect.Effect<Row | undefined> =>
-  Effect.zipWith(rowSeal.ready, Effect.orDie(rows), (macs, [row]): Row | undefined =>
-    row !== undefined && isAuthentic(macs, row) ? row : undefined
+/** The project, if its MAC is valid. */
+const projectById = ({ rowSeal, sql }: Needs, id: ProjectId) =>
+  Effect.zipWith(
+    rowSeal.ready,
+    Effect.orDie(sql<ProjectRow>`
+      SELECT p.team_id, p.id AS project_id, p.slug, p.visibility, p.mac,
+        array(SELECT e.id FROM environments e WHERE e.project_id = p.id AND e.deleted_at IS NULL) AS environment_ids
+      FROM projects p
+      WHERE p.id = ${id} AND p.deleted_at IS NULL`),
+    (macs, [row]): ProjectRow | undefined => {
+      if (row === undefined) return undefined
+      const { mac, slug, teamId, visibility } = row
+      return macs.isAuthentic("projects", { id: row.projectId, teamId, slug, visibility, mac }) ? row : undefined
+    }
   )
 
-const isProjectAuthentic = (macs: RowMac, row: ProjectRow | EnvironmentRow) =>
-  macs.isAuthentic("projects", {
-    id: row.projectId,
-    teamId: row.projectTeamId,
-    slug: row.projectSlug,
-    visibility: row.visibility,
-    mac: row.projectMac
-  })
-const isEnvironmentAuthentic = (macs: RowMac, row: EnvironmentRow) =>
-  macs.isAuthentic("environments", {
-    id: row.environmentId,
-    teamId: row.teamId,
-    projectId: row.projectId,
-    slug: row.slug,
-    protected: row.protected,
-    readers: row.readers,
-    changes: row.changes,
-    approvers: row.approvers,
-    approvals: row.approvals,
-    mac: row.mac
-  }) && isProjectAuthentic(macs, row)
-
-const projectById = (needs: Needs, projectId: ProjectId) =>
-  first(
-    needs,
-    needs.sql<ProjectRow>`
-    SELECT p.team_id, p.id AS project_id, p.visibility, ${needs.sql.literal(projectColumns)},
-      array(SELECT e.id FROM environments e WHERE e.project_id = p.id AND e.deleted_at IS NULL) AS environment_ids
-    FROM projects p
-    WHERE p.id = ${projectId} AND p.deleted_at IS NULL`,
-    isProjectAuthentic
+const namedOf = <E>({ rowSeal }: Needs, row: Effect.Effect<EnvironmentRows.EnvironmentRow | undefined, E>) =>
+  Effect.zipWith(rowSeal.ready, Effect.orDie(row), (macs, found) =>
+    found === undefined ? null : EnvironmentRows.named(found, macs)
   )
 
 const oneEnvironment = (needs: Needs, where: Statement.Fragment) =>
-  first(
+  namedOf(
     needs,
-    needs.sql<EnvironmentRow>`SELECT ${environmentColumns(needs.sql)} ${where} AND e.deleted_at IS NULL`,
-    isEnvironmentAuthentic
+    Effect.map(
+      needs.sql<EnvironmentRows.EnvironmentRow>`
+        SELECT ${environmentColumns(needs.sql)} ${where} AND e.deleted_at IS NULL`,
+      ([row]) => row
+    )
   )
 
 const environmentById = (needs: Needs, environmentId: EnvironmentId) =>
   oneEnvironment(needs, needs.sql`WHERE e.id = ${environmentId}`)
 
 /** The LIMIT gives the planner the number of rows: see `CredentialRows.ts`. */
-const environmentsBySlug = (sql: SqlClient.SqlClient, at: ReadonlyArray<Location>) => sql<EnvironmentRow>`
+const environmentsBySlug = (
+  sql: SqlClient.SqlClient,
+  at: ReadonlyArray<Location>
+) => sql<EnvironmentRows.EnvironmentRow>`
   SELECT ${environmentColumns(sql)}
   JOIN (SELECT * FROM unnest(
       ${at.map(({ projectId }) => projectId)}::uuid[], ${at.map(({ environment }) => environment)}::text[]
     ) LIMIT ${at.length}) AS q (project_id, slug) ON q.project_id = e.project_id AND q.slug = e.slug
   WHERE e.deleted_at IS NULL`
 
-const environmentBySlug = (needs: Needs, at: Location) =>
-  first(
-    needs,
-    Effect.map(needs.found(at), (row) => (row === undefined ? [] : [row])),
-    isEnvironmentAuthentic
-  )
+const environmentBySlug = (needs: Needs, at: Location) => namedOf(needs, needs.found(at))
 
 const environmentBySecret = (needs: Needs, secretId: SecretId) =>
   oneEnvironment(needs, needs.sql`JOIN secrets s ON s.environment_id = e.id WHERE s.id = ${secretId}`)
 
-/**
- * The target of a decision, if the caller may see it. The plan comes from the caller's team, whose row was verified.
- */
-const environmentTarget = (caller: Caller, row: NamedEnvironment | undefined): EnvironmentTarget | undefined => {
-  const team = row === undefined ? undefined : Policy.teamOf(caller, row.teamId)
-  if (row === undefined || team === undefined || !Policy.environmentVisible(caller, row)) return undefined
-  return {
-    type: "environment",
-    teamId: row.teamId,
-    plan: team.plan,
-    projectId: row.projectId,
-    environmentId: row.environmentId,
-    slug: row.slug,
-    protected: row.protected,
-    revision: row.revision,
-    described: row.described,
-    readers: row.readers,
-    changes: row.changes,
-    visibility: row.visibility
-  }
+/** The target of a decision, if the caller may see it. The plan comes from the caller's team, whose row was verified. */
+const environmentTarget = (caller: Caller, environment: NamedEnvironment | null): EnvironmentTarget | undefined => {
+  const team = environment === null ? undefined : Policy.teamOf(caller, environment.teamId)
+  if (environment === null || team === undefined || !Policy.environmentVisible(caller, environment)) return undefined
+  return { type: "environment", plan: team.plan, ...environment }
 }
 
 /** Fails with PROJECT_NOT_FOUND when the project is not visible, else with ENVIRONMENT_NOT_FOUND. */
@@ -385,14 +339,14 @@ const eachEnvironment = Effect.fnUntraced(function* <A extends Scope>(
 ) {
   const { caller, teams } = yield* eachTeam(needs, action, intent)
   const macs = yield* needs.rowSeal.ready
-  const rows = yield* Effect.orDie(needs.sql<EnvironmentRow>`
+  const rows = yield* Effect.orDie(needs.sql<EnvironmentRows.EnvironmentRow>`
     SELECT ${environmentColumns(needs.sql)}
     WHERE e.team_id = any(${teams.map(({ id }) => id)}::uuid[]) AND e.deleted_at IS NULL
       ${within === undefined ? needs.sql`` : needs.sql`AND e.project_id = any(${within}::uuid[])`}
     ORDER BY p.team_id, p.slug COLLATE "C", e.position, e.id LIMIT ${maxSearched}`)
   return rows.flatMap((row) => {
-    const team = Policy.teamOf(caller, row.teamId)
-    const target = isEnvironmentAuthentic(macs, row) ? environmentTarget(caller, row) : undefined
+    const target = environmentTarget(caller, EnvironmentRows.named(row, macs))
+    const team = target === undefined ? undefined : Policy.teamOf(caller, target.teamId)
     if (team === undefined || target === undefined) return []
     const request = { caller, team, target, action }
     const denial = Policy.decide(request) ?? Policy.needsStepUp(request, intent.audit)

@@ -1,6 +1,7 @@
 /** The target of an action, after `Access` found it visible. */
-import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
-import type { Changes, Plan, Readers, Visibility } from "#schema/Scopes.ts"
+import type { NamedEnvironment } from "#schema/Caller.ts"
+import type { ProjectId, TeamId } from "#schema/Ids.ts"
+import type { Plan, Visibility } from "#schema/Scopes.ts"
 
 export interface TeamTarget {
   readonly type: "team"
@@ -14,19 +15,8 @@ export interface ProjectTarget {
   readonly projectId: ProjectId
   readonly visibility: Visibility
 }
-export interface EnvironmentTarget {
+export interface EnvironmentTarget extends NamedEnvironment {
   readonly type: "environment"
-  readonly teamId: TeamId
   readonly plan: Plan
-  readonly projectId: ProjectId
-  readonly environmentId: EnvironmentId
-  readonly slug: string
-  readonly protected: boolean
-  readonly revision: number
-  /** Counts changes of the descriptions of its secrets. Not part of `revision`, because no value depends on them. */
-  readonly described: number
-  readonly readers: Readers
-  readonly changes: Changes
-  readonly visibility: Visibility
 }
 export type Target = TeamTarget | ProjectTarget | EnvironmentTarget

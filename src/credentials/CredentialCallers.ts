@@ -1,7 +1,8 @@
 /** Callers from credential rows whose MACs hold: the person, the reach, and the life of each credential. */
-import type { Caller, CallerTeam, NamedEnvironment } from "#schema/Caller.ts"
+import type { Caller, CallerTeam } from "#schema/Caller.ts"
 import type { UserId } from "#schema/Ids.ts"
 import type { Role } from "#schema/Scopes.ts"
+import * as EnvironmentRows from "#src/access/EnvironmentRows.ts"
 import * as Policy from "#src/access/Policy.ts"
 import type { RowMac } from "#src/rows/RowMac.ts"
 import * as TeamRows from "#src/access/TeamRows.ts"
@@ -20,44 +21,6 @@ export interface Verified {
   /** OAuth access token only: its one resource (RFC 8707), and its client. */
   readonly audience: string | null
   readonly clientId: string | null
-}
-
-/** Treat an environment as missing when its MAC, or its project's, fails. */
-const namedOf = (row: CredentialRow, macs: RowMac): NamedEnvironment | null => {
-  if (row.eTeamId === null || row.eTeamId === undefined) return null
-  const environment = {
-    id: row.eId,
-    teamId: row.eTeamId,
-    projectId: row.eProjectId,
-    slug: row.eSlug,
-    protected: row.eProtected,
-    readers: row.eReaders,
-    changes: row.eChanges,
-    approvers: row.eApprovers,
-    approvals: row.eApprovals,
-    mac: row.eMac
-  }
-  if (!macs.isAuthentic("environments", environment)) return null
-  const project = {
-    id: row.eProjectId,
-    teamId: row.pTeamId,
-    slug: row.pSlug,
-    visibility: row.eVisibility,
-    mac: row.pMac
-  }
-  if (!macs.isAuthentic("projects", project)) return null
-  return {
-    teamId: row.eTeamId,
-    projectId: row.eProjectId,
-    environmentId: row.eId,
-    slug: row.eSlug,
-    protected: row.eProtected,
-    revision: row.eRevision,
-    described: row.eDescribed,
-    readers: row.eReaders,
-    changes: row.eChanges,
-    visibility: row.eVisibility
-  }
 }
 
 /** Teams of the person, without those whose own MAC or membership's MAC fails. */
@@ -117,7 +80,7 @@ const callerOf = (
   createdAt: row.createdAt,
   expiresAt: row.expiresAt,
   lastUsedAt: row.lastUsedAt,
-  named: namedOf(row, macs)
+  named: EnvironmentRows.named(row, macs)
 })
 /** Inputs for Liveness. */
 const lifeInputs = (row: PersonRow, teams: ReadonlyArray<TeamRow>) => ({

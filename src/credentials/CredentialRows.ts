@@ -5,7 +5,8 @@
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
-import type { AccessLevel, Changes, LeakRule, Plan, Readers, Role, Scope, Visibility } from "#schema/Scopes.ts"
+import type { AccessLevel, LeakRule, Plan, Role, Scope } from "#schema/Scopes.ts"
+import * as EnvironmentRows from "#src/access/EnvironmentRows.ts"
 import type { StoredMac } from "#src/rows/RowMac.ts"
 import * as PersonGrants from "./PersonGrants.ts"
 
@@ -19,7 +20,7 @@ export interface Lookup {
   readonly named: EnvironmentName | undefined
 }
 
-export interface CredentialRow {
+export interface CredentialRow extends EnvironmentRows.EnvironmentRow {
   readonly id: string | null
   readonly lookupId: string
   readonly salt: Buffer
@@ -28,25 +29,7 @@ export interface CredentialRow {
   readonly createdAt: Date
   readonly lastUsedAt: Date | null
   readonly revokedAt: Date | null
-  /** Undefined: no request of its batch named an environment. */
-  readonly eTeamId: TeamId | null | undefined
-  readonly eProjectId: ProjectId
-  readonly eId: EnvironmentId
-  readonly eSlug: string
-  readonly eProtected: boolean
-  readonly eRevision: number
-  readonly eDescribed: number
-  readonly eReaders: Readers
-  readonly eChanges: Changes
-  /** Separated by commas. */
-  readonly eApprovers: string
-  readonly eApprovals: number
-  readonly eMac: StoredMac
-  readonly eVisibility: Visibility
-  readonly pTeamId: TeamId
-  readonly pSlug: string
-  readonly pMac: StoredMac
-  /** Access grants of the person, or of the creator of an API token (`PersonGrants.ts`). */
+  /** Grants of the person, or of the creator of an API token (`HeldGrants.ts`). */
   readonly personGrants: string | null
 }
 /** A team with the person's membership, times in milliseconds since 1970. */
@@ -177,12 +160,7 @@ const lookups = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => {
     ) WITH ORDINALITY ${size === undefined ? sql`` : sql`LIMIT ${sql.literal(String(size))}`}
   ) AS q (lookup_id, project_id, slug, n)`
 }
-const namedColumns = `,
-  e.team_id AS e_team_id, e.project_id AS e_project_id, e.id AS e_id, e.slug AS e_slug, e.protected AS e_protected,
-  e.revision AS e_revision, e.described AS e_described, e.readers AS e_readers,
-  e.changes AS e_changes, ep.visibility AS e_visibility,
-  array_to_string(e.approvers, ',') AS e_approvers, e.approvals AS e_approvals, e.mac AS e_mac,
-  ep.team_id AS p_team_id, ep.slug AS p_slug, ep.mac AS p_mac`
+const namedColumns = `, ${EnvironmentRows.columns("ep")}`
 const millis = (column: string) => `extract(epoch FROM ${column}) * 1000`
 const teamMembers = `'id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
         'adminsNeedGrants', t.admins_need_grants, 'tokensFollowCreators', t.tokens_follow_creators,

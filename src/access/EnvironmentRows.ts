@@ -1,0 +1,78 @@
+/**
+ * The environment that a request names, with its project: columns, and the check of both MACs. Typed at the statement,
+ * without a decoder: these rows are read before every request, and their columns allow no other types.
+ */
+import type { NamedEnvironment } from "#schema/Caller.ts"
+import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
+import type { Changes, Readers, Visibility } from "#schema/Scopes.ts"
+import type { RowMac, StoredMac } from "#src/rows/RowMac.ts"
+
+export interface EnvironmentRow {
+  /** Null: no environment of this name. Undefined: no request of the batch named one. */
+  readonly eTeamId: TeamId | null | undefined
+  readonly eProjectId: ProjectId
+  readonly eId: EnvironmentId
+  readonly eSlug: string
+  readonly eProtected: boolean
+  readonly eRevision: number
+  readonly eDescribed: number
+  readonly eReaders: Readers
+  readonly eChanges: Changes
+  /** Separated by commas. */
+  readonly eApprovers: string
+  readonly eApprovals: number
+  readonly eMac: StoredMac
+  readonly pTeamId: TeamId
+  readonly pSlug: string
+  readonly pVisibility: Visibility
+  readonly pMac: StoredMac
+}
+
+/** Columns of an environment `e` and of its project, which the statement names by `project`. */
+export const columns = (project: "p" | "ep"): string => `
+  e.team_id AS e_team_id, e.project_id AS e_project_id, e.id AS e_id, e.slug AS e_slug, e.protected AS e_protected,
+  e.revision AS e_revision, e.described AS e_described, e.readers AS e_readers, e.changes AS e_changes,
+  array_to_string(e.approvers, ',') AS e_approvers, e.approvals AS e_approvals, e.mac AS e_mac,
+  ${project}.team_id AS p_team_id, ${project}.slug AS p_slug, ${project}.visibility AS p_visibility,
+  ${project}.mac AS p_mac`
+
+/**
+ * Null if the MAC of the environment or of its project is invalid: then it does not exist. Member by member
+ * (docs/architecture.md, "No hidden class is made for a request").
+ */
+export const named = (row: EnvironmentRow, macs: RowMac): NamedEnvironment | null => {
+  if (row.eTeamId === null || row.eTeamId === undefined) return null
+  const environment = {
+    id: row.eId,
+    teamId: row.eTeamId,
+    projectId: row.eProjectId,
+    slug: row.eSlug,
+    protected: row.eProtected,
+    readers: row.eReaders,
+    changes: row.eChanges,
+    approvers: row.eApprovers,
+    approvals: row.eApprovals,
+    mac: row.eMac
+  }
+  if (!macs.isAuthentic("environments", environment)) return null
+  const project = {
+    id: row.eProjectId,
+    teamId: row.pTeamId,
+    slug: row.pSlug,
+    visibility: row.pVisibility,
+    mac: row.pMac
+  }
+  if (!macs.isAuthentic("projects", project)) return null
+  return {
+    teamId: row.eTeamId,
+    projectId: row.eProjectId,
+    environmentId: row.eId,
+    slug: row.eSlug,
+    protected: row.eProtected,
+    revision: row.eRevision,
+    described: row.eDescribed,
+    readers: row.eReaders,
+    changes: row.eChanges,
+    visibility: row.pVisibility
+  }
+}
