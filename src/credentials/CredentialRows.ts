@@ -29,7 +29,7 @@ export interface CredentialRow extends EnvironmentRows.EnvironmentRow {
   readonly createdAt: Date
   readonly lastUsedAt: Date | null
   readonly revokedAt: Date | null
-  /** Grants of the person, or of the creator of an API token (`HeldGrants.ts`). */
+  /** Access grants of the person, or of the creator of an API token (`PersonGrants.ts`). */
   readonly personGrants: string | null
 }
 /** A team with the person's membership, times in milliseconds since 1970. */
