@@ -14,7 +14,7 @@ import * as fs from "node:fs"
 import { join } from "node:path"
 import { version } from "#schema/Api.ts"
 import { Audit } from "#src/trail/Audit.ts"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import * as ExposureIndex from "#src/trail/ExposureIndex.ts"
 import { RequestInfo } from "#src/database/RequestInfo.ts"
 import { cut } from "#src/trail/TrailCut.ts"
@@ -56,7 +56,7 @@ const reading = onVault.pipe(
   Layer.provideMerge(appConfig)
 )
 /** Entries of these programs have a stream of their own, sealed when the program ends. */
-export const writing = AuditSeal.Default.pipe(
+export const writing = Seal.Default.pipe(
   Layer.provideMerge(Audit.Default),
   Layer.provideMerge(ServiceKeys.Default),
   Layer.provideMerge(onVault),
@@ -141,7 +141,7 @@ export const auditAccept: MaintenancePrograms["auditAccept"] = (request, decide)
 export const auditRebuild: MaintenancePrograms["auditRebuild"] = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const audit = yield* Audit
-  const seal = yield* AuditSeal
+  const seal = yield* Seal
   const target = { type: "audit", id: "", name: "exposure" }
   yield* sql.withTransaction(
     audit.append({ actor: "system", action: "audit.rebuild", outcome: "allowed", teamId: null, target })

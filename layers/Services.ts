@@ -3,8 +3,8 @@ import * as MailSmtp from "#layers/MailSmtp.ts"
 import * as Layer from "effect/Layer"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
-import { AuditProbe } from "#src/trail/Probe.ts"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Probe } from "#src/trail/Probe.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import { AuditTrail } from "#src/trail-use/AuditTrail.ts"
 import { Exposure } from "#src/trail-use/Exposure.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
@@ -80,8 +80,8 @@ const crypto = Layer.mergeAll(Rotation.Default, ServiceKeys.Default, SnapshotCip
   Layer.provideMerge(DataKeys.Default)
 )
 const access = Layer.mergeAll(
-  AuditProbe.Default,
-  AuditSeal.Default,
+  Probe.Default,
+  Seal.Default,
   AuditTrail.Default,
   Exposure.Default,
   RateLimiter.Default

@@ -11,7 +11,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import { dirname, join, resolve } from "node:path"
 import { vaultKeys } from "#src/trail/TrailVerification.ts"
-import { signed } from "#src/trail/CheckpointFile.ts"
+import { signNote } from "#src/trail/CheckpointFile.ts"
 import { AppConfig, type Settings } from "#src/AppConfig.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import type { VaultPrograms } from "#src/cli/operator/ServerSide.ts"
@@ -252,7 +252,7 @@ export const releaseKey: VaultPrograms["releaseKey"] = (id) =>
       }
       if (!rootKeyIds.includes(id)) return yield* new CliFailure({ message: `The vault has no key ${id}.` })
       yield* ensureUnused(id)
-      return yield* signed(vault, Release.text(id, yield* Clock.currentTimeMillis))
+      return yield* signNote(vault, Release.text(id, yield* Clock.currentTimeMillis))
     })
   )
 

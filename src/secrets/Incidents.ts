@@ -29,9 +29,9 @@ import type {
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import { actorOf } from "#src/trail/Actor.ts"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import { change } from "#src/access/Change.ts"
-import { signed } from "#src/trail/CheckpointFile.ts"
+import { signNote } from "#src/trail/CheckpointFile.ts"
 import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
 import { Exposure } from "#src/trail-use/Exposure.ts"
 import { currentOf, type Subject } from "#src/trail/IncidentExposure.ts"
@@ -54,7 +54,7 @@ import { ValueRequests } from "./ValueRequests.ts"
 const services = Effect.all({
   access: Access,
   audit: Audit,
-  seal: AuditSeal,
+  seal: Seal,
   crypto: Crypto,
   exposure: Exposure,
   members: Members,
@@ -167,7 +167,7 @@ const noteOf = Effect.fnUntraced(function* (
     exposed,
     kept
   }
-  return { upTo, note: yield* dieWhenVaultIsDown(signed(needs.vault, Note.text(burnDown))) }
+  return { upTo, note: yield* dieWhenVaultIsDown(signNote(needs.vault, Note.text(burnDown))) }
 })
 
 /** Ends, lists and signs. Entries of this process are counted in the list; those of others within seconds. */
@@ -308,7 +308,7 @@ const unfinished = Effect.fn("Incidents.unfinished")(function* (needs: Needs, te
 const note = Effect.fn("Incidents.note")(function* (needs: Needs, teamId: TeamId, id: IncidentId) {
   yield* mayRead(needs, teamId)
   const burnDown = yield* burnDownOf(needs, teamId, id)
-  return { note: yield* dieWhenVaultIsDown(signed(needs.vault, Note.text(burnDown))) }
+  return { note: yield* dieWhenVaultIsDown(signNote(needs.vault, Note.text(burnDown))) }
 })
 
 /** A value of the incident that was not replaced yet, as its secret is now. */

@@ -1,7 +1,7 @@
-/** Who acted, as an entry of the trail names them. */
+/** The actor of an entry. */
 import type { Caller } from "#schema/Caller.ts"
 
-/** The caller, a named person before a session exists (sign-in), a machine by the token that it gets, or the service itself. */
+/** A caller, a person who is signing in, a machine by its new token, or the service itself. */
 export type Actor =
   | Caller
   | { readonly userId: string; readonly email: string }

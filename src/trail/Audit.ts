@@ -17,11 +17,11 @@ import * as Metrics from "#src/telemetry/Metrics.ts"
 import * as TransactionEnd from "#src/database/TransactionEnd.ts"
 import { actorOf } from "./Actor.ts"
 import * as Alarm from "#src/database/Alarm.ts"
-import * as AuditEntry from "./Entry.ts"
+import * as Entry from "./Entry.ts"
 import type { AuditEvent } from "./Entry.ts"
-import * as AuditKey from "./TrailKey.ts"
+import * as TrailKey from "./TrailKey.ts"
 import * as KeyLists from "./KeyLists.ts"
-import * as SqlStreams from "./StreamRows.ts"
+import * as StreamRows from "./StreamRows.ts"
 import * as Streams from "./Streams.ts"
 import { dieWhenNotWritten } from "#src/database/Dependency.ts"
 import * as DatabaseEpoch from "#src/database/DatabaseEpoch.ts"
@@ -30,13 +30,13 @@ import * as Outbox from "./Outbox.ts"
 import { RequestInfo, type RequestOrigin } from "#src/database/RequestInfo.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 
-/** Shorter than the time after which others take a process for dead. */
+/** Shorter than the silence after which other processes assume that this one is dead. */
 const silenceMillis = Chain.deadAfterMillis - 60_000
-/** What was under way when a stream was left has ended by then, one way or the other. */
-const settledMillis = 30_000
+/** Grace period for transactions in flight when a stream is abandoned. */
+const transactionGraceMillis = 30_000
 
-/** What webhooks are told of an entry: less than it says, and nothing of what was refused. */
-const outboxMessagesOf = ({ at, event, id }: AuditEntry.Entry): ReadonlyArray<Outbox.OutboxMessage> => {
+/** The webhook messages of an entry. They omit some members, and refused actions have none. */
+const outboxMessagesOf = ({ at, event, id }: Entry.Entry): ReadonlyArray<Outbox.OutboxMessage> => {
   const { action, outcome, teamId } = event
   if (outcome !== "allowed" || teamId === null || !Outbox.hasWebhookEvent(action)) return []
   return [{ id, at, action, team: teamId, event, actor: actorOf(event.actor) }]
@@ -46,50 +46,50 @@ const insideTransaction = Effect.contextWith((context: Context.Context<never>) =
   context.unsafeMap.has(SqlClient.TransactionConnection.key)
 )
 
-// Each process writes streams of its own, so that no lock orders processes. Reads go group-committed through one with
-// its head in memory; each write takes a stream that no other transaction holds, by the row of its head.
+// Each process writes its own streams, so that processes need no common lock. Reads go through one stream, in groups,
+// with its head in memory. Each write locks the head of a stream that no other transaction uses.
 interface Needs {
   readonly sql: SqlClient.SqlClient
   readonly crypto: Crypto
   readonly own: Streams.OwnStreams
   readonly key: Effect.Effect<KeyObject>
-  readonly storedLists: KeyLists.Stored
-  /** Of the database; when it changed, what is known of it is looked up anew. */
+  readonly storedLists: KeyLists.StoredHashes
+  /** The database's epoch. A look at it drops stale knowledge after a change. */
   readonly epoch: () => number
   readonly alarm: Alarm.Alarm
-  /** Open when enough entries came to seal before the time. */
+  /** Opens when enough entries need a seal ahead of schedule. */
   readonly due: Effect.Latch
-  /** Entries since the last seal. */
+  /** `count`: entries since the last seal. */
   readonly unsealed: { count: number }
 }
 
 type CommittingNeeds = Needs & {
-  readonly commit: (entries: ReadonlyArray<AuditEntry.Entry>) => Effect.Effect<void, SqlError | ParseError>
+  readonly commit: (entries: ReadonlyArray<Entry.Entry>) => Effect.Effect<void, SqlError | ParseError>
 }
 
-interface Parts extends Partial<Pick<AuditEntry.Entry, "keyList" | "rows">> {
-  /** The request that the event is of; by default the one that is served. */
+interface EntryParts extends Partial<Pick<Entry.Entry, "keyList" | "rows">> {
+  /** The request of the event; by default the current one. */
   readonly from?: RequestOrigin | undefined
 }
 
 const toEntry = Effect.fnUntraced(function* (
   { crypto, key }: Needs,
   event: AuditEvent,
-  { from, keyList, rows }: Parts
+  { from, keyList, rows }: EntryParts
 ) {
   const origin = from ?? (yield* RequestInfo)
   const at = yield* Clock.currentTimeMillis
-  const entry: AuditEntry.Entry = { id: crypto.uuidAt(at), at, origin, event, key: yield* key, keyList, rows }
+  const entry: Entry.Entry = { id: crypto.uuidAt(at), at, origin, event, key: yield* key, keyList, rows }
   return entry
 })
 
-const grew = ({ due, unsealed }: Needs, entries: number) => {
+const countEntries = ({ due, unsealed }: Needs, entries: number) => {
   unsealed.count += entries
   if (unsealed.count >= Chain.anchorEntries) due.unsafeOpen()
 }
 
-/** The hot statement of every read: typed here, since it returns no rows to decode. */
-const insert = ({ sql }: Needs, stream: string, { head, rows }: ReturnType<typeof AuditEntry.link>) => sql`
+/** The hot statement of every read. It returns no rows, so it needs no decoder. */
+const insert = ({ sql }: Needs, stream: string, { head, rows }: ReturnType<typeof Entry.link>) => sql`
   INSERT INTO audit_entries
     (stream, seq, id, at, team_id, project_id, environment_id, environment, actor_id, action, body, hash,
      key_list, mac)
@@ -109,63 +109,63 @@ const insert = ({ sql }: Needs, stream: string, { head, rows }: ReturnType<typeo
     ${rows.map(({ entry: { keyList } }) => (keyList === undefined ? null : Buffer.from(keyList, "hex")))}::bytea[]
   ) AS r (seq)`
 
-/** `closeAt`: when the stream that is left may be closed; undefined: it was closed by another process. */
-const leave = Effect.fnUntraced(function* (
+/** `closeAt` is the time when the abandoned stream may be closed. Undefined: another process has closed it. */
+const rotateStream = Effect.fnUntraced(function* (
   { crypto, due, own }: Needs,
   stream: Streams.ReadStream | Streams.WriteStream,
   closeAt: number | undefined
 ) {
-  // The vault is to know the new stream before anything can happen to this process.
-  if (Streams.leave(own, stream, yield* crypto.uuid, closeAt)) due.unsafeOpen()
+  // Wakes the sealing, so that the vault learns of the new stream before this process can fail.
+  if (Streams.retire(own, stream, yield* crypto.uuid, closeAt)) due.unsafeOpen()
 })
 
 /**
- * A process that could not say for long that it runs may have been taken for dead, and its streams closed: what comes
- * goes into new ones.
+ * After a long silence, others may have assumed that this process is dead, and closed its streams. New entries then go
+ * into new streams.
  */
 const renewAfterSilence = (needs: Needs, now: number) =>
   Effect.suspend(() => {
     const { own } = needs
     if (own.aliveAt === undefined || now - own.aliveAt < silenceMillis) return Effect.void
     own.aliveAt = now
-    const closeAt = now + settledMillis
-    return Effect.forEach(Streams.all(own), (stream) => leave(needs, stream, closeAt), { discard: true })
+    const closeAt = now + transactionGraceMillis
+    return Effect.forEach(Streams.all(own), (stream) => rotateStream(needs, stream, closeAt), { discard: true })
   })
 
-/** A stream that this process is writing does not end as it left it. */
-const notOwn = (needs: Needs, stream: Streams.ReadStream | Streams.WriteStream, head: Streams.Position) =>
+/** Raises an alarm: a stream of this process does not end with an entry of this process. */
+const reportForeignHead = (needs: Needs, stream: Streams.ReadStream | Streams.WriteStream, head: Streams.Position) =>
   Effect.zipRight(
     needs.alarm.raise(
       stream.id,
       head.seq < stream.committed.seq
-        ? "entries that this process committed are gone: somebody deleted them, or the database went on from a standby or a copy that had not got them"
-        : "a stream that this process writes holds an entry of somebody else"
+        ? "entries that this process committed are gone: they were deleted, or the database continues from a standby or copy that lacked them"
+        : "a stream that this process writes holds an entry of another writer"
     ),
-    leave(needs, stream, 0)
+    rotateStream(needs, stream, 0)
   )
 
 // --- reads and denials ---
 
-/** Compares what the database holds with what this process wrote, and returns the stream to write on. */
+/** Compares the database with the entries of this process, and returns the stream to write on. */
 const settleRead = Effect.fnUntraced(function* (needs: Needs, stream: Streams.ReadStream) {
-  const head = Option.getOrElse(yield* SqlStreams.lastEntry(needs.sql)(stream.id), () => Streams.beginning(stream))
+  const head = Option.getOrElse(yield* StreamRows.lastEntry(needs.sql)(stream.id), () => Streams.beginning(stream))
   if (Streams.isOwnRead(stream, head)) Streams.settleRead(stream, head)
-  else yield* notOwn(needs, stream, head)
+  else yield* reportForeignHead(needs, stream, head)
   return needs.own.read
 })
 
 const insertReads = (
   needs: Needs,
   stream: Streams.ReadStream,
-  entries: ReadonlyArray<AuditEntry.Entry>,
+  entries: ReadonlyArray<Entry.Entry>,
   lists: ReadonlyArray<Buffer>
 ) =>
   Effect.suspend(() => {
-    const linked = AuditEntry.link(entries, stream.id, stream.committed)
+    const linked = Entry.link(entries, stream.id, stream.committed)
     const started = performance.now()
     Streams.attempt(stream, linked.head)
     return Effect.onExit(
-      SqlStreams.behind(needs.sql, insert(needs, stream.id, linked), stream.id, linked.rows, lists),
+      StreamRows.insertAfter(needs.sql, insert(needs, stream.id, linked), stream.id, linked.rows, lists),
       (exit) =>
         Effect.sync(() => {
           if (Exit.isFailure(exit)) {
@@ -174,16 +174,16 @@ const insertReads = (
           }
           Streams.settleRead(stream, linked.head)
           Metrics.auditCommitted(linked.rows.length, performance.now() - started)
-          grew(needs, linked.rows.length)
+          countEntries(needs, linked.rows.length)
         })
     )
   })
 
-const listsOf = (entries: ReadonlyArray<AuditEntry.Entry>) =>
+const listsOf = (entries: ReadonlyArray<Entry.Entry>) =>
   new Map(entries.flatMap(({ event: { keys = [] }, keyList }) => (keyList === undefined ? [] : [[keyList, keys]])))
 
-/** The lists first, where they are not known to be stored. */
-const writeReads = (needs: Needs, stream: Streams.ReadStream, entries: ReadonlyArray<AuditEntry.Entry>) => {
+/** Stores the key lists first, unless they are known to exist. */
+const writeReads = (needs: Needs, stream: Streams.ReadStream, entries: ReadonlyArray<Entry.Entry>) => {
   const lists = listsOf(entries)
   const hashes = [...lists.keys()].map((hash) => Buffer.from(hash, "hex"))
   return Effect.zipRight(
@@ -192,8 +192,8 @@ const writeReads = (needs: Needs, stream: Streams.ReadStream, entries: ReadonlyA
   )
 }
 
-/** One after the other, so that the order of entries is the order of commits. */
-const commitBatch = Effect.fnUntraced(function* (needs: Needs, batch: ReadonlyArray<ReadonlyArray<AuditEntry.Entry>>) {
+/** Runs one batch at a time, so that entries commit in their order. */
+const commitBatch = Effect.fnUntraced(function* (needs: Needs, batch: ReadonlyArray<ReadonlyArray<Entry.Entry>>) {
   const { own } = needs
   yield* renewAfterSilence(needs, yield* Clock.currentTimeMillis)
   needs.epoch()
@@ -201,7 +201,7 @@ const commitBatch = Effect.fnUntraced(function* (needs: Needs, batch: ReadonlyAr
   const entries = batch.flat()
   if (entries.length > 0) {
     yield* writeReads(needs, stream, entries).pipe(
-      Effect.catchIf(SqlStreams.isElsewhere, () => {
+      Effect.catchIf(StreamRows.isStreamConflict, () => {
         needs.storedLists.clear()
         return Effect.flatMap(settleRead(needs, stream), (current) => writeReads(needs, current, entries))
       })
@@ -211,38 +211,38 @@ const commitBatch = Effect.fnUntraced(function* (needs: Needs, batch: ReadonlyAr
 })
 
 /**
- * Commits the entries, together with those of concurrent requests, before it returns. For reads and denials, and
- * never inside a transaction: the entry would wait for a connection that the transaction may be holding.
+ * Commits the entries, together with those of concurrent requests, before it returns. For reads and denials. Never call
+ * it inside a transaction: the entry would wait for a connection, and the transaction may hold the last one.
  */
 const record = Effect.fnUntraced(function* (needs: CommittingNeeds, ...events: ReadonlyArray<AuditEvent>) {
   if (events.length === 0) return
   if (yield* insideTransaction) return yield* Effect.dieMessage("an audit entry of its own inside a transaction")
-  const listed: Array<AuditEntry.Entry> = []
-  for (const event of events) listed.push(yield* toEntry(needs, event, { keyList: AuditEntry.keyListOf(event) }))
-  yield* dieWhenNotWritten(needs.commit(listed))
+  const entries: Array<Entry.Entry> = []
+  for (const event of events) entries.push(yield* toEntry(needs, event, { keyList: Entry.keyListOf(event) }))
+  yield* dieWhenNotWritten(needs.commit(entries))
 })
 
 // --- writes ---
 
-interface Taken {
+interface OwnHead {
   readonly stream: Streams.WriteStream
   readonly head: Streams.Position
 }
 
-/** The stream of a head that is held, if this process wrote that head; else that is an alarm. */
-const taken = Effect.fnUntraced(function* (needs: Needs, head: SqlStreams.HeadRow) {
+/** The stream of a locked head, if this process wrote that head. Otherwise it raises an alarm. */
+const ownStreamOf = Effect.fnUntraced(function* (needs: Needs, head: StreamRows.HeadRow) {
   const stream = needs.own.writes.find(({ id }) => id === head.stream)
   if (stream === undefined) return undefined
   if (!head.followed && Streams.isOwnWrite(stream, head)) return { stream, head }
-  yield* notOwn(needs, stream, head)
+  yield* reportForeignHead(needs, stream, head)
   return undefined
 })
 
 const readyStreams = ({ own }: Needs) => own.writes.filter(({ ready }) => ready)
 
 /**
- * No stream is free. One that no transaction took yet is opened; else this one waits, and has the next ones find one
- * stream more, as soon as the vault knows it.
+ * Runs when no stream is free. It opens a stream that no transaction has used yet, or else waits for one. In that case
+ * it also adds a stream for later writes, once the vault knows it.
  */
 const waitForHead = Effect.fnUntraced(function* (needs: Needs, now: number) {
   const { crypto, own, sql } = needs
@@ -253,152 +253,156 @@ const waitForHead = Effect.fnUntraced(function* (needs: Needs, now: number) {
     own.writes = [...own.writes, Streams.openWrite(yield* crypto.uuid, false)]
     needs.due.unsafeOpen()
   }
-  const head = untouched === undefined ? yield* SqlStreams.lockedHead(sql)(stream.id) : Option.none()
+  const head = untouched === undefined ? yield* StreamRows.lockedHead(sql)(stream.id) : Option.none()
   if (Option.isSome(head)) return head
-  yield* SqlStreams.open(sql, stream.id, Streams.beginning(stream), now)
-  return yield* SqlStreams.lockedHead(sql)(stream.id)
+  yield* StreamRows.open(sql, stream.id, Streams.beginning(stream), now)
+  return yield* StreamRows.lockedHead(sql)(stream.id)
 })
 
-/** `again`: how often another stream may be tried. */
-const takeHead: (needs: Needs, now: number, again: number) => Effect.Effect<Taken, SqlError | ParseError> =
-  Effect.fnUntraced(function* (needs: Needs, now: number, again: number) {
+/** `retries` is the number of further streams to try. */
+const lockHead: (needs: Needs, now: number, retries: number) => Effect.Effect<OwnHead, SqlError | ParseError> =
+  Effect.fnUntraced(function* (needs: Needs, now: number, retries: number) {
     const ids = readyStreams(needs).map(({ id }) => id)
-    const [free] = yield* SqlStreams.freeHead(needs.sql, ids)
+    const [free] = yield* StreamRows.freeHead(needs.sql, ids)
     const head = free ?? Option.getOrUndefined(yield* waitForHead(needs, now))
-    const found = head === undefined ? undefined : yield* taken(needs, head)
-    if (found !== undefined) return found
-    return again === 0
-      ? yield* Effect.dieMessage("every stream of the audit trail is written by somebody else")
-      : yield* takeHead(needs, now, again - 1)
+    const own = head === undefined ? undefined : yield* ownStreamOf(needs, head)
+    if (own !== undefined) return own
+    return retries === 0
+      ? yield* Effect.dieMessage("another writer uses every stream of the audit trail")
+      : yield* lockHead(needs, now, retries - 1)
   })
 
-export interface Merged {
-  /** Data-modifying parts of a WITH that change what the entries tell of; undefined: nothing changes. */
+export interface AppendOptions {
+  /** Data-modifying parts of a WITH, the changes that the entries record. Undefined: no changes. */
   readonly changes: Statement.Fragment | undefined
-  /** What `freeHead` took earlier in this transaction. */
-  readonly head: SqlStreams.HeadRow | undefined
-  /** The request of each event, where the transaction is of several. */
+  /** The head that `freeHead` locked earlier in this transaction. */
+  readonly head: StreamRows.HeadRow | undefined
+  /** The request of each event, if the transaction serves several. */
   readonly origins?: ReadonlyArray<RequestOrigin>
-  /** Nothing follows in this transaction, and nothing of it can fail any more (`TransactionEnd.ts`). */
+  /** Whether this is the last statement, after which the transaction cannot fail (`TransactionEnd.ts`). */
   readonly ends?: boolean
 }
 
-/** In one statement with the changes that they tell of. */
+/** Appends entries in one statement with the changes that they record. */
 const appendWith = Effect.fnUntraced(function* (
   needs: Needs,
-  merged: Merged | undefined,
+  options: AppendOptions | undefined,
   events: ReadonlyArray<AuditEvent>
 ) {
   const { sql } = needs
-  const run = merged?.ends === true ? TransactionEnd.last : identity
+  const run = options?.ends === true ? TransactionEnd.last : identity
   if (events.length === 0) {
-    if (merged?.changes !== undefined) yield* run(sql`WITH ${merged.changes} SELECT 1`)
+    if (options?.changes !== undefined) yield* run(sql`WITH ${options.changes} SELECT 1`)
     return
   }
-  const changes = merged?.changes === undefined ? sql`` : sql`${merged.changes},`
+  const changes = options?.changes === undefined ? sql`` : sql`${options.changes},`
   const rows = yield* RowJournal.takeFor(events)
-  const entries: Array<AuditEntry.Entry> = []
+  const entries: Array<Entry.Entry> = []
   for (const [i, event] of events.entries()) {
-    entries.push(yield* toEntry(needs, event, { from: merged?.origins?.[i], rows: rows[i] }))
+    entries.push(yield* toEntry(needs, event, { from: options?.origins?.[i], rows: rows[i] }))
   }
   const now = yield* Clock.currentTimeMillis
   yield* renewAfterSilence(needs, now)
-  const own = merged?.head === undefined ? undefined : yield* taken(needs, merged.head)
-  const { head, stream } = own ?? (yield* takeHead(needs, now, 1))
-  const linked = AuditEntry.link(entries, stream.id, head)
-  Streams.written(stream, linked.head)
-  const told = entries.flatMap(outboxMessagesOf)
-  const outbox = told.length === 0 ? sql`` : sql`told AS (${Outbox.enqueue(sql, told)}),`
+  const own = options?.head === undefined ? undefined : yield* ownStreamOf(needs, options.head)
+  const { head, stream } = own ?? (yield* lockHead(needs, now, 1))
+  const linked = Entry.link(entries, stream.id, head)
+  Streams.noteWrite(stream, linked.head)
+  const messages = entries.flatMap(outboxMessagesOf)
+  const outbox = messages.length === 0 ? sql`` : sql`messages AS (${Outbox.enqueue(sql, messages)}),`
   yield* run(sql`
     WITH ${changes} ${outbox} entries AS (${insert(needs, stream.id, linked)})
-    ${SqlStreams.move(sql, stream.id, linked.head)}`)
-  grew(needs, linked.rows.length)
+    ${StreamRows.move(sql, stream.id, linked.head)}`)
+  countEntries(needs, linked.rows.length)
 }, dieWhenNotWritten)
 
 /**
- * Adds the entries to the caller's transaction: they commit with the change or not at all. Call it last, since it
- * holds the head of the stream until the transaction ends.
+ * Adds the entries to the caller's transaction: they commit with the change or not at all. Call it last, since it locks
+ * the head of the stream until the transaction ends.
  */
 const append = Effect.fnUntraced(function* (needs: Needs, ...events: ReadonlyArray<AuditEvent>) {
   yield* appendWith(needs, undefined, events)
 })
 
-/** A SELECT that takes the head of a stream that is free, for `Merged`: no row when all of them are held. */
+/** A SELECT that locks the head of a free stream, for `AppendOptions`. It returns no row when all are locked. */
 const freeHead = (needs: Needs) =>
-  SqlStreams.freeHead(
+  StreamRows.freeHead(
     needs.sql,
     readyStreams(needs).map(({ id }) => id)
   )
 
 // --- for the service that has heads sealed ---
 
-const sealsTaken = ({ due, unsealed }: Needs) =>
+const resetDue = ({ due, unsealed }: Needs) =>
   Effect.sync(() => {
     unsealed.count = 0
     due.unsafeClose()
   })
 
-/** Reads the write stream's head; one that this process did not write is an alarm. */
+/** Reads the write stream's head, and raises an alarm if this process did not write it. */
 const settleWrite = Effect.fnUntraced(function* (needs: Needs, stream: Streams.WriteStream) {
-  const row = yield* SqlStreams.head(needs.sql)(stream.id)
+  const row = yield* StreamRows.head(needs.sql)(stream.id)
   const head = Option.getOrElse(row, () => ({ ...Streams.beginning(stream), followed: false }))
   if (!head.followed && Streams.isOwnWrite(stream, head)) Streams.settleWrite(stream, head)
-  else yield* notOwn(needs, stream, head)
+  else yield* reportForeignHead(needs, stream, head)
 })
 
 /**
- * The heads of the streams that this process knows to be its own and committed, also while a commit is under way.
- * `look`: compare the read stream with the database although nothing failed.
+ * The committed heads of this process's streams, even while a commit is in flight. `mustCompare` compares the read stream with
+ * the database even after success.
  */
-const ownHeads = Effect.fnUntraced(function* (needs: CommittingNeeds, look: boolean) {
+const ownHeads = Effect.fnUntraced(function* (needs: CommittingNeeds, mustCompare: boolean) {
   const { own } = needs
-  if (look) own.read.uncertain = true
-  // In the queue of commits, so that nothing moves meanwhile.
+  if (mustCompare) own.read.uncertain = true
+  // Waits in the queue of commits, so that the stream does not move meanwhile.
   if (own.read.uncertain) yield* needs.commit([])
   for (const stream of own.writes) yield* settleWrite(needs, stream)
   return Streams.all(own).map(Streams.headOf)
 })
 
-/** The vault knows these streams: transactions may take them. */
-const known = ({ own }: Needs, streams: ReadonlyArray<string>) =>
+/** Marks streams that the vault knows as ready for transactions. */
+const markReady = ({ own }: Needs, streams: ReadonlyArray<string>) =>
   Effect.sync(() => {
     for (const stream of own.writes) if (streams.includes(stream.id)) stream.ready = true
   })
 
-/** The last head of a stream left behind that is this process's own. */
-const lastOwnHead = Effect.fnUntraced(function* ({ sql }: Needs, { stream }: Streams.LeftStream) {
+/** The last head of an abandoned stream that this process wrote. */
+const lastOwnHead = Effect.fnUntraced(function* ({ sql }: Needs, { stream }: Streams.RetiredStream) {
   if (stream.kind === "write") {
-    const written = yield* SqlStreams.lastWritten(sql, stream)
+    const written = yield* StreamRows.lastCommitted(sql, stream)
     if (Option.isSome(written)) Streams.settleWrite(stream, written.value)
   } else if (stream.uncertain) {
-    const last = yield* SqlStreams.lastEntry(sql)(stream.id)
+    const last = yield* StreamRows.lastEntry(sql)(stream.id)
     if (Option.isSome(last) && Streams.isOwnRead(stream, last.value)) Streams.settleRead(stream, last.value)
   }
   return Streams.headOf(stream)
 })
 
-/** Whether this process wrote, or may have written, this entry as the last of a stream that it left. */
-const wrote = (_: Needs, { stream }: Streams.LeftStream, position: Streams.Position) =>
+/** Whether this process wrote, or may have written, this entry as the last of an abandoned stream. */
+const isOwnEnd = (_: Needs, { stream }: Streams.RetiredStream, position: Streams.Position) =>
   Effect.sync(() =>
     stream.kind === "read" ? Streams.isOwnRead(stream, position) : Streams.isOwnWrite(stream, position)
   )
 
-const toClose = ({ own }: Needs, now: number) => Effect.sync(() => own.left.filter(({ closeAt }) => closeAt <= now))
-const closed = ({ own }: Needs, left: Streams.LeftStream) =>
+const streamsToClose = ({ own }: Needs, now: number) =>
+  Effect.sync(() => own.retired.filter(({ closeAt }) => closeAt <= now))
+const forgetClosed = ({ own }: Needs, left: Streams.RetiredStream) =>
   Effect.sync(() => {
-    own.left = own.left.filter((one) => one !== left)
+    own.retired = own.retired.filter((one) => one !== left)
   })
 
-/** A stream that is not as this process left it, or that another process has closed, is written no more. */
-const leaveAltered = (needs: Needs, stream: string, what: string) =>
+/** Stops writing a stream that another writer altered. */
+const rotateAltered = (needs: Needs, stream: string, what: string) =>
   Effect.suspend(() => {
     const own = Streams.all(needs.own).find(({ id }) => id === stream)
-    return Effect.zipRight(needs.alarm.raise(stream, what), own === undefined ? Effect.void : leave(needs, own, 0))
+    return Effect.zipRight(
+      needs.alarm.raise(stream, what),
+      own === undefined ? Effect.void : rotateStream(needs, own, 0)
+    )
   })
-const leaveClosed = (needs: Needs, streams: ReadonlyArray<string>) =>
+const rotateClosed = (needs: Needs, streams: ReadonlyArray<string>) =>
   Effect.forEach(
     Streams.all(needs.own).filter(({ id }) => streams.includes(id)),
-    (stream) => leave(needs, stream, 0),
+    (stream) => rotateStream(needs, stream, 0),
     { discard: true }
   )
 
@@ -408,15 +412,15 @@ export class Audit extends Effect.Service<Audit>()("trail/Audit", {
     const own: Streams.OwnStreams = {
       read: Streams.openRead(yield* crypto.uuid),
       writes: [Streams.openWrite(yield* crypto.uuid)],
-      left: [],
+      retired: [],
       aliveAt: undefined
     }
-    const storedLists: KeyLists.Stored = new Set()
+    const storedLists: KeyLists.StoredHashes = new Set()
     const needs: Needs = {
       sql: yield* SqlClient.SqlClient,
       crypto,
       own,
-      key: yield* AuditKey.shared,
+      key: yield* TrailKey.shared,
       storedLists,
       epoch: yield* DatabaseEpoch.watch(() => {
         storedLists.clear()
@@ -429,22 +433,22 @@ export class Audit extends Effect.Service<Audit>()("trail/Audit", {
     const commit = yield* GroupCommit.make({
       maxBatch: 256,
       maxInFlight: 1,
-      run: (batch: ReadonlyArray<ReadonlyArray<AuditEntry.Entry>>) => commitBatch(needs, batch)
+      run: (batch: ReadonlyArray<ReadonlyArray<Entry.Entry>>) => commitBatch(needs, batch)
     })
     const seals = {
       ...methods(
         { ...needs, commit },
-        { ownHeads, known, toClose, lastOwnHead, wrote, closed, leaveAltered, leaveClosed }
+        { ownHeads, markReady, streamsToClose, lastOwnHead, isOwnEnd, forgetClosed, rotateAltered, rotateClosed }
       ),
       alarm: needs.alarm,
       proves: Effect.map(needs.key, Chain.proves),
-      /** Waits until enough entries came to seal before the time. */
+      /** Waits until enough entries need a seal ahead of schedule. */
       due: needs.due.await,
-      taken: sealsTaken(needs),
+      resetDue: resetDue(needs),
       /** The stream of reads, then those of writes. */
       streams: Effect.sync(() => Streams.all(own).map(({ id }) => id)),
-      /** Streams that this process wrote and has still to close. */
-      leftStreams: Effect.sync(() => own.left.map(({ stream }) => stream.id)),
+      /** Abandoned streams of this process that are not closed yet. */
+      retiredStreams: Effect.sync(() => own.retired.map(({ stream }) => stream.id)),
       alive: (at: number) => Effect.sync(() => void (own.aliveAt = at))
     }
     return { ...methods({ ...needs, commit }, { record, append, appendWith, freeHead }), seals } as const

@@ -1,6 +1,6 @@
 /**
- * The file of signed checkpoints: which heads it already names, and what is added to it. Or standard output, one line
- * of JSON each, for a log shipper to keep elsewhere.
+ * The file of signed checkpoints: the heads it names, and new ones to append. On standard output, one line of JSON
+ * each, for a log shipper.
  */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -18,30 +18,30 @@ import { inTime, type Vault } from "#src/crypto/Vault.ts"
 import type { Alarm } from "#src/database/Alarm.ts"
 import * as SealRows from "./SealRows.ts"
 
-/** Rows of `audit_seals` that did not move are looked at again this often (milliseconds). */
-const fullPass = 600_000
+/** Interval in milliseconds between looks at all rows of `audit_seals`, even unchanged ones. */
+const fullPassMillis = 600_000
 
-/** What this process knows of the file. */
+/** This process's knowledge of the file. */
 interface FileState {
   writer: Checkpoint.WriterState
-  /** The last number of each stream that the file names. */
-  readonly named: Map<string, number>
-  /** How far the file was read. */
+  /** The last number of each stream in the file. */
+  readonly lastNumbers: Map<string, number>
+  /** Number of bytes read so far. */
   readTo: number
-  /** When all seals were looked at, and when any. */
+  /** Times of the last look at all seals, and of the last look. */
   lastPass: number
   lastLook: number
-  /** The operator was told that the file cannot be written. */
-  warned: boolean
+  /** Whether the operator was warned that the file cannot be written. */
+  hasWarned: boolean
 }
 
-/** Seals that a process repeats on standard output when it starts, whoever made them (milliseconds). */
-const repeated = 86_400_000
-/** Heads of one line: log shippers cut long ones. */
-const headsOfLine = 100
+/** On standard output, a new process repeats seals of this period, by any process (milliseconds). */
+const repeatMillis = 86_400_000
+/** Most heads in a line: log shippers truncate long lines. */
+const headsPerLine = 100
 
 export interface Needs {
-  /** `stdout` and `stderr` are not files. */
+  /** A path; `stdout` and `stderr` are streams, not files. */
   readonly path: string
   readonly fs: FileSystem.FileSystem
   readonly sql: SqlClient.SqlClient
@@ -61,39 +61,39 @@ export const make = (needs: Omit<Needs, "state">): Effect.Effect<Needs> =>
     ...needs,
     state: {
       writer: newWriter(needs.path, id),
-      named: new Map(),
+      lastNumbers: new Map(),
       readTo: 0,
       lastPass: Number.NEGATIVE_INFINITY,
       lastLook: 0,
-      warned: false
+      hasWarned: false
     }
   }))
 
-/** The text as a note signed by the vault. */
-export const signed = (vault: Vault["Type"], text: string) =>
+/** Returns the text as a note with the vault's signature. */
+export const signNote = (vault: Vault["Type"], text: string) =>
   Effect.map(inTime(vault.signCheckpoint(new TextEncoder().encode(text))), ({ publicKey, rootKeyId, signature }) =>
     SignedNote.print(text, SignedNote.noteKey(Checkpoint.keyName(rootKeyId), publicKey), signature)
   )
 
-const noteHead = ({ named }: FileState, line: string) => {
+const noteHead = ({ lastNumbers: named }: FileState, line: string) => {
   const [word, stream = "", seq = ""] = line.split(" ")
   if (word === "head" && Number(seq) > (named.get(stream) ?? 0)) named.set(stream, Number(seq))
 }
 
-/** Reads what other processes added. A file that was replaced is read anew. */
-const readOn = Effect.fnUntraced(function* ({ fs, path, state }: Needs) {
+/** Reads notes of other processes. Starts over when the file was replaced. */
+const readNewNotes = Effect.fnUntraced(function* ({ fs, path, state }: Needs) {
   if (isStream(path)) return
   const size = (yield* fs.exists(path)) ? Number((yield* fs.stat(path)).size) : 0
   if (size < state.readTo) {
     state.readTo = 0
-    state.named.clear()
+    state.lastNumbers.clear()
   }
   if (size === state.readTo) return
   const file = yield* fs.open(path)
   yield* file.seek(FileSystem.Size(state.readTo), "start")
   const decoder = new TextDecoder()
   let rest = ""
-  // By hand: as a `Stream` the few lines of a look hold the event loop for several milliseconds.
+  // A loop: a `Stream` holds the event loop for several milliseconds, even for a few lines.
   for (;;) {
     const bytes = yield* file.readAlloc(FileSystem.KiB(64))
     const lines = (rest + decoder.decode(Option.getOrUndefined(bytes), { stream: Option.isSome(bytes) })).split(/\r?\n/)
@@ -104,7 +104,7 @@ const readOn = Effect.fnUntraced(function* ({ fs, path, state }: Needs) {
   state.readTo = size
 }, Effect.scoped)
 
-/** On disk when it returns. */
+/** Returns when the note is on disk. */
 const append = Effect.fnUntraced(function* ({ fs, path }: Needs, note: string) {
   if (isStream(path)) {
     const line = Checkpoint.printLine(note)
@@ -114,14 +114,14 @@ const append = Effect.fnUntraced(function* ({ fs, path }: Needs, note: string) {
   yield* Effect.scoped(
     Effect.gen(function* () {
       const handle = yield* fs.open(path, { flag: "a", mode: 0o600 })
-      // In one write, so that processes that share the file do not mix their notes.
+      // One write, so that processes that share the file do not mix their notes.
       yield* handle.writeAll(new TextEncoder().encode(`${note}\n`))
       yield* handle.sync
     })
   )
 })
 
-/** Signs and appends. */
+/** Signs and appends a note. */
 export const write = Effect.fnUntraced(function* (
   needs: Needs,
   content: Pick<Checkpoint.Checkpoint, "heads" | "accepted">
@@ -129,19 +129,19 @@ export const write = Effect.fnUntraced(function* (
   const { crypto, state, vault } = needs
   const at = yield* Clock.currentTimeMillis
   const { next, text } = Checkpoint.text(state.writer, { at, ...content })
-  const note = yield* signed(vault, text)
+  const note = yield* signNote(vault, text)
   yield* append(needs, note).pipe(
-    // How much of it was written is not known, when it failed or was told to stop: another writer begins at 1.
+    // After a failure or an interruption, an unknown part is written. A new writer begins at number 1.
     Effect.onExit((exit) =>
       Exit.isSuccess(exit)
         ? Effect.sync(() => void (state.writer = next))
         : Effect.map(crypto.uuid, (id) => void (state.writer = newWriter(needs.path, id)))
     )
   )
-  for (const { seq, stream } of content.heads) state.named.set(stream, seq)
+  for (const { seq, stream } of content.heads) state.lastNumbers.set(stream, seq)
 })
 
-/** Another process that shares the file was here just now. */
+/** Whether another process that shares the file wrote to it just now. */
 const isFresh = Effect.fnUntraced(function* ({ fs, path }: Needs, now: number) {
   if (isStream(path) || !(yield* fs.exists(path))) return false
   const { mtime } = yield* fs.stat(path)
@@ -149,27 +149,27 @@ const isFresh = Effect.fnUntraced(function* ({ fs, path }: Needs, now: number) {
   return age >= 0 && age < Chain.anchorMillis * 0.8
 })
 
-/** Heads whose seals moved since the last look and which the file does not name yet. */
+/** Heads whose seals changed since the last look, and which the file does not name yet. */
 const newHeads = Effect.fnUntraced(function* ({ alarm, sql, state, vault }: Needs, since: number) {
   const heads: Array<Chain.Head> = []
   for (const row of yield* SealRows.sealedSince(sql)(new Date(since))) {
-    if ((state.named.get(row.stream) ?? 0) >= row.seq) continue
-    if (yield* SealRows.genuine(vault, row)) heads.push(row)
+    if ((state.lastNumbers.get(row.stream) ?? 0) >= row.seq) continue
+    if (yield* SealRows.isGenuine(vault, row)) heads.push(row)
     else yield* alarm.raise(row.stream, "the seal of a stream is wrong")
   }
   return heads
 })
 
-/** `force`: also when another process wrote just now. */
+/** `force`: even if another process wrote just now. */
 export const checkpoint = Effect.fnUntraced(function* (needs: Needs, force: boolean) {
   const { state } = needs
   const now = yield* Clock.currentTimeMillis
   if (!force && (yield* isFresh(needs, now))) return
-  yield* readOn(needs)
-  const whole = now - state.lastPass > fullPass
-  const all = isStream(needs.path) ? now - repeated : 0
+  yield* readNewNotes(needs)
+  const whole = now - state.lastPass > fullPassMillis
+  const all = isStream(needs.path) ? now - repeatMillis : 0
   const heads = yield* newHeads(needs, whole ? all : state.lastLook - 2 * Chain.heartbeatMillis)
-  const size = isStream(needs.path) ? headsOfLine : Number.POSITIVE_INFINITY
+  const size = isStream(needs.path) ? headsPerLine : Number.POSITIVE_INFINITY
   for (let at = 0; at < heads.length; at += size) {
     yield* write(needs, { heads: heads.slice(at, at + size), accepted: [] })
   }
@@ -177,13 +177,13 @@ export const checkpoint = Effect.fnUntraced(function* (needs: Needs, force: bool
   if (whole) state.lastPass = now
 })
 
-/** The seals are made all the same; the operator is warned once, and again after it worked in between. */
+/** Sealing goes on without the file. The operator gets one warning for each outage of it. */
 export const orWarn = <E, R>({ state }: Needs, work: Effect.Effect<void, E | PlatformError, R>) =>
   work.pipe(
-    Effect.tap(() => Effect.sync(() => (state.warned = false))),
+    Effect.tap(() => Effect.sync(() => (state.hasWarned = false))),
     Effect.tapError((error) => {
-      const warn = !state.warned && isPlatformError(error)
-      state.warned ||= warn
+      const warn = !state.hasWarned && isPlatformError(error)
+      state.hasWarned ||= warn
       return warn
         ? Effect.logWarning("Checkpoints of the audit trail cannot be written; check AMPOULE_AUDIT_CHECKPOINTS")
         : Effect.void

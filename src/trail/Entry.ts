@@ -1,4 +1,4 @@
-/** An entry of the trail: what it says, the text that is hashed, and its place behind the one before (docs/contract/audit.md). */
+/** An entry of the trail: its members, its hashed text, and its link to the entry before (docs/contract/audit.md). */
 import type { KeyObject } from "node:crypto"
 import type { AuditAction } from "#schema/Audit.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
@@ -12,22 +12,27 @@ export interface AuditEvent {
   readonly actor: Actor
   readonly action: AuditAction
   readonly outcome: "allowed" | "denied"
-  /** Whose trail shows the entry; null = none (the entry still stands in its stream). */
+  /** The team whose trail shows the entry. Null: no team, though the entry is in its stream. */
   readonly teamId: TeamId | null
   readonly projectId?: ProjectId | undefined
   readonly environmentId?: EnvironmentId | undefined
   readonly environment?: string | undefined
   /** Key names, never values. */
   readonly keys?: ReadonlyArray<string> | undefined
-  /** Of a read: the versions of `keys`. Of a write: those that they have after it (of a deletion: had). In their order. */
+  /**
+   * For a read, the versions of `keys`. For a write, their versions after it; for a deletion, before it. In the order
+   * of `keys`.
+   */
   readonly versions?: ReadonlyArray<number> | undefined
-  /** Of a read: what else was handed out, inside of composed values; versions by key, in the order of keys. */
+  /** For a read, secrets inside composed values: versions by key, in the order of keys. */
   readonly contains?: Readonly<Record<string, number>> | undefined
-  /** The environment's: that a read saw, or after a write. Orders writes, whatever the clocks of several hosts say. */
+  /**
+   * The environment's revision, during a read or after a write. It orders writes even if the clocks of hosts differ.
+   */
   readonly revision?: number | undefined
-  /** What was acted on, where keys do not say it: a token, a member, a grant. */
+  /** The object of the action, where `keys` do not name it: a token, a member, a grant. */
   readonly target?: { readonly type: string; readonly id: string; readonly name: string } | undefined
-  /** Error code of a denial; the reason given for revealing a value. */
+  /** Error code of a denial, or the caller's reason for revealing a value. */
   readonly reason?: string | undefined
 }
 
@@ -36,18 +41,18 @@ export interface Entry {
   readonly at: number
   readonly origin: RequestOrigin
   readonly event: AuditEvent
-  /** Under which the end of its stream is proved. */
+  /** Key of the MAC at the end of the stream. */
   readonly key: KeyObject
-  /** Hash of the list that holds the event's keys, in hexadecimal. */
+  /** Hexadecimal hash of the list with the event's keys. */
   readonly keyList: string | undefined
   readonly rows: ReadonlyArray<string> | undefined
 }
 
-/** Of a read's entry; versions stand beside their keys. */
+/** For writes and denials only: a read lists its versions beside its keys. */
 export const keyListOf = ({ keys, versions }: AuditEvent): string | undefined =>
   versions === undefined ? KeyList.hashIfLong(keys) : undefined
 
-/** RFC 8785 text of an entry: members are written in code-unit order, so plain JSON encoding is canonical. */
+/** RFC 8785 text of an entry. Members are written in code-unit order, so plain JSON encoding is canonical. */
 const canonicalBody = (entry: Entry, stream: string, seq: number): string => {
   const { event, origin } = entry
   return JSON.stringify({
@@ -60,7 +65,7 @@ const canonicalBody = (entry: Entry, stream: string, seq: number): string => {
     id: entry.id,
     ip: origin.ip,
     keyList: entry.keyList,
-    // Also beside a list: releases before want the member.
+    // Present even with a list: earlier releases require the member.
     keys: entry.keyList === undefined ? (event.keys ?? []) : [],
     outcome: event.outcome,
     project: event.projectId,
@@ -81,7 +86,7 @@ const canonicalBody = (entry: Entry, stream: string, seq: number): string => {
   })
 }
 
-/** The entries as they follow a head: their texts and hashes, and the head after them. */
+/** Links the entries after a head: returns their texts and hashes, and the new head. */
 export const link = (entries: ReadonlyArray<Entry>, stream: string, head: Streams.Position) => {
   let { hash, seq } = head
   const rows = entries.map((entry) => {

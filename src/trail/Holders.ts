@@ -1,4 +1,4 @@
-/** Who was handed the current versions of an environment's secrets, counted: for a list of them. */
+/** Counts who has the current versions of an environment's secrets, for a list. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -7,18 +7,21 @@ import type { EnvironmentId, ProjectId } from "#schema/Ids.ts"
 import * as Rows from "#src/database/Rows.ts"
 import { countedRows, countsOf, kindOf } from "./ExposureRows.ts"
 
-/** Pairs of a read and a key that a list looks at: the latest. Beyond them a count is the least that it can be. */
-const pairsAtMost = 20_000
+/** Most pairs of a read and a key that a list examines, latest first. Beyond it, counts are lower bounds. */
+const maxPairs = 20_000
 
 const HoldersRow = Schema.Struct({ key: Schema.String, counts: ExposedVersion.fields.handedTo, all: Schema.Boolean })
 
 export interface Holders {
   readonly counts: ExposureCounts
-  /** False: earlier reads than were looked at may add to them. */
+  /** False: earlier reads, not examined, may add to the counts. */
   readonly all: boolean
 }
 
-/** A read that names a revision had the current version when that version was written by then. A backup is no read. */
+/**
+ * A read with a revision had the current version if that version was written by then. A backup does not count as a
+ * read.
+ */
 export const ofCurrent = (
   sql: SqlClient.SqlClient,
   at: { readonly projectId: ProjectId; readonly environmentId: EnvironmentId },
@@ -38,7 +41,7 @@ export const ofCurrent = (
           {
             rows: sql`r.project_id = ${at.projectId} AND r.environment_id = ${at.environmentId} AND r.way <> 'backup'`
           },
-          pairsAtMost
+          maxPairs
         )}),
         named AS (
           SELECT r.*, k.key, k.version FROM counted r, unnest(r.keys, r.versions) AS k (key, version) WHERE r.within

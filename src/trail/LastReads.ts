@@ -1,4 +1,4 @@
-/** When secrets of an environment were last handed out, and to whom: out of the index of the trail. */
+/** The last reads of an environment's secrets, from the index of the trail. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -8,13 +8,13 @@ import { days } from "#src/Days.ts"
 import * as Rows from "#src/database/Rows.ts"
 import { holderColumns } from "./ExposureRows.ts"
 
-/** Sets of keys that were read together, latest first: an environment whose keys change with each read has no end of them. */
-const setsAtMost = 1_000
+/** Most sets of keys, latest first. An environment whose keys change with each read has any number of sets. */
+const maxKeySets = 1_000
 export const unreadAfter = days(90)
 
 const LastReadRow = Schema.Struct({ ...LastRead.fields, at: Rows.Iso, key: Schema.String })
 
-/** Reads of the same keys are put together before their keys are looked at. A backup is no read. */
+/** Groups reads of the same keys before it looks at their keys. A backup does not count as a read. */
 const ofKeys = (
   sql: SqlClient.SqlClient,
   at: { readonly projectId: ProjectId; readonly environmentId: EnvironmentId },
@@ -33,7 +33,7 @@ const ofKeys = (
         SELECT k.key, a.at, a.id FROM alike a, unnest(a.keys) AS k (key)
         UNION ALL
         SELECT k.key, a.at, a.id
-        FROM (SELECT * FROM alike WHERE key_list IS NOT NULL ORDER BY at DESC LIMIT ${setsAtMost}) AS a
+        FROM (SELECT * FROM alike WHERE key_list IS NOT NULL ORDER BY at DESC LIMIT ${maxKeySets}) AS a
         JOIN audit_key_lists l ON l.hash = a.key_list, unnest(l.keys) AS k (key)
       ),
       latest AS (
@@ -46,8 +46,8 @@ const ofKeys = (
 
 const SinceRow = Schema.Struct({ since: Schema.NullOr(Schema.DateFromSelf) })
 
-/** Since when the trail tells of all reads; null: since there was one. */
-const knownSince = (sql: SqlClient.SqlClient) =>
+/** The time from which the trail has all reads. Null: from the first one. */
+const trailStart = (sql: SqlClient.SqlClient) =>
   Effect.map(
     Rows.single(
       SinceRow,
@@ -70,16 +70,16 @@ export const lastReads = Effect.fnUntraced(function* (
   now: number
 ) {
   const rows = yield* ofKeys(sql, at, keys)
-  const known = yield* knownSince(sql)
+  const start = yield* trailStart(sql)
   const byKey = new Map(rows.map(({ key, ...read }) => [key, read]))
   const limit = now - unreadAfter
-  const answer: LastReads = {
+  const result: LastReads = {
     of: ({ createdAt, key }) => {
       const lastRead = byKey.get(key) ?? null
       const notReadFor90Days =
-        lastRead === null ? known <= limit && Date.parse(createdAt) <= limit : Date.parse(lastRead.at) <= limit
+        lastRead === null ? start <= limit && Date.parse(createdAt) <= limit : Date.parse(lastRead.at) <= limit
       return { lastRead, notReadFor90Days }
     }
   }
-  return answer
+  return result
 })

@@ -1,6 +1,6 @@
 /**
- * Changes on their way to webhooks: rows that commit with the change and its audit entry, or not at all. What is
- * written here is sent by `src/webhooks/Dispatcher.ts`, by whatever process comes first.
+ * Changes on their way to webhooks. The rows commit with the change and its audit entry, or not at all.
+ * `src/webhooks/Dispatcher.ts` sends them, in whichever process is first.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { AuditAction } from "#schema/Audit.ts"
@@ -8,12 +8,12 @@ import type { TeamId } from "#schema/Ids.ts"
 import { eventOfAction } from "#schema/WebhooksApi.ts"
 
 export interface OutboxMessage {
-  /** Of the audit entry; the same in every delivery of this event. */
+  /** Id of the audit entry, the same in every delivery of this event. */
   readonly id: string
   readonly at: number
   readonly action: AuditAction
   readonly team: TeamId
-  /** What it says of itself beyond that: names and ids, since an audit entry holds nothing else. */
+  /** Names and ids of the audit entry, which contains no values. */
   readonly event: {
     readonly projectId?: string | undefined
     readonly environmentId?: string | undefined
@@ -28,10 +28,7 @@ export interface OutboxMessage {
 
 export const hasWebhookEvent = (action: AuditAction): boolean => eventOfAction[action] !== undefined
 
-/**
- * The body of a delivery, as it is signed. `revision` orders the writes of an environment; deliveries come in any
- * order.
- */
+/** The signed body of a delivery. `revision` orders the writes of an environment; deliveries arrive in any order. */
 export const bodyOf = ({ actor, at, event, id, team }: Omit<OutboxMessage, "action">, type: string): string =>
   JSON.stringify({
     id,
@@ -52,8 +49,8 @@ export const bodyOf = ({ actor, at, event, id, team }: Omit<OutboxMessage, "acti
   })
 
 /**
- * One statement for all entries and all webhooks of their teams. A webhook that is being removed is waited for, and gets
- * nothing.
+ * Inserts the messages of all entries for all webhooks in one statement. It waits for the removal of a webhook in
+ * progress, and skips that webhook.
  */
 export const enqueue = (sql: SqlClient.SqlClient, all: ReadonlyArray<OutboxMessage>) => {
   const rows = all.flatMap((message) => {

@@ -1,6 +1,6 @@
 /**
- * Whether the trail can be written: without an entry no value leaves, so a server that cannot commit one is not ready
- * (docs/contract/outages.md).
+ * Checks that the trail can be written. No value leaves without an entry, so a server that cannot commit one is not
+ * ready (docs/contract/outages.md).
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Deferred from "effect/Deferred"
@@ -10,10 +10,10 @@ import * as FiberId from "effect/FiberId"
 import { DependencyDown } from "#src/database/Dependency.ts"
 
 /**
- * An entry is inserted and taken back, and the rest is committed: the table, its indexes, the disk, the log and a
- * synchronous standby have had their say, and no row stays. (The transaction has a number and has written, so its commit
- * is written to the disk like any other.) One statement, so that a database which is far away is not taken for one that
- * is away. What is taken back has a code of its own: any other error, that of a trigger too, is the answer.
+ * Inserts an entry, rolls it back in a savepoint, and commits. The table, its indexes, the disk, the log and a
+ * synchronous standby are all tested, and no row remains. (The transaction has an id and has written, so its commit
+ * goes to disk.) One statement, so that a distant database passes in time. The rollback uses an error code of our own;
+ * any other error, even of a trigger, fails the probe.
  */
 const commitOne = (sql: SqlClient.SqlClient, body: string) => sql`
   DO $$ BEGIN
@@ -25,56 +25,56 @@ const commitOne = (sql: SqlClient.SqlClient, body: string) => sql`
   END $$`
 
 const small = "''"
-/** 16 KB that cannot be compressed: it needs pages of its own, where a small entry finds room on a full disk. */
+/** 16 KB that do not compress. They need new pages, while a small entry still fits on a full disk. */
 const large = "(SELECT string_agg(gen_random_uuid()::text, '') FROM generate_series(1, 450))"
 
-const down = (cause: unknown) => new DependencyDown({ dependency: "database", cause })
+const databaseDown = (cause: unknown) => new DependencyDown({ dependency: "database", cause })
 
-/** However many ask, and however often: what was found holds for this time. */
+/** Results are valid for this time, for all callers. */
 const pause = "400 millis"
-/** Who did not answer by then is down. With the pause before, this is what readiness may take to tell (2 s). */
+/** Time limit of a probe. With the pause before, readiness takes at most 2 s. */
 const deadline = "1400 millis"
 
-export class AuditProbe extends Effect.Service<AuditProbe>()("trail/AuditProbe", {
+export class Probe extends Effect.Service<Probe>()("trail/AuditProbe", {
   scoped: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const scope = yield* Effect.scope
-    let tried: Deferred.Deferred<void, DependencyDown> | undefined
-    let doubted = false
+    let current: Deferred.Deferred<void, DependencyDown> | undefined
+    let isInDoubt = false
 
-    /** The next try waits until this one has ended, however late: a database that hangs gets no second one. */
-    const attempt = Effect.fnUntraced(function* (answer: Deferred.Deferred<void, DependencyDown>) {
-      const isThorough = doubted
-      doubted = false
+    /** The next probe waits until this one has ended, however late: a hanging database gets only one at a time. */
+    const attempt = Effect.fnUntraced(function* (result: Deferred.Deferred<void, DependencyDown>) {
+      const isThorough = isInDoubt
+      isInDoubt = false
       const work = yield* commitOne(sql, isThorough ? large : small).pipe(
-        Effect.tapErrorCause(() => Effect.sync(() => (doubted ||= isThorough))),
-        Effect.mapError(down),
+        Effect.tapErrorCause(() => Effect.sync(() => (isInDoubt ||= isThorough))),
+        Effect.mapError(databaseDown),
         Effect.fork
       )
       yield* Fiber.join(work).pipe(
         Effect.disconnect,
-        Effect.timeoutFail({ duration: deadline, onTimeout: () => down("It took too long.") }),
+        Effect.timeoutFail({ duration: deadline, onTimeout: () => databaseDown("It took too long.") }),
         Effect.asVoid,
-        Effect.intoDeferred(answer)
+        Effect.intoDeferred(result)
       )
       yield* Fiber.await(work)
       yield* Effect.sleep(pause)
     })
 
-    /** Fails when the last try failed, or came too late. Who asks while one is under way waits for that one. */
+    /** Fails when the last probe failed or took too long. Callers share a probe in flight. */
     const check = Effect.suspend(() => {
-      if (tried !== undefined) return Deferred.await(tried)
-      const answer = (tried = Deferred.unsafeMake<void, DependencyDown>(FiberId.none))
-      return attempt(answer).pipe(
-        Effect.ensuring(Effect.sync(() => (tried = undefined))),
+      if (current !== undefined) return Deferred.await(current)
+      const result = (current = Deferred.unsafeMake<void, DependencyDown>(FiberId.none))
+      return attempt(result).pipe(
+        Effect.ensuring(Effect.sync(() => (current = undefined))),
         Effect.forkIn(scope),
-        Effect.zipRight(Deferred.await(answer))
+        Effect.zipRight(Deferred.await(result))
       )
     })
     return {
       check,
-      /** The database failed somebody: from now on an entry of some size has to pass, until one does. */
-      doubt: () => void (doubted = true)
+      /** After a failure of the database elsewhere: probes insert a large entry until one succeeds. */
+      doubt: () => void (isInDoubt = true)
     }
   })
 }) {}

@@ -1,9 +1,7 @@
 /**
- * Vouching for the trail from outside the database: heads of streams under the vault's MAC, and signed checkpoints in a
- * file. No request waits for it; while the vault is down it catches up later.
- *
- * A process seals only heads that it computed itself (`AuditStreams.ts`), and the ends of streams whose processes ended
- * (`AuditClosing.ts`).
+ * Seals heads of streams outside the database: under the vault's MAC, and in signed checkpoints in a file. Requests do
+ * not wait for it; after an outage of the vault it catches up. A process seals only heads that it computed itself
+ * (`Streams.ts`), and the ends of streams of dead processes (`StreamClosing.ts`).
  */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as SqlClient from "@effect/sql/SqlClient"
@@ -19,72 +17,79 @@ import { Vault } from "#src/crypto/Vault.ts"
 import { methods } from "#src/Methods.ts"
 import { causeText } from "#src/telemetry/CauseText.ts"
 import { Audit } from "./Audit.ts"
-import * as AuditClosing from "./StreamClosing.ts"
+import * as StreamClosing from "./StreamClosing.ts"
 import * as SealRows from "./SealRows.ts"
-import type { LeftStream } from "./Streams.ts"
+import type { RetiredStream } from "./Streams.ts"
 import * as CheckpointFile from "./CheckpointFile.ts"
 import * as ExposureIndex from "./ExposureIndex.ts"
 import * as TrailIndex from "./TrailIndex.ts"
 
 const wallClock = Clock.make()
 
-interface Needs extends AuditClosing.Needs {
-  /** Undefined: no checkpoints are kept. */
+interface Needs extends StreamClosing.Needs {
+  /** Undefined: no checkpoints. */
   readonly file: CheckpointFile.Needs | undefined
-  /** What this process sealed last, by stream. */
-  readonly sealed: Map<string, Chain.Head>
-  /** What `seen_at` of each own stream can be: written last, or by a statement that failed since, by its answer. */
-  readonly seen: Map<string, ReadonlyArray<number>>
+  /** The last seal of this process, by stream. */
+  readonly lastSeals: Map<string, Chain.Head>
+  /** Possible values of `seen_at` of each own stream: the last one written, and those of failed statements since. */
+  readonly seenTimes: Map<string, ReadonlyArray<number>>
   readonly state: { seenAt: number; closedAt: number }
-  /** One at a time each. */
+  // One of each runs at a time.
   readonly sealing: Effect.Semaphore
   readonly closing: Effect.Semaphore
 }
 
 // --- the streams of this process ---
 
-/** Statements that failed one after the other. */
-const attempts = 100
+/** Most failed statements in a row whose values are kept. */
+const maxSeenTimes = 100
 
-const mayBeSeen = ({ seen }: Needs, stream: string, at: number) =>
-  seen.set(stream, [...(seen.get(stream) ?? []), at].slice(-attempts))
+const noteSeenTime = ({ seenTimes: seen }: Needs, stream: string, at: number) =>
+  seen.set(stream, [...(seen.get(stream) ?? []), at].slice(-maxSeenTimes))
 
-const forget = ({ sealed, seen }: Needs, stream: string) => {
+const forget = ({ lastSeals: sealed, seenTimes: seen }: Needs, stream: string) => {
   sealed.delete(stream)
   seen.delete(stream)
 }
 
-/** What the database says of own streams that only another writer of it can have made so; such a stream is left. */
-const contradicted = ({ sealed, seen }: Needs, stream: string, row: SealRows.SealRow | undefined) => {
+/**
+ * The contradiction between an own stream and its seal row, which only another writer can cause. The stream is then
+ * abandoned.
+ */
+const contradictionOf = (
+  { lastSeals: sealed, seenTimes: seen }: Needs,
+  stream: string,
+  row: SealRows.SealRow | undefined
+) => {
   if (row === undefined) {
     return (sealed.get(stream)?.seq ?? 0) > 0 ? "the seal of a stream that is being written is gone" : undefined
   }
-  const known = seen.get(stream)
-  return row.final || known === undefined || known.includes(row.seenAt.getTime())
+  const times = seen.get(stream)
+  return row.final || times === undefined || times.includes(row.seenAt.getTime())
     ? undefined
-    : "somebody else wrote when the process of a stream was seen last"
+    : "another writer changed the time when the process of a stream was last seen"
 }
 
-/** Which of the own streams another process closed, and which were altered. */
+/** The own streams that another process closed, and those that were altered. */
 const inspectOwn = Effect.fnUntraced(function* (needs: Needs, streams: ReadonlyArray<string>) {
   const rows = new Map((yield* SealRows.ofStreams(needs.sql)(streams)).map((row) => [row.stream, row]))
   const altered: Array<string> = []
   for (const stream of streams) {
-    const what = contradicted(needs, stream, rows.get(stream))
-    if (what === undefined) continue
+    const contradiction = contradictionOf(needs, stream, rows.get(stream))
+    if (contradiction === undefined) continue
     altered.push(stream)
-    yield* needs.audit.seals.leaveAltered(stream, what)
+    yield* needs.audit.seals.rotateAltered(stream, contradiction)
   }
   return { altered, closed: streams.filter((stream) => rows.get(stream)?.final === true) }
 })
 
-/** Seals a head that this process knows to be its own. False: another process has closed the stream. */
+/** Seals an own head. False: another process has closed the stream. */
 const sealOwn = Effect.fnUntraced(function* (needs: Needs, head: Chain.Head, final: boolean) {
-  const { audit, sealed, sql } = needs
+  const { audit, lastSeals: sealed, sql } = needs
   const before = sealed.get(head.stream)
   if (before !== undefined && before.seq === head.seq && !final) return true
-  if (before !== undefined && (head.seq < before.seq || !(yield* SealRows.stands(sql, before)))) {
-    yield* audit.seals.leaveAltered(head.stream, "entries that were sealed are gone or are others")
+  if (before !== undefined && (head.seq < before.seq || !(yield* SealRows.isIntact(sql, before)))) {
+    yield* audit.seals.rotateAltered(head.stream, "sealed entries are gone or altered")
     return true
   }
   if (final && head.seq === 0) {
@@ -92,148 +97,147 @@ const sealOwn = Effect.fnUntraced(function* (needs: Needs, head: Chain.Head, fin
     return true
   }
   const now = yield* Clock.currentTimeMillis
-  mayBeSeen(needs, head.stream, now)
+  noteSeenTime(needs, head.stream, now)
   if (!(yield* SealRows.put(needs, head, final, now))) return false
   sealed.set(head.stream, head)
-  needs.seen.set(head.stream, [now])
+  needs.seenTimes.set(head.stream, [now])
   return true
 })
 
 /**
- * Another process closed a stream of this one. If it sealed what this process did not write, that is an alarm, and the
- * stream ends where this process says: `verify` names what follows.
+ * Handles a stream of this process that another process closed. A seal over entries of another writer raises an alarm.
+ * The stream then ends at the last own head, and `verify` reports the entries after it.
  */
-const overruleOthers = Effect.fnUntraced(function* (needs: Needs, left: LeftStream, head: Chain.Head) {
+const overruleOthers = Effect.fnUntraced(function* (needs: Needs, left: RetiredStream, head: Chain.Head) {
   const { audit, sql, vault } = needs
   const [row] = yield* SealRows.ofStreams(sql)([head.stream])
   if (row === undefined || !row.final) return
-  // Again, since a statement that was under way may have been sealed too.
+  // Looks again, since a statement in flight may have been sealed too.
   const own = yield* audit.seals.lastOwnHead(left)
-  const fits = row.seq < own.seq ? yield* SealRows.stands(sql, row) : yield* audit.seals.wrote(left, row)
-  if (fits) return
+  const isOwn = row.seq < own.seq ? yield* SealRows.isIntact(sql, row) : yield* audit.seals.isOwnEnd(left, row)
+  if (isOwn) return
   yield* audit.seals.alarm.raise(
     head.stream,
     "another process sealed entries that the process of the stream did not write"
   )
-  // A seal that the vault did not make stays where it is: it does not verify.
-  if (!(yield* SealRows.genuine(vault, row))) return
+  // A seal that the vault did not make stays: it fails verification.
+  if (!(yield* SealRows.isGenuine(vault, row))) return
   yield* SealRows.overrule(needs, row, own, yield* Clock.currentTimeMillis)
 })
 
-/**
- * Closes streams that this process writes no more, at the last head that is its own: whatever follows was added by
- * somebody else.
- */
-const closeLeft = Effect.fnUntraced(function* (needs: Needs, now: number) {
+/** Closes abandoned streams at their last own head. Entries after it are from another writer. */
+const closeRetired = Effect.fnUntraced(function* (needs: Needs, now: number) {
   const { audit, sql } = needs
-  for (const left of yield* audit.seals.toClose(now)) {
+  for (const left of yield* audit.seals.streamsToClose(now)) {
     const head = yield* audit.seals.lastOwnHead(left)
     if (head.seq === 0) yield* SealRows.discard(sql, head.stream)
     const isOurs = head.seq > 0 && (yield* SealRows.put(needs, head, true, yield* Clock.currentTimeMillis))
     if (!isOurs) yield* overruleOthers(needs, left, head)
     forget(needs, head.stream)
-    yield* audit.seals.closed(left)
+    yield* audit.seals.forgetClosed(left)
   }
 })
 
-/** `look`: compare the streams with the database, also when nothing failed. */
-const sealAll = Effect.fnUntraced(function* (needs: Needs, final: boolean, look: boolean) {
+/** `mustCompare` compares the streams with the database even after success. */
+const sealAll = Effect.fnUntraced(function* (needs: Needs, final: boolean, mustCompare: boolean) {
   const { audit } = needs
-  yield* audit.seals.taken
-  const heads = yield* audit.seals.ownHeads(look)
+  yield* audit.seals.resetDue
+  const heads = yield* audit.seals.ownHeads(mustCompare)
   const streams = heads.map(({ stream }) => stream)
-  // One that slept for long may have been taken for dead, also when it has nothing new to seal.
+  // A process that slept for long may have been taken for dead, even without new entries.
   const { altered, closed } = yield* inspectOwn(needs, streams)
-  const left = [...closed]
+  const closedStreams = [...closed]
   for (const head of heads) {
     if (altered.includes(head.stream) || closed.includes(head.stream)) continue
-    if (!(yield* sealOwn(needs, head, final))) left.push(head.stream)
+    if (!(yield* sealOwn(needs, head, final))) closedStreams.push(head.stream)
   }
-  yield* audit.seals.known(streams)
-  if (left.length > 0) {
+  yield* audit.seals.markReady(streams)
+  if (closedStreams.length > 0) {
     yield* Effect.logWarning("An audit stream of this process was closed by another process; a new one is opened.")
-    yield* audit.seals.leaveClosed(left)
+    yield* audit.seals.rotateClosed(closedStreams)
   }
   const now = yield* Clock.currentTimeMillis
-  yield* closeLeft(needs, final ? Number.POSITIVE_INFINITY : now)
+  yield* closeRetired(needs, final ? Number.POSITIVE_INFINITY : now)
 })
 
 /**
- * `complete`: the seals cover everything that this process had committed by now. Only what this process wrote last is
- * replaced.
+ * Reports that this process is alive. `complete`: the seals cover all its committed entries. It replaces only its own
+ * last values.
  */
-const sayAlive = Effect.fnUntraced(function* (needs: Needs, now: number, complete: boolean) {
-  const { audit, seen, sql, state } = needs
+const reportAlive = Effect.fnUntraced(function* (needs: Needs, now: number, complete: boolean) {
+  const { audit, seenTimes: seen, sql, state } = needs
   const time = new Date(now)
   const streams = yield* audit.seals.streams
-  const known = streams.flatMap((stream) => (seen.get(stream) ?? []).map((at) => ({ stream, at })))
-  for (const { stream } of known) mayBeSeen(needs, stream, now)
+  const knownTimes = streams.flatMap((stream) => (seen.get(stream) ?? []).map((at) => ({ stream, at })))
+  for (const { stream } of knownTimes) noteSeenTime(needs, stream, now)
   const rows = yield* sql<{ readonly stream: string }>`
     UPDATE audit_seals s
     SET seen_at = ${time}, sealed_at = CASE WHEN ${complete}::boolean THEN ${time} ELSE s.sealed_at END
     FROM unnest(
-      ${known.map(({ stream }) => stream)}::uuid[],
-      ${known.map(({ at }) => new Date(at).toISOString())}::timestamptz[]
+      ${knownTimes.map(({ stream }) => stream)}::uuid[],
+      ${knownTimes.map(({ at }) => new Date(at).toISOString())}::timestamptz[]
     ) AS own (stream, seen_at)
     WHERE NOT s.final AND s.stream = own.stream AND s.seen_at = own.seen_at
     RETURNING s.stream`
-  const written = new Set(rows.map(({ stream }) => stream))
-  for (const stream of written) seen.set(stream, [now])
-  if (known.some(({ stream }) => !written.has(stream))) yield* inspectOwn(needs, streams)
+  const updated = new Set(rows.map(({ stream }) => stream))
+  for (const stream of updated) seen.set(stream, [now])
+  if (knownTimes.some(({ stream }) => !updated.has(stream))) yield* inspectOwn(needs, streams)
   yield* audit.seals.alive(now)
   state.seenAt = now
 })
 
-const sealTurn = Effect.fnUntraced(function* (needs: Needs, final: boolean, asked: boolean) {
+const sealTurn = Effect.fnUntraced(function* (needs: Needs, final: boolean, isRequested: boolean) {
   const started = yield* Clock.currentTimeMillis
   const due = !final && started - needs.state.seenAt >= Chain.heartbeatMillis
-  const outcome = yield* Effect.either(sealAll(needs, final, asked || due))
-  // Also while the vault is away: this process must not be taken for dead then.
-  if (due) yield* sayAlive(needs, started, Either.isRight(outcome))
-  return yield* outcome
+  const result = yield* Effect.either(sealAll(needs, final, isRequested || due))
+  // Also during an outage of the vault, when this process must not be taken for dead.
+  if (due) yield* reportAlive(needs, started, Either.isRight(result))
+  return yield* result
 })
 
 // --- everything together ---
 
-const closeOthers = (needs: Needs, asked: boolean) =>
+const closeOthers = (needs: Needs, isRequested: boolean) =>
   Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
-    if (!asked && now - needs.state.closedAt < Chain.heartbeatMillis) return
+    if (!isRequested && now - needs.state.closedAt < Chain.heartbeatMillis) return
     needs.state.closedAt = now
-    yield* AuditClosing.closeEnded(needs)
-    yield* AuditClosing.renewMacs(needs)
+    yield* StreamClosing.closeEnded(needs)
+    yield* StreamClosing.renewMacs(needs)
   }).pipe(needs.closing.withPermits(1))
 
 const fillIndexes = ({ sql }: Needs) => Effect.zipRight(TrailIndex.fill(sql), ExposureIndex.fill(sql))
 
-/** Seals and signs. `asked`: an operator, or a test, wants all of it now. */
-const turn = Effect.fnUntraced(function* (needs: Needs, final: boolean, asked: boolean) {
+/** Seals and signs. `isRequested`: an operator or a test requests all of it now. */
+const turn = Effect.fnUntraced(function* (needs: Needs, final: boolean, isRequested: boolean) {
   const { file, sealing } = needs
-  yield* sealing.withPermits(1)(sealTurn(needs, final, asked))
-  if (asked && !final) yield* Effect.zipRight(closeOthers(needs, true), fillIndexes(needs))
+  yield* sealing.withPermits(1)(sealTurn(needs, final, isRequested))
+  if (isRequested && !final) yield* Effect.zipRight(closeOthers(needs, true), fillIndexes(needs))
   if (file !== undefined) {
-    yield* sealing.withPermits(1)(CheckpointFile.orWarn(file, CheckpointFile.checkpoint(file, final || asked)))
+    yield* sealing.withPermits(1)(CheckpointFile.orWarn(file, CheckpointFile.checkpoint(file, final || isRequested)))
   }
 })
 
-/** Signs that a restored database is to count, as it is. */
+/** Signs that a restored database is valid as it is. */
 const accept = ({ file, sealing }: Needs, accepted: ReadonlyArray<Checkpoint.Accepted>) =>
   file === undefined ? Effect.void : sealing.withPermits(1)(CheckpointFile.write(file, { heads: [], accepted }))
 
-/** For the operator's word: a head that nobody vouches for becomes the last of its stream. */
+/** Seals a head as the last of its stream, on the operator's request. */
 const close = (needs: Needs, head: Chain.Head) =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => SealRows.put(needs, head, true, now))
 
 const quietly = <E>(work: Effect.Effect<void, E>) =>
   Effect.catchAllCause(work, (cause) =>
-    Effect.annotateLogs(Effect.logDebug("The audit trail was not sealed; tried again soon"), "cause", causeText(cause))
+    Effect.annotateLogs(
+      Effect.logDebug("The audit trail was not sealed; the next attempt follows soon"),
+      "cause",
+      causeText(cause)
+    )
   )
 
 const pause = Effect.sleep(Chain.anchorMillis).pipe(Effect.withClock(wallClock))
 
-/**
- * The vault knows the streams of this process before the first entry can be written. Streams of others are no hurry.
- */
+/** Registers the streams of this process with the vault before the first entry. Streams of others can wait. */
 const run = Effect.fnUntraced(function* (needs: Needs) {
   yield* Effect.addFinalizer(() =>
     quietly(turn(needs, true, false)).pipe(Effect.interruptible, Effect.timeoutOption("5 seconds"))
@@ -244,7 +248,7 @@ const run = Effect.fnUntraced(function* (needs: Needs) {
     Effect.forever,
     Effect.forkScoped
   )
-  // Beside it: an end of many entries takes its time to check.
+  // Runs beside it: checking a long end of a stream takes time.
   yield* quietly(closeOthers(needs, false)).pipe(
     Effect.zipRight(quietly(fillIndexes(needs))),
     Effect.zipRight(pause),
@@ -253,7 +257,7 @@ const run = Effect.fnUntraced(function* (needs: Needs) {
   )
 })
 
-export class AuditSeal extends Effect.Service<AuditSeal>()("trail/AuditSeal", {
+export class Seal extends Effect.Service<Seal>()("trail/AuditSeal", {
   scoped: Effect.gen(function* () {
     const config = yield* AppConfig
     const sql = yield* SqlClient.SqlClient
@@ -269,15 +273,15 @@ export class AuditSeal extends Effect.Service<AuditSeal>()("trail/AuditSeal", {
       audit,
       alone: Option.isNone(config.databaseUrl),
       file: path === undefined ? undefined : yield* CheckpointFile.make({ path, fs, sql, vault, crypto, alarm }),
-      watched: { at: Number.NEGATIVE_INFINITY, streams: new Map() },
-      sealed: new Map(),
-      seen: new Map(),
+      observations: { at: Number.NEGATIVE_INFINITY, streams: new Map() },
+      lastSeals: new Map(),
+      seenTimes: new Map(),
       state: { seenAt: 0, closedAt: 0 },
       sealing: yield* Effect.makeSemaphore(1),
       closing: yield* Effect.makeSemaphore(1)
     }
     yield* run(needs)
-    /** Seals and signs what is there now. */
+    /** Seals and signs everything committed so far. */
     const now = turn(needs, false, true)
     return { now, ...methods(needs, { accept, close }) } as const
   })

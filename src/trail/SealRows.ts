@@ -1,4 +1,4 @@
-/** Rows of `audit_seals`: the last sealed head of each stream, under a MAC that only the vault can make. */
+/** Rows of `audit_seals`: the last sealed head of each stream, under a MAC of the vault. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Effect from "effect/Effect"
@@ -29,7 +29,7 @@ export const all = (sql: SqlClient.SqlClient) =>
     execute: () => sql`SELECT ${columns(sql)} FROM audit_seals ORDER BY stream`
   })(undefined)
 
-/** Seals made since, of streams that have entries. */
+/** Seals made since then, of streams with entries. */
 export const sealedSince = (sql: SqlClient.SqlClient) =>
   SqlSchema.findAll({
     Request: Schema.DateFromSelf,
@@ -45,11 +45,11 @@ export const ofStreams = (sql: SqlClient.SqlClient) =>
     execute: (streams) => sql`SELECT ${columns(sql)} FROM audit_seals WHERE stream = ANY(${streams}::uuid[])`
   })
 
-/** False also when the root key that is named is not held. */
-export const genuine = (vault: Vault["Type"], { final, hash, mac, rootKeyId, seq, stream }: SealRow) =>
+/** Whether the vault made the seal. False also if it lacks the root key. */
+export const isGenuine = (vault: Vault["Type"], { final, hash, mac, rootKeyId, seq, stream }: SealRow) =>
   inTime(vault.auditHeadMatches(Chain.sealText({ stream, seq, hash }, final), { mac, rootKeyId }))
 
-/** False: the stream was closed, or is sealed further. */
+/** False: the stream is closed, or has a later seal. */
 export const put = Effect.fnUntraced(function* (
   { sql, vault }: { readonly sql: SqlClient.SqlClient; readonly vault: Vault["Type"] },
   head: Chain.Head,
@@ -68,7 +68,7 @@ export const put = Effect.fnUntraced(function* (
   return rows.length === 1
 })
 
-/** The last word of the process that wrote the stream, in the place of a final seal that another process made. */
+/** Replaces another process's final seal with the end that the stream's own process knows. */
 export const overrule = Effect.fnUntraced(function* (
   { sql, vault }: { readonly sql: SqlClient.SqlClient; readonly vault: Vault["Type"] },
   { hash, seq }: SealRow,
@@ -83,14 +83,14 @@ export const overrule = Effect.fnUntraced(function* (
     WHERE stream = ${head.stream} AND final AND seq = ${seq} AND hash = ${hash}`
 })
 
-/** Of a stream without entries: nobody has to close it. */
+/** Removes the seal of a stream without entries, which then needs no closing. */
 export const discard = (sql: SqlClient.SqlClient, stream: string) =>
   sql`DELETE FROM audit_seals WHERE stream = ${stream} AND seq = 0`
 
 const HashRow = Schema.Struct({ hash: Schema.NullOr(Bytes) })
 
-/** Whether an entry that was sealed is still there as it was, or was cut off with leave. */
-export const stands = (sql: SqlClient.SqlClient, { hash, seq, stream }: Chain.Head) =>
+/** Whether a sealed entry is intact, or a recorded cut of the trail removed it. */
+export const isIntact = (sql: SqlClient.SqlClient, { hash, seq, stream }: Chain.Head) =>
   seq === 0
     ? Effect.succeed(true)
     : Effect.map(

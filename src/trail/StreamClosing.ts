@@ -1,4 +1,4 @@
-/** The streams of other processes: those of processes that ended without closing them are closed, old MACs renewed. */
+/** Streams of other processes: closes those of dead processes, and renews old MACs. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Clock from "effect/Clock"
@@ -16,22 +16,22 @@ export interface Needs {
   readonly sql: SqlClient.SqlClient
   readonly vault: Vault["Type"]
   readonly audit: Audit
-  /** No other process uses the database, so that every stream of another process is one of a process that ended. */
+  /** Whether no other process uses the database, so that all other streams are of dead processes. */
   readonly alone: boolean
-  /** Open streams of others, as this process saw them at its looks. */
-  readonly watched: Watched
+  /** Open streams of others, as this process observed them. */
+  readonly observations: Observations
 }
 
-/** When the last look was, and since when each stream's `seenAt` has not moved, by this process's own clock. */
-export interface Watched {
+/** The time of the last look, and for each stream since when its `seenAt` has not changed, by this process's clock. */
+export interface Observations {
   at: number
   streams: ReadonlyMap<string, { readonly seenAt: number; readonly since: number }>
 }
 
-const streamsAtATime = 50
-const watchedAtMost = 1_000
-/** Entries that are checked without a pause for other work. */
-const entriesAtATime = 100
+const maxStreamsPerPass = 50
+const maxObserved = 1_000
+/** Number of entries to check without a pause for other work. */
+const entriesPerBatch = 100
 
 const openStreams = (sql: SqlClient.SqlClient) =>
   SqlSchema.findAll({
@@ -40,7 +40,7 @@ const openStreams = (sql: SqlClient.SqlClient) =>
     execute: (except) => sql`
       SELECT ${SealRows.columns(sql)} FROM audit_seals
       WHERE NOT final AND stream <> ALL(${except}::uuid[])
-      ORDER BY seen_at LIMIT ${watchedAtMost}`
+      ORDER BY seen_at LIMIT ${maxObserved}`
   })
 
 const EntryRow = Schema.Struct({ seq: Schema.Int, hash: Bytes, body: Schema.String, mac: Schema.NullOr(Bytes) })
@@ -50,13 +50,13 @@ const entriesAfter = (sql: SqlClient.SqlClient, stream: string) =>
     Result: EntryRow,
     execute: (seq) => sql`
       SELECT seq, hash, body, mac FROM audit_entries
-      WHERE stream = ${stream} AND seq > ${seq} ORDER BY seq LIMIT ${entriesAtATime}`
+      WHERE stream = ${stream} AND seq > ${seq} ORDER BY seq LIMIT ${entriesPerBatch}`
   })
 
-/** Checks what was left unsealed, as many entries as there are: the vault may have been away for a while. */
+/** Checks all unsealed entries, however many: the vault may have been down for a while. */
 const closeOne = Effect.fnUntraced(function* (needs: Needs, row: SealRows.SealRow) {
   const { audit, sql, vault } = needs
-  if (!(yield* SealRows.genuine(vault, row)) || !(yield* SealRows.stands(sql, row))) {
+  if (!(yield* SealRows.isGenuine(vault, row)) || !(yield* SealRows.isIntact(sql, row))) {
     return yield* audit.seals.alarm.raise(row.stream, "the seal of a stream is wrong, or what it covers is gone")
   }
   const proves = yield* audit.seals.proves
@@ -67,53 +67,52 @@ const closeOne = Effect.fnUntraced(function* (needs: Needs, row: SealRows.SealRo
     for (const entry of entries) verifier.add({ stream: row.stream, ...entry })
     const end = entries.at(-1)
     if (end !== undefined) last = { stream: row.stream, seq: end.seq, hash: end.hash }
-    if (entries.length < entriesAtATime) break
+    if (entries.length < entriesPerBatch) break
   }
   const { from, problemCount, to } = verifier.finish()
   const times = { sealedAt: row.sealedAt.getTime(), seenAt: row.seenAt.getTime() }
-  const what = from === undefined || to === undefined ? undefined : implausible(times, { oldest: from, newest: to })
-  if (problemCount > 0 || what !== undefined) {
-    const found = what ?? "do not fit each other, or no server wrote them"
-    return yield* audit.seals.alarm.raise(row.stream, `entries at the end of a stream ${found}`)
+  const implausibility =
+    from === undefined || to === undefined ? undefined : implausible(times, { oldest: from, newest: to })
+  if (problemCount > 0 || implausibility !== undefined) {
+    const problem = implausibility ?? "do not fit each other, or no server wrote them"
+    return yield* audit.seals.alarm.raise(row.stream, `entries at the end of a stream ${problem}`)
   }
   if (last.seq === 0) yield* SealRows.discard(sql, row.stream)
   else yield* SealRows.put(needs, last, true, yield* Clock.currentTimeMillis)
 })
 
 /**
- * Whether the process of a stream ended. `seen_at` is under no MAC, so the database's word alone is not enough: this
- * process itself saw it unmoved all the time, and a process that runs moves it every minute.
+ * Finds out which processes have died. `seen_at` has no MAC, so the database alone is not trusted. This process must
+ * see it unchanged the whole time, while a live process changes it every minute.
  */
-const watch = (watched: Watched, rows: ReadonlyArray<SealRows.SealRow>, now: number) => {
-  const before = now - watched.at <= 2 * Chain.heartbeatMillis ? watched.streams : new Map<string, never>()
+const observe = (observations: Observations, rows: ReadonlyArray<SealRows.SealRow>, now: number) => {
+  const before = now - observations.at <= 2 * Chain.heartbeatMillis ? observations.streams : new Map<string, never>()
   const streams = new Map(
     rows.map(({ seenAt, stream }) => {
       const last = before.get(stream)
       return [stream, last?.seenAt === seenAt.getTime() ? last : { seenAt: seenAt.getTime(), since: now }]
     })
   )
-  watched.at = now
-  watched.streams = streams
+  observations.at = now
+  observations.streams = streams
   const longAgo = now - Chain.deadAfterMillis
   return ({ seenAt, stream }: SealRows.SealRow) =>
     seenAt.getTime() < longAgo && (streams.get(stream)?.since ?? now) <= longAgo
 }
 
-/**
- * Closes the streams of processes that ended without doing so: what they left unsealed is sealed, if it can be theirs.
- */
+/** Closes the streams of dead processes, and seals their unsealed entries if those are plausible. */
 export const closeEnded = Effect.fnUntraced(function* (needs: Needs) {
-  const { alone, audit, sql, watched } = needs
+  const { alone, audit, sql, observations: watched } = needs
   const except = [
     ...(yield* audit.seals.streams),
-    ...(yield* audit.seals.leftStreams),
-    // An alarm stays one.
+    ...(yield* audit.seals.retiredStreams),
+    // Streams with an alarm stay open.
     ...audit.seals.alarm.alarmedStreams
   ]
   const rows = yield* openStreams(sql)(except)
-  const hasEnded = watch(watched, rows, yield* Clock.currentTimeMillis)
+  const hasEnded = observe(watched, rows, yield* Clock.currentTimeMillis)
   const ended = rows.filter((row) => alone || hasEnded(row))
-  for (const row of ended.slice(0, streamsAtATime)) yield* closeOne(needs, row)
+  for (const row of ended.slice(0, maxStreamsPerPass)) yield* closeOne(needs, row)
 })
 
 const sealsOfOtherKeys = (sql: SqlClient.SqlClient) =>
@@ -124,14 +123,14 @@ const sealsOfOtherKeys = (sql: SqlClient.SqlClient) =>
       SELECT ${SealRows.columns(sql)} FROM audit_seals WHERE root_key_id <> ${rootKeyId} LIMIT 500`
   })
 
-/** After a rotation of the root key, so that the old one need not be kept for the seals. */
+/** Renews MACs after a rotation of the root key, so that the old key is not needed for seals. */
 export const renewMacs = Effect.fnUntraced(function* ({ sql, vault }: Needs) {
   const { rootKeyId: current } = yield* inTime(vault.status)
   for (const row of yield* sealsOfOtherKeys(sql)(current)) {
-    if (!(yield* SealRows.genuine(vault, row))) continue
-    const made = yield* inTime(vault.macAuditHead(Chain.sealText(row, row.final)))
+    if (!(yield* SealRows.isGenuine(vault, row))) continue
+    const renewed = yield* inTime(vault.macAuditHead(Chain.sealText(row, row.final)))
     yield* sql`
-      UPDATE audit_seals SET root_key_id = ${made.rootKeyId}, mac = ${made.mac}
+      UPDATE audit_seals SET root_key_id = ${renewed.rootKeyId}, mac = ${renewed.mac}
       WHERE stream = ${row.stream} AND seq = ${row.seq} AND final = ${row.final} AND mac = ${row.mac}`
   }
 })

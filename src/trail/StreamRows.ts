@@ -1,4 +1,4 @@
-/** Heads of audit streams as the database holds them: for comparison with what the process knows. */
+/** Heads of audit streams in the database, for comparison with the process's own. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import { SqlError } from "@effect/sql/SqlError"
 import * as SqlSchema from "@effect/sql/SqlSchema"
@@ -9,15 +9,14 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { Position, WriteStream } from "./Streams.ts"
 
-/** `bytea`. */
 export const Bytes = Schema.Uint8ArrayFromSelf
 
 const PositionRow = Schema.Struct({ seq: Schema.Int, hash: Bytes })
-/** `followed`: entries stand behind the head, which its own writer never leaves there. */
+/** `followed`: entries exist after the head, which its own writer never causes. */
 const HeadRow = Schema.Struct({ ...PositionRow.fields, stream: Schema.String, followed: Schema.Boolean })
 export type HeadRow = typeof HeadRow.Type
 
-/** The last entry of a stream, or the last one that was cut off with leave. */
+/** The last entry of a stream, or the last one before a recorded cut. */
 export const lastEntry = (sql: SqlClient.SqlClient) =>
   SqlSchema.findOne({
     Request: Schema.String,
@@ -30,15 +29,15 @@ export const lastEntry = (sql: SqlClient.SqlClient) =>
   })
 
 /**
- * The order is for the planner: without it Postgres takes one of the entries behind the head, of which it expects many, to
- * be found soon in the table itself; there is none, so that every write would read the whole trail.
+ * The ORDER BY is for the planner. Without it Postgres expects many entries after the head, and scans the table for
+ * one. As there is none, each write would read the whole trail.
  */
 const headColumns = (sql: SqlClient.SqlClient) =>
   sql.literal(`
   s.id AS stream, s.seq, s.hash,
   (SELECT e.seq FROM audit_entries e WHERE e.stream = s.id AND e.seq > s.seq ORDER BY e.seq LIMIT 1) IS NOT NULL AS followed`)
 
-/** The head of a stream of writes. */
+/** The head of a write stream. */
 export const head = (sql: SqlClient.SqlClient) =>
   SqlSchema.findOne({
     Request: Schema.String,
@@ -46,12 +45,12 @@ export const head = (sql: SqlClient.SqlClient) =>
     execute: (stream) => sql`SELECT ${headColumns(sql)} FROM audit_streams s WHERE s.id = ${stream}`
   })
 
-/** A head among `streams` that no other transaction holds; kept from others until this one ends. */
+/** Locks a free head among `streams` until this transaction ends. */
 export const freeHead = (sql: SqlClient.SqlClient, streams: ReadonlyArray<string>) => sql<HeadRow>`
   SELECT ${headColumns(sql)} FROM audit_streams s WHERE s.id = ANY(${streams}::uuid[])
   LIMIT 1 FOR UPDATE SKIP LOCKED`
 
-/** The head of one stream, kept from other transactions until this one ends; waits for the one that has it. */
+/** Locks the head of one stream until this transaction ends; waits for its current holder. */
 export const lockedHead = (sql: SqlClient.SqlClient) =>
   SqlSchema.findOne({
     Request: Schema.String,
@@ -66,8 +65,8 @@ export const open = (sql: SqlClient.SqlClient, stream: string, beginning: Positi
 export const move = (sql: SqlClient.SqlClient, stream: string, { hash, seq }: Position) =>
   sql`UPDATE audit_streams SET seq = ${seq}, hash = ${hash} WHERE id = ${stream}`
 
-/** The last of the positions given out that was committed. */
-export const lastWritten = (sql: SqlClient.SqlClient, { id, written }: WriteStream) => {
+/** The last assigned position that was committed. */
+export const lastCommitted = (sql: SqlClient.SqlClient, { id, written }: WriteStream) => {
   const all = [...written].flatMap(([seq, hashes]) => hashes.map((hash) => ({ seq, hash })))
   return SqlSchema.findOne({
     Request: Schema.Void,
@@ -80,11 +79,11 @@ export const lastWritten = (sql: SqlClient.SqlClient, { id, written }: WriteStre
   })(undefined)
 }
 
-/** Instead of a SQLSTATE. */
+/** An error code of this module, in place of a SQLSTATE. */
 const GONE = "ENTRY_BEFORE_IS_GONE"
 
-/** What else has to be there: lists of keys that the entries name. The LIMIT: see `CredentialRows.ts`. */
-const listsAreThere = (sql: SqlClient.SqlClient, lists: ReadonlyArray<Buffer>) =>
+/** Requires the key lists that the entries name. The LIMIT: see `CredentialRows.ts`. */
+const listsExist = (sql: SqlClient.SqlClient, lists: ReadonlyArray<Buffer>) =>
   lists.length === 0
     ? sql``
     : sql`AND (
@@ -93,11 +92,11 @@ const listsAreThere = (sql: SqlClient.SqlClient, lists: ReadonlyArray<Buffer>) =
       ) = ${lists.length}`
 
 /**
- * Inserts entries where the one before them is there, and so is each list of keys (by hash, each once) that they name: the
- * statement may be the first that another server of the database gets, and that one may be behind. `insert`: INSERT …
- * SELECT … FROM.
+ * Inserts entries only if the entry before them exists, and every key list that they name (by hash, each once). The
+ * statement may be the first on another server of the database, and that server may lag. `insert` is an INSERT … SELECT
+ * … FROM.
  */
-export const behind = (
+export const insertAfter = (
   sql: SqlClient.SqlClient,
   insert: Statement.Fragment,
   stream: string,
@@ -110,16 +109,13 @@ export const behind = (
         WHERE (${before}::bigint = 0
           OR EXISTS (SELECT 1 FROM audit_entries e WHERE e.stream = ${stream}::uuid AND e.seq = ${before}::bigint)
           OR EXISTS (SELECT 1 FROM audit_cuts c WHERE c.stream = ${stream}::uuid AND c.seq = ${before}::bigint))
-        ${listsAreThere(sql, lists)}
+        ${listsExist(sql, lists)}
         RETURNING 1 AS added`,
-    (added) => added.length === rows.length,
+    (rows) => rows.length === rows.length,
     () => new SqlError({ message: "what was committed before an entry is gone", cause: { code: GONE } })
   )
 }
 
-/**
- * The number is taken, by an earlier statement of ours that was committed after all, or by somebody else; or what was
- * committed before is gone.
- */
-export const isElsewhere = ({ cause }: SqlError | ParseError) =>
+/** The number is in use, by an earlier statement of this process or by another writer, or a committed entry is gone. */
+export const isStreamConflict = ({ cause }: SqlError | ParseError) =>
   Predicate.hasProperty(cause, "code") && (cause.code === "23505" || cause.code === GONE)

@@ -1,66 +1,61 @@
 /**
- * The streams that this process writes, as it knows them itself. A hash covers everything before it, so a head that
- * this
- * process computed vouches for its whole stream. What the database holds is compared with these heads and never
- * believed:
- * otherwise a writer of the database could have a forged entry linked into the chain, and sealed.
+ * The streams that this process writes, as it remembers them. A hash covers everything before it, so a computed head
+ * vouches for its whole stream. The database's contents are only compared with these heads. Otherwise a writer of the
+ * database could have a forged entry linked into the chain, and sealed.
  */
 import * as Chain from "#src/audit/Chain.ts"
 
-/** The last entry of a stream: its number and hash. */
+/** The number and hash of the last entry of a stream. */
 export interface Position {
   readonly seq: number
   readonly hash: Uint8Array
 }
 
-/** Reads and denials, committed by one statement after the other. */
+/** A stream of reads and denials, committed by one statement after another. */
 export interface ReadStream {
   readonly kind: "read"
   readonly id: string
-  /**
-   * The last position that is known to be committed. Stays while the next statement is under way, so that it can be
-   * sealed.
-   */
+  /** The last position known to be committed. It stays during the next statement, so that it can be sealed. */
   committed: Position
-  /** A statement failed since: whether it was committed all the same is for the database to say. */
+  /** Whether a statement failed since. The database then shows whether it was committed. */
   uncertain: boolean
-  /** Positions of statements that failed and may have been committed, or may still be, by their text. */
+  /** Positions of failed statements that may still be committed, by their text. */
   readonly attempted: Map<string, Position>
 }
 
-/** Writes, each entry in the transaction of its change, which holds the stream until it ends. */
+/** A stream of writes: each entry is in the transaction of its change, which locks the stream until it ends. */
 export interface WriteStream {
   readonly kind: "write"
   readonly id: string
-  /** The vault knows it, so that transactions may take it. */
+  /** Whether the vault knows it, so that transactions may use it. */
   ready: boolean
-  /** The last position that was seen committed. */
+  /** The last position read as committed. */
   committed: Position
-  /** Positions that transactions got since, by number; those of a transaction that was rolled back never exist. */
+  /** Positions assigned to transactions since, by number. Some belong to transactions that were rolled back. */
   readonly written: Map<number, ReadonlyArray<Uint8Array>>
 }
 
-/** A stream that is written no more and has to be closed. */
-export interface LeftStream {
+/** An abandoned stream, which still has to be closed. */
+export interface RetiredStream {
   readonly stream: ReadStream | WriteStream
-  /** Milliseconds. A transaction that began before has ended by then. */
+  /** Time in milliseconds by which every transaction on it has ended. */
   readonly closeAt: number
 }
 
-/** One per process. */
+/** The streams of this process. */
 export interface OwnStreams {
   read: ReadStream
-  /** As many as transactions were under way at once: never none. */
+  /** Never empty: one for each concurrent transaction so far. */
   writes: ReadonlyArray<WriteStream>
-  left: ReadonlyArray<LeftStream>
-  /** When this process last told the others that it runs; undefined: none of its services does that. */
+  retired: ReadonlyArray<RetiredStream>
+  /** The time of this process's last report to others. Undefined: none of its services reports. */
   aliveAt: number | undefined
 }
 
-/** Statements that failed one after the other; what is older than so many has long ended. */
-const attempts = 1_024
-/** While the vault is away, streams wait to be closed. */
-const leftAtMost = 100
+/** Bounds the remembered failed statements in a row; older ones have ended long ago. */
+const maxAttempts = 1_024
+/** Bounds the streams that wait for closing while the vault is down. */
+const maxRetired = 100
 
 const same = (a: Position, b: Position) => a.seq === b.seq && Chain.sameBytes(a.hash, b.hash)
 const textOf = ({ hash, seq }: Position) => `${seq} ${Buffer.from(hash).toString("base64")}`
@@ -80,12 +75,12 @@ export const all = ({ read, writes }: OwnStreams): ReadonlyArray<ReadStream | Wr
 
 export const headOf = (stream: ReadStream | WriteStream): Chain.Head => ({ stream: stream.id, ...stream.committed })
 
-/** The position that the database should hold when it holds nothing of the stream. */
+/** The position expected when the database has no entry of the stream. */
 export const beginning = (stream: ReadStream | WriteStream): Position => genesis(stream.id)
 
 export const attempt = (stream: ReadStream, position: Position): void => {
   stream.attempted.set(textOf(position), position)
-  if (stream.attempted.size <= attempts) return
+  if (stream.attempted.size <= maxAttempts) return
   for (const [oldest] of stream.attempted) {
     stream.attempted.delete(oldest)
     return
@@ -96,8 +91,8 @@ export const isOwnRead = (stream: ReadStream, position: Position): boolean =>
   same(stream.committed, position) || stream.attempted.has(textOf(position))
 
 /**
- * After a statement that is known to be committed, or a look at the database. Positions of failed statements are
- * forgotten once the stream has moved on: their numbers are taken.
+ * Sets the position after a commit, or after a look at the database. Positions of failed statements are dropped once
+ * the stream moves on: their numbers are used.
  */
 export const settleRead = (stream: ReadStream, position: Position): void => {
   if (position.seq > stream.committed.seq) stream.attempted.clear()
@@ -105,25 +100,25 @@ export const settleRead = (stream: ReadStream, position: Position): void => {
   stream.uncertain = false
 }
 
-export const written = (stream: WriteStream, { hash, seq }: Position): void => {
+export const noteWrite = (stream: WriteStream, { hash, seq }: Position): void => {
   stream.written.set(seq, [...(stream.written.get(seq) ?? []), hash])
 }
 
-/** No transaction of this process was given a position of it. */
+/** Whether no transaction of this process has a position of it. */
 export const isUntouched = ({ committed, written }: WriteStream): boolean => committed.seq === 0 && written.size === 0
 
 export const isOwnWrite = (stream: WriteStream, position: Position): boolean =>
   same(stream.committed, position) ||
   stream.written.get(position.seq)?.some((hash) => Chain.sameBytes(hash, position.hash)) === true
 
-/** Nothing before a position that was seen committed can come back. */
+/** Positions before a committed one cannot appear again. */
 export const settleWrite = (stream: WriteStream, position: Position): void => {
   stream.committed = position
   for (const seq of stream.written.keys()) if (seq <= position.seq) stream.written.delete(seq)
 }
 
-/** `id`: of the stream that takes its place. False: it was left already. */
-export const leave = (
+/** Replaces a stream with a new one, named `id`. False: it was replaced before. */
+export const retire = (
   own: OwnStreams,
   stream: ReadStream | WriteStream,
   id: string,
@@ -133,6 +128,6 @@ export const leave = (
   else if (stream.kind === "write" && own.writes.includes(stream)) {
     own.writes = own.writes.map((one) => (one === stream ? openWrite(id) : one))
   } else return false
-  if (closeAt !== undefined) own.left = [...own.left, { stream, closeAt }].slice(-leftAtMost)
+  if (closeAt !== undefined) own.retired = [...own.retired, { stream, closeAt }].slice(-maxRetired)
   return true
 }

@@ -10,9 +10,9 @@ import * as Checkpoint from "#src/audit/Checkpoint.ts"
 import type * as Values from "#src/audit/Values.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import { Audit } from "./Audit.ts"
-import { AuditSeal } from "./Seal.ts"
+import { Seal } from "./Seal.ts"
 import { Bytes } from "./StreamRows.ts"
-import { signed } from "./CheckpointFile.ts"
+import { signNote } from "./CheckpointFile.ts"
 import * as ExposureIndex from "./ExposureIndex.ts"
 import { type Progress, TrailRefused, verify, type VerifyOptions } from "./TrailVerification.ts"
 
@@ -90,7 +90,7 @@ const cutTo = Effect.fnUntraced(function* (stream: string, seq: number, before: 
   const row = yield* hashOf(seq)
   if (Option.isNone(row)) return yield* new TrailRefused({ message: "The trail changed while it was being cut." })
   const { hash } = row.value
-  const note = yield* signed(vault, Checkpoint.cutText({ stream, seq, hash, before: before.toISOString() }))
+  const note = yield* signNote(vault, Checkpoint.cutText({ stream, seq, hash, before: before.toISOString() }))
   const deleted = SqlSchema.single({
     Request: Schema.Int,
     Result: DeletedRow,
@@ -117,7 +117,7 @@ export const cut = Effect.fn("TrailCut.cut")(function* (
   const sql = yield* SqlClient.SqlClient
   const vault = yield* Vault
   const audit = yield* Audit
-  const seal = yield* AuditSeal
+  const seal = yield* Seal
   if (before.getTime() > options.now) {
     return yield* new TrailRefused({ message: "Nothing was cut: --before lies in the future." })
   }

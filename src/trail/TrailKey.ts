@@ -1,6 +1,6 @@
 /**
- * The key that proves that a server wrote the end of a stream (`Chain.entryMac`). All servers of a database share it;
- * a writer of the database sees it wrapped by the vault only.
+ * The key that proves that a server wrote the end of a stream (`Chain.entryMac`). All servers of a database share it,
+ * and the database stores it wrapped by the vault.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -15,18 +15,18 @@ const name = "audit-entries"
 const keyOf = (bytes: Redacted.Redacted<Uint8Array>): KeyObject => createSecretKey(Redacted.value(bytes))
 
 /**
- * Of a process that writes: read once, at its start or, when the vault is away then, by the first entry that finds the
- * vault back. Until then no entry is committed.
+ * For a process that writes. It loads the key once, at its start or, after an outage of the vault, with the first
+ * entry. Until then no entry is committed.
  */
 export const shared = Effect.gen(function* () {
   const keys = yield* ServiceKeys.ServiceKeys
-  let held: KeyObject | undefined
-  const load = Effect.tap(Effect.map(keys.get(name), keyOf), (key) => Effect.sync(() => (held = key)))
+  let loaded: KeyObject | undefined
+  const load = Effect.tap(Effect.map(keys.get(name), keyOf), (key) => Effect.sync(() => (loaded = key)))
   yield* Effect.catchTag(load, "VaultUnavailable", () => Effect.void)
-  return Effect.suspend(() => (held === undefined ? Effect.orDie(dieWhenVaultIsDown(load)) : Effect.succeed(held)))
+  return Effect.suspend(() => (loaded === undefined ? Effect.orDie(dieWhenVaultIsDown(load)) : Effect.succeed(loaded)))
 })
 
-/** For a reader, which makes none: without a key, or with one that the vault does not open, no entry is proved. */
+/** For a reader, which creates no key. Without a key, or with one that the vault cannot open, no entry is proved. */
 export const proves = (needs: { readonly sql: SqlClient.SqlClient; readonly vault: Vault["Type"] }) =>
   ServiceKeys.open(needs, name).pipe(
     Effect.catchTag("INTEGRITY_FAILURE", () => Effect.succeed(undefined)),

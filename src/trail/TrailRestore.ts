@@ -8,7 +8,7 @@ import type * as Checkpoint from "#src/audit/Checkpoint.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import { Audit } from "./Audit.ts"
 import type { AuditEvent } from "./Entry.ts"
-import { AuditSeal } from "./Seal.ts"
+import { Seal } from "./Seal.ts"
 import { Bytes } from "./StreamRows.ts"
 import * as ExposureIndex from "./ExposureIndex.ts"
 import { readCheckpoints, TrailRefused, vaultKeys, verify, type VerifyOptions } from "./TrailVerification.ts"
@@ -103,7 +103,7 @@ export const acceptRestore = Effect.fn("TrailRestore.acceptRestore")(function* (
 ) {
   const sql = yield* SqlClient.SqlClient
   const audit = yield* Audit
-  const seal = yield* AuditSeal
+  const seal = yield* Seal
   const acceptance = yield* findAcceptance(options)
   const { accepted, closed } = acceptance
   if (accepted.length === 0 && closed.length === 0) return false

@@ -15,7 +15,7 @@ import * as SignedNote from "#src/audit/SignedNote.ts"
 import * as Values from "#src/audit/Values.ts"
 import { type Columns, type Expected, type Report, Verifier } from "#src/audit/Verify.ts"
 import { inTime, type Vault } from "#src/crypto/Vault.ts"
-import * as AuditKey from "./TrailKey.ts"
+import * as TrailKey from "./TrailKey.ts"
 import { ListRow } from "./KeyLists.ts"
 import * as SealRows from "./SealRows.ts"
 import { Bytes } from "./StreamRows.ts"
@@ -133,7 +133,7 @@ const readExpected = Effect.fnUntraced(function* (
   let seals = 0
   for (const row of yield* SealRows.all(sql)) {
     const { final, hash, seq, stream } = row
-    if (vault !== null && !(yield* SealRows.genuine(vault, row))) {
+    if (vault !== null && !(yield* SealRows.isGenuine(vault, row))) {
       problems.add({ stream, seq, what: "has a seal that the vault did not make" })
       continue
     }
@@ -258,7 +258,7 @@ export const inspect = Effect.fnUntraced(function* (
       ? {}
       : {
           sealed: { now, grace: Chain.graceMillis, alone },
-          proves: yield* AuditKey.proves({ sql, vault })
+          proves: yield* TrailKey.proves({ sql, vault })
         }
   const verifier = new Verifier({ expected, cuts, lists: yield* readLists, ...vouched })
   const writes = new Values.LastWrites()

@@ -9,7 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
-import { AuditProbe } from "#src/trail/Probe.ts"
+import { Probe } from "#src/trail/Probe.ts"
 
 /** A database that answers each statement after so many milliseconds; `tries` counts them. */
 const database = { millis: 1, tries: 0 }
@@ -28,9 +28,9 @@ const sql = Layer.effect(
   SqlClient.SqlClient,
   SqlClient.make({ acquirer: Effect.succeed(connection), compiler: makeCompiler(), spanAttributes: [] })
 ).pipe(Layer.provide(Reactivity.layer))
-const probe = Effect.provide(Layer.provide(AuditProbe.Default, sql))
+const probe = Effect.provide(Layer.provide(Probe.Default, sql))
 
-const isUp = Effect.flatMap(AuditProbe, ({ check }) => Effect.isSuccess(check))
+const isUp = Effect.flatMap(Probe, ({ check }) => Effect.isSuccess(check))
 
 /** Asks every 20 ms; answers the milliseconds until it is found as it is wanted. */
 const until = (wanted: boolean) =>

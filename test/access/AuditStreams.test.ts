@@ -39,9 +39,9 @@ describe("a process knows its own stream of reads", () => {
 describe("a process knows its own stream of writes", () => {
   it("heads that it gave to transactions, and the last one that was seen committed; nothing before that", () => {
     const stream = Streams.openWrite("01980a5c-0001-7000-8000-000000000002")
-    Streams.written(stream, position(1, "rolled back"))
-    Streams.written(stream, position(1, "committed"))
-    Streams.written(stream, position(2, "next"))
+    Streams.noteWrite(stream, position(1, "rolled back"))
+    Streams.noteWrite(stream, position(1, "committed"))
+    Streams.noteWrite(stream, position(2, "next"))
     for (const own of [Streams.beginning(stream), position(1, "rolled back"), position(1, "committed")]) {
       assert.isTrue(Streams.isOwnWrite(stream, own))
     }
@@ -59,18 +59,18 @@ describe("a stream that is left", () => {
     const own: Streams.OwnStreams = {
       read: Streams.openRead("a"),
       writes: [Streams.openWrite("a2"), Streams.openWrite("b")],
-      left: [],
+      retired: [],
       aliveAt: undefined
     }
     const { read } = own
     const [, write] = own.writes
-    assert.isTrue(Streams.leave(own, read, "c", 30_000))
-    assert.isFalse(Streams.leave(own, read, "d", 30_000))
-    assert.isTrue(Streams.leave(own, write, "e", undefined))
+    assert.isTrue(Streams.retire(own, read, "c", 30_000))
+    assert.isFalse(Streams.retire(own, read, "d", 30_000))
+    assert.isTrue(Streams.retire(own, write, "e", undefined))
     assert.deepStrictEqual(
       Streams.all(own).map(({ id }) => id),
       ["c", "a2", "e"].map(Chain.withMacs)
     )
-    assert.deepStrictEqual(own.left, [{ stream: read, closeAt: 30_000 }])
+    assert.deepStrictEqual(own.retired, [{ stream: read, closeAt: 30_000 }])
   })
 })

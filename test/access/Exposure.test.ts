@@ -9,7 +9,7 @@ import type { ExposureQuery } from "#schema/ExposureApi.ts"
 import type { ProjectId } from "#schema/Ids.ts"
 import { SecretKey } from "#schema/Values.ts"
 import { Audit } from "#src/trail/Audit.ts"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import { Exposure } from "#src/trail-use/Exposure.ts"
 import * as ExposureIndex from "#src/trail/ExposureIndex.ts"
 import { RequestInfo } from "#src/database/RequestInfo.ts"
@@ -23,7 +23,7 @@ const as = (caller: Caller) => Effect.provideService(CurrentCaller, caller)
 const over = (via: "rest" | "mcp") =>
   Effect.provideService(RequestInfo, { id: "r", ip: "192.0.2.7", userAgent: null, via })
 
-const sealed = Effect.flatMap(AuditSeal, (seal) => seal.now)
+const sealed = Effect.flatMap(Seal, (seal) => seal.now)
 const ofProject = (id: ProjectId, query: ExposureQuery = {}) =>
   Effect.flatMap(Exposure, (exposure) => exposure.ofProject(id, query))
 

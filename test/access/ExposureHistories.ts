@@ -13,7 +13,7 @@ import { type Caller, CurrentCaller } from "#schema/Caller.ts"
 import { TokenIdOut } from "#schema/Ids.ts"
 import { SecretKey } from "#schema/Values.ts"
 import { Audit } from "#src/trail/Audit.ts"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import { Exposure } from "#src/trail-use/Exposure.ts"
 import * as ExposureIndex from "#src/trail/ExposureIndex.ts"
 import { RequestInfo } from "#src/database/RequestInfo.ts"
@@ -146,7 +146,7 @@ const act = Effect.fnUntraced(function* (w: Fixtures.World, { key, value, verb, 
       yield* Backup.backup({ file, recipients: [], release: "1", progress: () => Effect.void })
       break
     default:
-      yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+      yield* Effect.flatMap(Seal, (seal) => seal.now)
   }
 })
 
@@ -228,7 +228,7 @@ export const compared = Effect.fnUntraced(function* (histories: number, withBack
   const all = FastCheck.sample(FastCheck.array(Step, { minLength: 15, maxLength: 40 }), histories)
   const worlds: Array<Fixtures.World> = []
   for (const [i, steps] of all.entries()) worlds.push(yield* lived(steps, i < withBackups ? path : undefined))
-  yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+  yield* Effect.flatMap(Seal, (seal) => seal.now)
   const byEnvironment = new Map<string, Array<[string, string]>>()
   for (const [name, told] of oracle(yield* exported)) {
     const id = name.split(" ")[0] ?? ""

@@ -8,7 +8,7 @@ import * as Redacted from "effect/Redacted"
 import * as TestClock from "effect/TestClock"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { SecretKey } from "#schema/Values.ts"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import { Exposure } from "#src/trail-use/Exposure.ts"
 import * as TrailPass from "#src/trail/TrailPass.ts"
 import * as Fixtures from "#test/support/Fixtures.ts"
@@ -29,7 +29,7 @@ layer(app.pipe(Layer.provide(short)), { timeout: 120_000 })("a report of a long 
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const exposure = yield* Exposure
-      const sealed = Effect.flatMap(AuditSeal, (seal) => seal.now)
+      const sealed = Effect.flatMap(Seal, (seal) => seal.now)
       const w = yield* Fixtures.world()
       const secrets = yield* Fixtures.secrets
       const as = Effect.provideService(CurrentCaller, w.owner)

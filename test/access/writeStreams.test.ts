@@ -58,7 +58,7 @@ describe("writes of one process", () => {
           const before = yield* sql<{ readonly stream: string }>`SELECT DISTINCT stream FROM audit_entries`
           assert.strictEqual(before.length, 1)
 
-          yield* seals.known(yield* seals.streams)
+          yield* seals.markReady(yield* seals.streams)
           const second = yield* Deferred.make<void>()
           const c = yield* writing("c", Deferred.await(second))
           yield* c.appended

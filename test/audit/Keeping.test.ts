@@ -16,12 +16,12 @@ import * as fs from "node:fs"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { SecretKey, SecretText } from "#schema/Values.ts"
 import { Audit } from "#src/trail/Audit.ts"
-import * as AuditKey from "#src/trail/TrailKey.ts"
+import * as TrailKey from "#src/trail/TrailKey.ts"
 import { cut as cutTrail } from "#src/trail/TrailCut.ts"
 import { type Acceptance, acceptRestore } from "#src/trail/TrailRestore.ts"
 import { type DatabaseReport, verify as verifyTrail } from "#src/trail/TrailVerification.ts"
 import { AppConfig } from "#src/AppConfig.ts"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import * as SealRows from "#src/trail/SealRows.ts"
 import { chain, entryMac, genesis } from "#src/audit/Chain.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -47,7 +47,7 @@ const rows = Effect.flatMap(
 /** Two processes with some entries each, sealed and signed. */
 const filled = Effect.gen(function* () {
   const audit = yield* Audit
-  const seal = yield* AuditSeal
+  const seal = yield* Seal
   yield* Effect.scoped(
     Effect.gen(function* () {
       const other = yield* TrailWorld.otherProcess
@@ -81,7 +81,7 @@ const relink = (stream: string, texts: ReadonlyArray<string>) => {
 const put = (all: ReadonlyArray<Row>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const key = yield* yield* AuditKey.shared
+    const key = yield* yield* TrailKey.shared
     yield* sql`
       INSERT INTO audit_entries (stream, seq, id, at, actor_id, action, body, hash, mac)
       SELECT s, n, (b::jsonb ->> 'id')::uuid, (b::jsonb ->> 'at')::timestamptz, 'system', b::jsonb ->> 'action', b, h, m
@@ -235,7 +235,7 @@ describe("the trail of a database", { shuffle: false }, () => {
       () =>
         Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
-          const seal = yield* AuditSeal
+          const seal = yield* Seal
           const audit = yield* Audit
           yield* sql`CREATE TABLE old_entries AS SELECT * FROM audit_entries`
           yield* sql`CREATE TABLE old_seals AS SELECT * FROM audit_seals`
@@ -395,7 +395,7 @@ layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })("t
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const secrets = yield* Fixtures.secrets
-        const seal = yield* AuditSeal
+        const seal = yield* Seal
         const world = yield* Fixtures.world()
         const place = { projectId: world.projectId, environment: world.development }
         const as = Effect.provideService(CurrentCaller, world.owner)
@@ -482,7 +482,7 @@ layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })("t
     () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const seal = yield* AuditSeal
+        const seal = yield* Seal
         yield* Effect.scoped(
           Effect.gen(function* () {
             const { audit, seal } = yield* TrailWorld.otherProcess

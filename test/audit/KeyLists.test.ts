@@ -7,7 +7,7 @@ import * as Layer from "effect/Layer"
 import * as fs from "node:fs"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { Audit } from "#src/trail/Audit.ts"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import { AuditTrail } from "#src/trail-use/AuditTrail.ts"
 import { exportTrail } from "#src/trail/TrailExport.ts"
 import { verifyFile } from "#src/cli/operator/AuditFile.ts"
@@ -91,7 +91,7 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a list of keys
       assert.strictEqual(n, 2)
 
       // Before the index is filled, and after.
-      for (const fill of [Effect.void, Effect.flatMap(AuditSeal, (seal) => seal.now)]) {
+      for (const fill of [Effect.void, Effect.flatMap(Seal, (seal) => seal.now)]) {
         yield* fill
         assert.lengthOf(yield* list({ key: "KEY_39" }), 3)
         assert.deepStrictEqual(yield* list({ key: "ONE_MORE" }), [[...keys, "ONE_MORE"]])
@@ -118,7 +118,7 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a list of keys
       assert.deepStrictEqual(stored, [{ n: 2 }])
       // Entries before name a third one.
       yield* read
-      yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+      yield* Effect.flatMap(Seal, (seal) => seal.now)
       assert.deepStrictEqual((yield* verify()).problems, [])
     })
   )
@@ -127,7 +127,7 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a list of keys
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       yield* read
-      yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+      yield* Effect.flatMap(Seal, (seal) => seal.now)
       assert.deepStrictEqual((yield* verify()).problems, [])
       const attacks = [
         sql`UPDATE audit_key_lists SET keys = array_replace(keys, 'KEY_7', 'KEY_8')`,

@@ -21,7 +21,7 @@ import { join } from "node:path"
 import { VaultUnavailable } from "#schema/Vault.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import * as TrailVerification from "#src/trail/TrailVerification.ts"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import * as Fixtures from "#test/support/Fixtures.ts"
@@ -65,7 +65,7 @@ export const alarms = Layer.unwrapEffect(
   })
 )
 
-export const layer = AuditSeal.Default.pipe(
+export const layer = Seal.Default.pipe(
   Layer.provideMerge(Fixtures.secretsLayer),
   Layer.provideMerge(config),
   Layer.provideMerge(Layer.merge(folder, NodeContext.layer))
@@ -75,8 +75,8 @@ export const layer = AuditSeal.Default.pipe(
  * Another process on the same database and vault, with streams of its own. Ends with the scope, or dies with `Scope`.
  */
 export const otherProcess = Effect.map(
-  Layer.build(Layer.fresh(Layer.provideMerge(AuditSeal.Default, Audit.Default))),
-  (context) => ({ audit: Context.get(context, Audit), seal: Context.get(context, AuditSeal) })
+  Layer.build(Layer.fresh(Layer.provideMerge(Seal.Default, Audit.Default))),
+  (context) => ({ audit: Context.get(context, Audit), seal: Context.get(context, Seal) })
 )
 
 /** The vault, as one process reaches it. */

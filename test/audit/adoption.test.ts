@@ -4,7 +4,7 @@ import { assert, layer } from "@effect/vitest"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import * as SealRows from "#src/trail/SealRows.ts"
 import * as Chain from "#src/audit/Chain.ts"
 import { Vault } from "#src/crypto/Vault.ts"
@@ -23,7 +23,7 @@ interface Row {
   readonly body: string
 }
 
-const otherTurns = Effect.flatMap(AuditSeal, (seal) => seal.now)
+const otherTurns = Effect.flatMap(Seal, (seal) => seal.now)
 const minutesPass = (minutes: number) =>
   Effect.forEach(Array.from({ length: minutes }), () => Effect.zipRight(MovableClock.advance("1 minute"), otherTurns))
 

@@ -7,8 +7,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { AuditAction } from "#schema/Audit.ts"
 import { Audit } from "#src/trail/Audit.ts"
-import * as AuditKey from "#src/trail/TrailKey.ts"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import * as TrailKey from "#src/trail/TrailKey.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import { columnsOf, type AuthorizationRow } from "#src/rows/AuthorizationRows.ts"
 import * as TrailCut from "#src/trail/TrailCut.ts"
@@ -46,7 +46,7 @@ const sealOf = (stream: string) =>
   )
 
 /** Whoever else runs: it says that it lives, closes what others left, and signs. */
-const otherTurns = Effect.flatMap(AuditSeal, (seal) => seal.now)
+const otherTurns = Effect.flatMap(Seal, (seal) => seal.now)
 
 /** A minute at a time, as the processes that run would see it. */
 const minutesPass = <R = never>(minutes: number, each: Effect.Effect<unknown, unknown, R> = Effect.void) =>
@@ -73,7 +73,7 @@ const forged = (last: Row, at: number, seq = last.seq + 1) => {
 const insert = ({ at, body, hash, seq, stream }: ReturnType<typeof forged>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const mac = Chain.entryMac(yield* yield* AuditKey.shared, hash)
+    const mac = Chain.entryMac(yield* yield* TrailKey.shared, hash)
     const { action, id } = auditEntry({ body })
     yield* sql`
       INSERT INTO audit_entries (stream, seq, id, at, actor_id, action, body, hash, mac)

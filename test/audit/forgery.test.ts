@@ -7,7 +7,7 @@ import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import * as TrailVerification from "#src/trail/TrailVerification.ts"
 import * as Chain from "#src/audit/Chain.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -101,7 +101,7 @@ const sealed = (stream: string) =>
 const assertFound = (entry: { readonly stream: string; readonly seq: number }, raised: number) =>
   Effect.gen(function* () {
     const alarms = yield* TrailWorld.Alarms
-    yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+    yield* Effect.flatMap(Seal, (seal) => seal.now)
     assert.strictEqual(alarms.length, raised)
     assert.include(alarms.at(-1), "The audit trail was altered")
     assert.deepStrictEqual(yield* sealed(entry.stream), { seq: entry.seq - 1, final: true })
@@ -129,7 +129,7 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("an entry forge
         const secret = yield* write("API_KEY")
         const updated = yield* TestApp.patch(`/secrets/${secret.id}`, { bearer, json: { value: "v2" } })
         assert.strictEqual(updated.json.version, 2)
-        yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+        yield* Effect.flatMap(Seal, (seal) => seal.now)
         assert.deepStrictEqual((yield* verify()).problems, [])
 
         const last = yield* lastEntry("secret.update")
@@ -218,12 +218,12 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a stream whose
       yield* write("FIRST")
       const first = yield* lastEntry("secret.create")
       yield* write("SECOND")
-      yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+      yield* Effect.flatMap(Seal, (seal) => seal.now)
       yield* sql`DELETE FROM audit_entries WHERE stream = ${first.stream} AND seq > ${first.seq}`
       yield* sql`UPDATE audit_streams SET seq = ${first.seq}, hash = ${first.hash} WHERE id = ${first.stream}`
       yield* write("THIRD")
       assert.strictEqual(alarms.length, 1)
-      yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+      yield* Effect.flatMap(Seal, (seal) => seal.now)
       assert.strictEqual((yield* sealed(first.stream))?.seq, first.seq + 1)
       assert.include((yield* verify()).problems[0]?.what, "is missing")
       yield* sql`DELETE FROM audit_entries WHERE stream = ${first.stream}`

@@ -15,7 +15,7 @@ import { version } from "#schema/Api.ts"
 import { AuditQuery } from "#schema/AuditApi.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { Audit } from "#src/trail/Audit.ts"
-import * as AuditKey from "#src/trail/TrailKey.ts"
+import * as TrailKey from "#src/trail/TrailKey.ts"
 import * as SealRows from "#src/trail/SealRows.ts"
 import { AuditTrail } from "#src/trail-use/AuditTrail.ts"
 import { exportTrail } from "#src/trail/TrailExport.ts"
@@ -112,7 +112,7 @@ const put = (sql: SqlClient.SqlClient, team: string, rows: ReadonlyArray<Row>, k
 const filled = Effect.fnUntraced(function* (team: string, begin: number) {
   const sql = yield* SqlClient.SqlClient
   const vault = yield* Vault
-  const key = yield* yield* AuditKey.shared
+  const key = yield* yield* TrailKey.shared
   const heads = Array.from({ length: streams }, () => Chain.withMacs(randomUUID())).map((stream) => ({
     stream,
     seq: 0,

@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 import type { Caller } from "#schema/Caller.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { EnvironmentSlug, SecretKey, SecretTag, SecretText } from "#schema/Values.ts"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import { AuditTrail } from "#src/trail-use/AuditTrail.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
@@ -199,7 +199,7 @@ export const furnished = Effect.gen(function* () {
     CurrentCaller,
     leftCaller
   )
-  yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+  yield* Effect.flatMap(Seal, (seal) => seal.now)
   const incidents = yield* Incidents
   const incident = yield* as(incidents.open(team.id, { token: left.id }))
   yield* write(caller, project, "development", { DB_HOST: "db2.internal" })

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import * as AuditFile from "#src/cli/operator/AuditFile.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -129,7 +129,7 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("an 
         ({ text }) => /href="([^"]+\/audit\/[0-9a-f-]{36})"/.exec(text)?.[1] ?? assert.fail(text)
       )
       const entry = yield* find
-      yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+      yield* Effect.flatMap(Seal, (seal) => seal.now)
       const page = yield* get(entry)
       assert.include(page.text, "Every link from this entry to the sealed head of its stream holds.")
       assert.include(page.text, `/app/projects/${project.id}/env/development/key/API_KEY`)

@@ -3,7 +3,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as Rooms from "./Rooms.ts"
@@ -27,7 +27,7 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("the
         headers: { "content-type": "application/x-www-form-urlencoded", origin: TestApp.baseUrl },
         body: "key=READ"
       })
-      yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+      yield* Effect.flatMap(Seal, (seal) => seal.now)
       const before = yield* read("/app", owner)
       assert.match(before, /2 keys are missing in Demo \/ production/)
       assert.include(before, "GAP_A, GAP_B")

@@ -1,14 +1,14 @@
 /** A bad day, as tests of incidents make one. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import { exportTrail } from "#src/trail/TrailExport.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import { setUp } from "../cli/ProjectFolder.ts"
 
 export const sessionOf = (person: World.Person) => Effect.map(World.session(person), ({ text }) => text)
-export const sealed = Effect.flatMap(AuditSeal, (seal) => seal.now)
+export const sealed = Effect.flatMap(Seal, (seal) => seal.now)
 
 /** Bob read a protected secret once, others more often, and one in a version that was replaced since. */
 export const scene = Effect.gen(function* () {

@@ -11,7 +11,7 @@ import * as Logger from "effect/Logger"
 import * as Schema from "effect/Schema"
 import * as Http from "node:http"
 import * as Net from "node:net"
-import { AuditProbe } from "#src/trail/Probe.ts"
+import { Probe } from "#src/trail/Probe.ts"
 import { IntegrityFailure } from "#schema/Errors.ts"
 import { strict } from "#schema/Strict.ts"
 import { SecretText } from "#schema/Values.ts"
@@ -355,7 +355,7 @@ const failingServer = (settings: Partial<Settings> = {}) =>
     Layer.provide(HttpApiBuilder.api(Failing)),
     Layer.provide(failing),
     Layer.provide(Shutdown.layer),
-    Layer.provide(Layer.succeed(AuditProbe, AuditProbe.make({ check: Effect.void, doubt: () => {} }))),
+    Layer.provide(Layer.succeed(Probe, Probe.make({ check: Effect.void, doubt: () => {} }))),
     Layer.provide(Layer.mergeAll(RateLimiter.Default, TestApp.config(settings))),
     Layer.provide(Layer.mergeAll(RateLimitMemory.layer, Crypto.Default)),
     Layer.provide(

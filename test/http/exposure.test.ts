@@ -4,7 +4,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { SecretExposure } from "#schema/ExposureApi.ts"
 import type { Scope } from "#schema/Scopes.ts"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import { parsed } from "#test/support/Json.ts"
 import * as Statements from "#test/support/Statements.ts"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -24,7 +24,7 @@ const read = Effect.gen(function* () {
   yield* value({ bearer: old.text })
   yield* set("API_KEY", "two")
   yield* value({ session: owner })
-  yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+  yield* Effect.flatMap(Seal, (seal) => seal.now)
   const listed = yield* TestApp.get(`/secrets?${at}`, { session: owner })
   const id = listed.json.items[0]?.id ?? ""
   const grantOf = (person: World.Person, scopes: ReadonlyArray<Scope>) =>
@@ -182,7 +182,7 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
       const { grantOf, id, owner, project, run } = yield* read
       const renamed = yield* TestApp.post(`/secrets/${id}/rename`, { session: owner, json: { key: "API_TOKEN" } })
       assert.strictEqual(renamed.status, 200, renamed.text)
-      yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+      yield* Effect.flatMap(Seal, (seal) => seal.now)
       const at = `projectId=${project.id}&environment=development` as const
       const of = (key: string) => TestApp.get(`/secrets/exposure?${at}&key=${key}`, { session: owner })
       const before = (yield* of("API_KEY")).json

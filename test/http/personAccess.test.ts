@@ -4,7 +4,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { allScopes } from "#schema/Scopes.ts"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { oauthToken } from "#test/access/Scene.ts"
 import * as Browser from "#test/mcp/McpApp.ts"
@@ -58,7 +58,7 @@ layer(app, { excludeTestServices: true })("all that a person has in a team", (it
       })
       const reading = `/secrets/with-values?${at}` as const
       assert.strictEqual(yield* statusOf(reading, { session: theirs.session.text }), 200)
-      yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+      yield* Effect.flatMap(Seal, (seal) => seal.now)
 
       const { json, status } = yield* TestApp.get(`${path}/access`, { session: owner })
       assert.strictEqual(status, 200)

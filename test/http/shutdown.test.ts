@@ -18,7 +18,7 @@ import * as fs from "node:fs"
 import * as Net from "node:net"
 import * as os from "node:os"
 import * as path from "node:path"
-import { AuditProbe } from "#src/trail/Probe.ts"
+import { Probe } from "#src/trail/Probe.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Endpoints from "#src/http/engine/Endpoints.ts"
 import * as Server from "#src/http/engine/Server.ts"
@@ -62,7 +62,7 @@ const lasting = Server.layer({ host: "127.0.0.1", port: 0, traced: false }).pipe
   Layer.provide(HttpApiBuilder.api(Lasting)),
   Layer.provide(handlers),
   Layer.provide(Shutdown.layer),
-  Layer.provide(Layer.succeed(AuditProbe, AuditProbe.make({ check: Effect.void, doubt: () => {} }))),
+  Layer.provide(Layer.succeed(Probe, Probe.make({ check: Effect.void, doubt: () => {} }))),
   Layer.provide(Layer.mergeAll(RateLimiter.Default, TestApp.config())),
   Layer.provide(Layer.mergeAll(RateLimitMemory.layer, Crypto.Default)),
   Layer.provideMerge(gate)

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { type ToolName, toolNames, tools as definitions } from "#schema/McpTools.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
-import { AuditSeal } from "#src/trail/Seal.ts"
+import { Seal } from "#src/trail/Seal.ts"
 import * as World from "#test/support/World.ts"
 import * as Clients from "./Clients.ts"
 import * as McpApp from "./McpApp.ts"
@@ -178,7 +178,7 @@ layer(McpApp.shared, { excludeTestServices: true })("both eras", (it) => {
           assert.strictEqual(read?.reason, "The person asked for it")
           assert.strictEqual(read?.via, "mcp")
           // What a model was shown is counted as an agent's, also for what is inside.
-          yield* Effect.flatMap(AuditSeal, (seal) => seal.now)
+          yield* Effect.flatMap(Seal, (seal) => seal.now)
           const { latest, total, versions } = yield* use<{
             versions: ReadonlyArray<Record<string, unknown>>
             latest: ReadonlyArray<{ type: string; version: number }>

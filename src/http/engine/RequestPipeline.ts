@@ -16,7 +16,7 @@ import * as Runtime from "effect/Runtime"
 import type * as Scope from "effect/Scope"
 import * as FindMyWay from "find-my-way-ts"
 import { type RateLimited, RouteNotFound } from "#schema/Errors.ts"
-import { AuditProbe } from "#src/trail/Probe.ts"
+import { Probe } from "#src/trail/Probe.ts"
 import { Busy } from "#src/database/Dependency.ts"
 import { RequestInfo } from "#src/database/RequestInfo.ts"
 import { AppConfig } from "#src/AppConfig.ts"
@@ -131,7 +131,7 @@ export const make = ({ traced }: { readonly traced: boolean }) =>
   Effect.gen(function* () {
     const crypto = yield* Crypto
     const limiter = yield* RateLimiter
-    const probe = yield* AuditProbe
+    const probe = yield* Probe
     const { baseUrl, trustedProxies: proxies } = yield* AppConfig
     const clock = yield* Effect.clock
     const { fiberRefs, runtimeFlags } = yield* Effect.runtime<never>()

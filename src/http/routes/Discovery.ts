@@ -2,7 +2,7 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { ServerApi } from "#schema/ServerApi.ts"
-import { AuditProbe } from "#src/trail/Probe.ts"
+import { Probe } from "#src/trail/Probe.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import { CacheHealth } from "#src/limits/CacheHealth.ts"
@@ -30,7 +30,7 @@ const published = (baseUrl: string, name: keyof DocumentTexts) =>
 
 const health = Endpoints.group(ServerApi, "discovery", (handlers) =>
   Effect.gen(function* () {
-    const trail = yield* AuditProbe
+    const trail = yield* Probe
     const vault = yield* Vault
     const cacheHealth = yield* CacheHealth
     const { baseUrl } = yield* AppConfig
