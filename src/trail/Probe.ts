@@ -35,7 +35,7 @@ const pause = "400 millis"
 /** Time limit of a probe. With the pause before, readiness takes at most 2 s. */
 const deadline = "1400 millis"
 
-export class Probe extends Effect.Service<Probe>()("trail/AuditProbe", {
+export class Probe extends Effect.Service<Probe>()("trail/Probe", {
   scoped: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const scope = yield* Effect.scope

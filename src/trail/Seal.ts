@@ -257,7 +257,7 @@ const run = Effect.fnUntraced(function* (needs: Needs) {
   )
 })
 
-export class Seal extends Effect.Service<Seal>()("trail/AuditSeal", {
+export class Seal extends Effect.Service<Seal>()("trail/Seal", {
   scoped: Effect.gen(function* () {
     const config = yield* AppConfig
     const sql = yield* SqlClient.SqlClient
