@@ -13,10 +13,12 @@ import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 import { gzipSync } from "node:zlib"
 import { nodePackage } from "./executable.mjs"
+import { commitOf } from "../src/commit.mjs"
 import * as Rootfs from "./rootfs.mjs"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const to = path.resolve(process.argv[2] ?? path.join(root, ".artifacts/ampoule-image.tar"))
+const commit = commitOf(root)
 const { version } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
 
 const work = fs.mkdtempSync(path.join(tmpdir(), "ampoule-image-"))
@@ -94,7 +96,11 @@ const configuration = () => {
     Volumes: { [of("VOLUME")]: {} },
     WorkingDir: of("WORKDIR"),
     StopSignal: of("STOPSIGNAL"),
-    Labels: { "org.opencontainers.image.title": "ampoule", "org.opencontainers.image.version": version },
+    Labels: {
+      "org.opencontainers.image.title": "ampoule",
+      "org.opencontainers.image.version": version,
+      ...(commit === undefined ? {} : { "org.opencontainers.image.revision": commit })
+    },
     Healthcheck: {
       Test: ["CMD", ...JSON.parse(check[5] ?? "[]")],
       Interval: nanoseconds(1),

@@ -14,7 +14,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import cluster, { type Worker } from "node:cluster"
-import { version } from "#schema/Api.ts"
+import { release } from "#src/Release.ts"
 import { DependencyDown } from "#src/database/Dependency.ts"
 import { UnsealedRows } from "#src/rows/OldRows.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
@@ -115,7 +115,7 @@ const setupLine = (url: Option.Option<Redacted.Redacted>): ReadonlyArray<string>
   Option.match(url, { onNone: () => [], onSome: (url) => [`Set it up at ${Redacted.value(url)}`] })
 
 const announcement = (settings: Settings, setup: ReadonlyArray<string>) => [
-  `Ampoule ${version} listens on ${settings.baseUrl} (${settings.host}, port ${settings.port})`,
+  `Ampoule ${release} listens on ${settings.baseUrl} (${settings.host}, port ${settings.port})`,
   ...setup,
   durability.get(durabilityOf(settings)) ?? "",
   ...Option.match(settings.metricsPort, {

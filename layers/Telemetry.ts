@@ -13,7 +13,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Tracer from "effect/Tracer"
 import { randomUUID } from "node:crypto"
-import { version } from "#schema/Api.ts"
+import { commit, version } from "#src/Release.ts"
 import type { Settings } from "#src/AppConfig.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
@@ -137,7 +137,7 @@ export const process = (settings: Settings) =>
   measured(settings)
     ? Layer.scopedDiscard(
         Effect.zipRight(
-          Effect.sync(() => Metrics.build(version)),
+          Effect.sync(() => Metrics.build(version, commit)),
           Collectors.process
         )
       )

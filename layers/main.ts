@@ -5,7 +5,7 @@
 import * as module from "node:module"
 import * as CompiledCode from "#src/cli/CompiledCode.ts"
 import type * as Manual from "#src/cli/help/Manual.ts"
-import { version } from "#src/cli/terminal/Version.ts"
+import { release } from "#src/Release.ts"
 
 const words = process.argv.slice(2)
 const [first, second] = words
@@ -51,11 +51,11 @@ const answer = (): string | undefined => {
   if (!asksForHelp()) return undefined
   // Safe cast: the build wrote this file.
   const manual = beside("manual").exports as typeof Manual
-  return manual.textFor(words, version)
+  return manual.textFor(words, release)
 }
 
 const start = async () => {
-  if ((first === "--version" || first === "-v") && words.length === 1) return process.stdout.write(`${version}\n`)
+  if ((first === "--version" || first === "-v") && words.length === 1) return process.stdout.write(`${release}\n`)
   const text = answer()
   if (text !== undefined) {
     // The reader may have closed the pipe (`| head`).

@@ -81,7 +81,8 @@ export const limits: CapabilityLimits = {
 }
 
 export const Capabilities = Schema.Struct({
-  version: Schema.String,
+  version: Schema.String.annotations({ description: "Release of the server." }),
+  commit: optional(Schema.String).annotations({ description: "What the server was built from, where it knows it." }),
   plan: optional(PlanOut),
   features: Schema.Struct({
     mcp: Schema.Boolean,
@@ -116,7 +117,8 @@ export class CapabilitiesApi extends HttpApiGroup.make("capabilities")
           description:
             "Features and limits that this deployment supports. AI agents: use mcpUrl in preference to the REST routes.",
           response: {
-            version: "1.0.0",
+            version: "1.1.0",
+            commit: "0123456789ab",
             plan: "team",
             features: {
               mcp: true,

@@ -8,7 +8,7 @@ import { servesMcp } from "#schema/Api.ts"
 import { ServerApi } from "#schema/ServerApi.ts"
 import { type Capabilities, limits } from "#schema/CapabilitiesApi.ts"
 import type { Settings } from "#src/AppConfig.ts"
-import manifest from "../package.json" with { type: "json" }
+import { commit, version } from "./Release.ts"
 
 /** What an acknowledged write survives: Postgres is refused at start unless it syncs, or was declared unsafe. */
 export const durabilityOf = (settings: Settings): Capabilities["durability"] =>
@@ -29,7 +29,8 @@ export const mcpProtocolVersions: ReadonlyArray<string> = servesMcp ? ["2026-07-
 const serves = (group: string): boolean => group in (ServerApi as unknown as HttpApi.HttpApi.AnyWithProps).groups
 
 export const deploymentOf = (settings: Settings): Capabilities => ({
-  version: manifest.version,
+  version,
+  ...(commit === undefined ? {} : { commit }),
   features: {
     mcp: servesMcp,
     mcpReveal: servesMcp && settings.mcpReveal,

@@ -7,6 +7,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { fileURLToPath, pathToFileURL } from "node:url"
 import { brotliCompressSync } from "node:zlib"
+import { commitOf } from "./commit.mjs"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 
@@ -100,9 +101,12 @@ const former = `${require} require("./ampoule.cjs")\n`
  * @returns {Promise<import("esbuild").Metafile>} of everything
  */
 export const bundle = async (out, more) => {
+  /** Named by `src/Release.ts`. JSON has no `undefined`: where no commit is known, the text stays that word. */
+  const release = { builtFromCommit: JSON.stringify(commitOf(root)) ?? "undefined" }
   /** @type {import("esbuild").BuildOptions} */
   const options = {
     absWorkingDir: root,
+    define: release,
     outdir: out,
     bundle: true,
     platform: "node",
@@ -121,7 +125,7 @@ export const bundle = async (out, more) => {
     // Parsed at each start, so shorter is faster.
     minify: true,
     // Naming `performance` loads a module of Node, and Effect's clock works without it.
-    define: { "import.meta.dirname": "__dirname", performance: "undefined" }
+    define: { ...release, "import.meta.dirname": "__dirname", performance: "undefined" }
   }
   const builds = await Promise.all([
     // In Node 20, `import()` fails in code from V8's cache.

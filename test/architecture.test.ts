@@ -34,9 +34,10 @@ const mutualImports = (): ReadonlyArray<string> => {
 }
 
 /** What a place may import besides itself; lower layers first. */
-const leaves = ["schema", "src/Days.ts", "src/net", "src/formats", "src/sealed", "src/audit"]
+const leaves = ["schema", "src/Release.ts", "src/Days.ts", "src/net", "src/formats", "src/sealed", "src/audit"]
 const ground = [
   "schema",
+  "src/Release.ts",
   "src/AppConfig.ts",
   "src/Housekeeping.ts",
   "src/Methods.ts",
@@ -68,7 +69,8 @@ const allowed: Record<string, ReadonlyArray<string>> = {
   "src/sealed": ["schema"],
   "src/audit": ["schema"],
   "src/AppConfig.ts": [],
-  "src/Deployment.ts": ["schema", "src/AppConfig.ts"],
+  "src/Release.ts": [],
+  "src/Deployment.ts": ["schema", "src/AppConfig.ts", "src/Release.ts"],
   "src/crypto": ground,
   "src/telemetry": ["src/AppConfig.ts"],
   "src/limits": ground,

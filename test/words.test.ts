@@ -19,8 +19,9 @@ const rulesOfWords = /^test\/words/
 const code = ["schema", "src", "layers", "migrations", "test", "deploy", ".ci"]
   .flatMap((folder) => below(folder, /\.(?:m?[jt]sx?|css|sh|ya?ml)$/))
   .filter((file) => !rulesOfWords.test(file) && !file.startsWith("test/clients/journeys/"))
-const pages = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].concat(
-  ["docs", "deploy"].flatMap((folder) => below(folder, /\.md$/))
+/** `docs/changes` keeps what was written while a release was made. */
+const pages = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].concat(
+  ["docs", "deploy"].flatMap((folder) => below(folder, /\.md$/)).filter((file) => !file.startsWith("docs/changes/"))
 )
 const clean = (file: string) => !pending.includes(placeOf(file))
 const textOf = (file: string) => fs.readFileSync(file, "utf8")

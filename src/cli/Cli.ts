@@ -12,9 +12,9 @@ import * as HelpPage from "./help/HelpPage.ts"
 import * as Manual from "./help/Manual.ts"
 import { out, withoutColour } from "./terminal/Output.ts"
 import { run } from "./run/RunCommand.ts"
-import { version } from "./terminal/Version.ts"
+import { release } from "#src/Release.ts"
 
-const about = { name: "Ampoule", version, executable: "ampoule" }
+const about = { name: "Ampoule", version: release, executable: "ampoule" }
 
 /** `run` precedes many programs at each of their starts: it does not load the other commands. */
 const runAlone = (): typeof tree => ({
@@ -55,7 +55,7 @@ const allCommands = Effect.map(
 
 /** `args`: the words after the program's name, without those of a child process. */
 export const execute = Effect.fnUntraced(function* (args: ReadonlyArray<string>) {
-  const answer = Manual.textFor(args, version)
+  const answer = Manual.textFor(args, release)
   if (answer !== undefined) return yield* out(answer)
   if (Manual.asksForCompletion(args)) {
     return yield* usage("Which shell?", `Example: ampoule completion ${Completion.shells.join(" | ")}`)

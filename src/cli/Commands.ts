@@ -29,7 +29,7 @@ import { tokens } from "./team/Tokens.ts"
 import { trust } from "./account/Trust.ts"
 import { reseal, unseal } from "./sealed/Unsealing.ts"
 import { vault } from "./operator/Vault.ts"
-import { version } from "./terminal/Version.ts"
+import { release } from "#src/Release.ts"
 import { whoami } from "./account/Whoami.ts"
 
 const commands = [
@@ -75,7 +75,7 @@ const root = Help.described(
   true
 )
 
-export const tree = { parse: Command.run(root, { name: "Ampoule", version, executable: "ampoule" }) }
+export const tree = { parse: Command.run(root, { name: "Ampoule", version: release, executable: "ampoule" }) }
 
 /** Pages of help for all commands. The build writes them beside the program. */
 export const manual = () => Help.pageOf(root.node)

@@ -13,7 +13,7 @@ import { type JsonObject, memberOf } from "./Message.ts"
 import * as Resources from "./Resources.ts"
 import { type ListedTool, withErrorValue, type Tool } from "./Tool.ts"
 import * as Tools from "./Tools.ts"
-import manifest from "../../package.json" with { type: "json" }
+import { version } from "#src/Release.ts"
 
 /** Name and version of this server, in every revision. */
 export const serverInfo = { name: "ampoule", title: "Ampoule", version: manifest.version } as const

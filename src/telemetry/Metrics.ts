@@ -59,8 +59,14 @@ const histogram = (name: string, help: string, bounds: ReadonlyArray<number>, ..
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const sizes = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 
-const buildInfo = gauge("ampoule_build_info", "1, labelled with the version that runs.", "version")
-export const build = (version: string) => buildInfo(1, version)
+const buildInfo = gauge(
+  "ampoule_build_info",
+  "1, labelled with the version that runs and its commit.",
+  "version",
+  "commit"
+)
+/** `commit`: undefined where the build knows none; Prometheus takes an empty label for an absent one. */
+export const build = (version: string, commit: string | undefined) => buildInfo(1, version, commit ?? "")
 
 const httpRequests = counter("ampoule_http_requests_total", "Requests answered.", "route", "method", "status")
 const httpDurations = histogram(

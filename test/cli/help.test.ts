@@ -3,7 +3,8 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { spawnSync } from "node:child_process"
 import * as fs from "node:fs"
-import { version } from "#src/cli/terminal/Version.ts"
+import * as Release from "#src/Release.ts"
+import { commitOf } from "#src/commit.mjs"
 import { parsed } from "#test/support/Json.ts"
 import { Ampoule } from "./Ampoule.ts"
 import * as FakeServer from "./FakeServer.ts"
@@ -147,17 +148,14 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
       for (const words of [["secrets"], ["help", "secrets"]]) {
         assert.deepStrictEqual(yield* ampoule.run(words), page, words.join(" "))
       }
-      assert.strictEqual((yield* ampoule.run(["version"])).stdout, `${version}\n`)
+      assert.strictEqual((yield* ampoule.run(["version"])).stdout, `${Release.named(Release.version, commitOf("."))}\n`)
     })
   )
 
   it.scoped("says its version without loading anything else", () =>
     Effect.gen(function* () {
       const ampoule = yield* Ampoule
-      const { version: released } = parsed(Schema.Struct({ version: Schema.String }))(
-        fs.readFileSync("package.json", "utf8")
-      )
-      assert.strictEqual(version, released)
+      const released = Release.named(Release.version, commitOf("."))
       for (const flag of ["--version", "-v"]) {
         const ended = yield* ampoule.run([flag], { env: { NODE_DEBUG: "esm" } })
         assert.deepStrictEqual([ended.code, ended.stdout], [0, `${released}\n`])
@@ -205,7 +203,7 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
           assert.deepStrictEqual([code, stdout, stderr], [0, "v", ""])
           return server.asked.at(-1)?.headers["user-agent"]
         })
-      const ours = `ampoule-cli/${version}`
+      const ours = `ampoule-cli/${Release.version}`
       assert.strictEqual(yield* run({ NODE_DISABLE_COMPILE_CACHE: "1" }), ours)
       const folder = `${home}/cache/ampoule/compiled`
       assert.isFalse(fs.existsSync(folder))
@@ -219,7 +217,7 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
       const digest = fs.readFileSync(file).subarray(0, 32)
       const forge = (before: Uint8Array, mode = 0o600) => {
         const text = fs.readFileSync(ampoule.program.replace("ampoule.cjs", "get.cjs"), "utf8")
-        const forged = text.replaceAll(`"${version}"`, '"6.6.6"')
+        const forged = text.replaceAll(`"${Release.version}"`, '"6.6.6"')
         assert.notStrictEqual(forged, text)
         const script = `
           const wrapped = "(function (exports, require, module, __filename, __dirname) {" + require("fs").readFileSync(0, "utf8") + "\\n})"

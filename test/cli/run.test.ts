@@ -48,7 +48,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run", (it) => {
       )
       const [asked] = server.asked
       assert.strictEqual(asked?.headers.authorization, `Bearer ${token}`)
-      assert.strictEqual(asked?.headers["user-agent"], "ampoule-cli/1.0.0")
+      assert.strictEqual(asked?.headers["user-agent"], "ampoule-cli/1.1.0")
       assert.deepStrictEqual(Object.fromEntries(asked?.query ?? []), {
         projectId: FakeServer.projectId,
         environment: "development"

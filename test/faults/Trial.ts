@@ -7,7 +7,7 @@ import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { promisify } from "node:util"
-import { version } from "#schema/Api.ts"
+import { version } from "#src/Release.ts"
 
 export type Env = Record<string, string>
 export const setupCode = "the first owner"

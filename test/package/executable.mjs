@@ -10,6 +10,7 @@ import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
+import { commitOf } from "../../src/commit.mjs"
 import { node, nodeBinary } from "../../deploy/executable.mjs"
 import { start } from "../clients/server.mjs"
 
@@ -60,7 +61,9 @@ try {
     return stdout
   }
   const { version } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
-  check(run(["--version"]) === `${version}\n`, "--version")
+  const commit = commitOf(root)
+  const versionLine = commit === undefined ? `${version}\n` : `${version} (${commit})\n`
+  check(run(["--version"]) === versionLine, "--version")
   const licences = run(["licences"])
   for (const text of ["Node.js is licensed for use as follows", "effect 3.", "oidc-provider ", "Apache License"]) {
     check(licences.includes(text), `no licence: ${text}`)
@@ -79,9 +82,9 @@ try {
   const [unpacked = ""] = fs.readdirSync(cache).filter((name) => name.startsWith("program-"))
   fs.chmodSync(path.join(cache, unpacked), 0o777)
   fs.writeFileSync(path.join(cache, unpacked, "start.cjs"), `console.log("somebody else's")`)
-  check(run(["--version"], { TMPDIR: work }) === `${version}\n`, "a folder of others")
+  check(run(["--version"], { TMPDIR: work }) === versionLine, "a folder of others")
   fs.rmSync(path.join(cache, unpacked), { recursive: true })
-  check(run(["--version"]) === `${version}\n`, "unpacks again")
+  check(run(["--version"]) === versionLine, "unpacks again")
   process.stdout.write("it runs without Node\n")
 
   const dist = path.join(work, "dist")

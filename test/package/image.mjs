@@ -11,6 +11,7 @@ import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
+import { commitOf } from "../../src/commit.mjs"
 import { nodePackage } from "../../deploy/executable.mjs"
 import * as Rootfs from "../../deploy/rootfs.mjs"
 
@@ -74,10 +75,12 @@ try {
   const run = (words, more = {}) =>
     spawnSync("/usr/sbin/chroot", inside(words), { env: { ...env, ...more }, encoding: "utf8", timeout: 20_000 })
   const { version } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
+  const commit = commitOf(root)
+  const versionLine = commit === undefined ? `${version}\n` : `${version} (${commit})\n`
   const asked = run([...config.Entrypoint, "--version"])
-  check(asked.stdout === `${version}\n`, asked.stderr)
+  check(asked.stdout === versionLine, asked.stderr)
   // As `docker compose exec api-1 ampoule …` has it.
-  check(run(["/usr/local/bin/ampoule", "--version"]).stdout === `${version}\n`, "the command by its name")
+  check(run(["/usr/local/bin/ampoule", "--version"]).stdout === versionLine, "the command by its name")
   const licences = run(["/usr/local/bin/ampoule", "licences"]).stdout
   for (const text of ["Node.js is licensed for use as follows", "effect 3.", "oidc-provider ", "Apache License"]) {
     check(licences.includes(text), `no licence: ${text}`)
@@ -94,7 +97,7 @@ try {
   const names = fs.readdirSync(copied, { recursive: true, encoding: "utf8" })
   check(names.sort().join("\n") === files.toSorted().join("\n"), "the Dockerfile copies other files")
   const words = ["--userspec=10001:10001", copied, "/usr/local/bin/ampoule", "--version"]
-  check(spawnSync("/usr/sbin/chroot", words, { env, encoding: "utf8" }).stdout === `${version}\n`, "the Dockerfile's")
+  check(spawnSync("/usr/sbin/chroot", words, { env, encoding: "utf8" }).stdout === versionLine, "the Dockerfile's")
 
   const probe = createServer().listen(0, "127.0.0.1")
   await once(probe, "listening")

@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
-import { version } from "#schema/Api.ts"
+import { version } from "#src/Release.ts"
 import * as OpenApi from "#schema/OpenApi.ts"
 import { manual } from "#src/cli/Commands.ts"
 import { breaks, commandsOf, operationsOf, read, recorded, type Surface } from "./Surface.ts"

@@ -17,7 +17,7 @@ import { exitWith, facts, json, plain } from "#src/cli/terminal/Output.ts"
 import * as ProjectFile from "#src/cli/connection/ProjectFile.ts"
 import * as Proxy from "#src/cli/connection/Proxy.ts"
 import { identity } from "#src/cli/connection/Routes.ts"
-import { version } from "#src/cli/terminal/Version.ts"
+import { named, release, version } from "#src/Release.ts"
 
 interface Finding {
   readonly check: string
@@ -124,8 +124,8 @@ const credentialFindings = Effect.fnUntraced(function* (options: Credential.Conn
   )
   const capabilities = yield* Effect.either(Capabilities.read(connection))
   if (capabilities._tag === "Right" && Option.isSome(capabilities.right)) {
-    const serverVersion = capabilities.right.value.version ?? "unknown"
-    const text = `server ${plain(serverVersion)}, this command ${version}`
+    const { commit, version: serverVersion = "unknown" } = capabilities.right.value
+    const text = `server ${plain(named(serverVersion, commit))}, this command ${release}`
     findings.push(
       serverVersion.split(".")[0] === version.split(".")[0] ? ok("version", text) : warning("version", text)
     )

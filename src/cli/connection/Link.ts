@@ -15,7 +15,7 @@ import { whileWaiting } from "#src/cli/terminal/Output.ts"
 import { isProxyError } from "./Proxy.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
 import { type Response, TooLong, Transport } from "./Transport.ts"
-import { version } from "#src/cli/terminal/Version.ts"
+import { version } from "#src/Release.ts"
 
 /** Longest wait for one response. */
 export const deadline = Duration.seconds(30)

@@ -1,0 +1,1 @@
+export const commitOf: (root: string, given?: string) => string | undefined
