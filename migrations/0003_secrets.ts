@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 
 /**
  * Secrets at rest. `secrets` has the current version of each key, `secret_versions` one sealed box per version.
- * `secret_counters` continues the version numbers after delete and purge (docs/contract/secrets.md, "Version").
+ * `secret_counters` continues the version numbers after delete and purge (docs/contract/secrets.md, "Versions").
  */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -257,6 +257,38 @@ describe("walls", () => {
     assert.deepStrictEqual(clocks, [])
   })
 
+  it("randomness on the server is the service Crypto; few other files ask Node", () => {
+    assert.deepStrictEqual(
+      filesWith(/import \{[^}]*\b(?:random\w+|generateKeyPair\w*)\b[^}]*\} from "node:crypto"|getRandomValues/),
+      [
+        // The command line and layers run without the server's services.
+        "src/cli/account/Login.ts",
+        "src/cli/operator/Backup.ts",
+        "src/cli/operator/Setup.ts",
+        "src/cli/values/OfflineCache.ts",
+        "src/crypto/Crypto.ts",
+        // Verifies, and makes a key that no signature fits.
+        "src/machines/ReportKeys.ts",
+        // The library of the authorization server calls plain functions.
+        "src/oauth/Configuration.ts",
+        "src/oauth/Provider.ts",
+        "layers/RateLimitRedis.ts",
+        "layers/Telemetry.ts"
+      ]
+    )
+  })
+
+  it("an SQLSTATE decides in few files: a lost race, a taken place, an outage", () => {
+    assert.deepStrictEqual(filesWith(/["'](?:23|40|53|57|25|55|22|0A)[0-9A-Z]{3}["']/), [
+      "src/database/Dependency.ts",
+      "src/database/TransactionNotes.ts",
+      "src/trail/StreamRows.ts",
+      "layers/PgConnection.ts",
+      "layers/PgDatabase.ts",
+      "layers/Postgres.ts"
+    ])
+  })
+
   it("nothing is printed but by the log and the command line, and no pattern is made from a text", () => {
     // The authorization server's library prints as it loads: it is kept from doing so there.
     assert.deepStrictEqual(filesWith(/\bconsole\s*\.\s*\w+/), ["src/oauth/Library.ts"])

@@ -1,6 +1,6 @@
 /**
  * A value shows up where it was asked for and nowhere else: not in other answers, not in logs, not in files of the data
- * folder (write-ahead log included), not in a dump of the database (docs/security.md, C7).
+ * folder (write-ahead log included), not in a dump of the database (docs/security.md, "Threat model").
  */
 import { assert, describe, it } from "@effect/vitest"
 import { spawnSync } from "node:child_process"

@@ -1,11 +1,8 @@
-/**
- * The pages tell the truth: the table of settings, the files they name, their links, and the tour of the README, pasted
- * as it is.
- */
+/** The table of settings, and the tour of the README, pasted as it is. Files and links of pages: test/pages.test.ts. */
 import { assert, describe, it } from "@effect/vitest"
 import { spawn } from "node:child_process"
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync } from "node:fs"
-import { dirname, join } from "node:path"
+import { mkdirSync, mkdtempSync, readFileSync, symlinkSync } from "node:fs"
+import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Config from "#layers/Config.ts"
 import * as Release from "#test/support/Release.ts"
@@ -13,11 +10,6 @@ import * as Release from "#test/support/Release.ts"
 const readme = readFileSync("README.md", "utf8")
 const between = (text: string, start: string, end: string) =>
   text.slice(text.indexOf(start) + start.length, text.indexOf(end))
-const pages = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].concat(
-  readdirSync("docs", { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(".md"))
-    .map((name) => join("docs", name))
-)
 
 describe("the pages", () => {
   it("list every setting with its default and meaning", () => {
@@ -29,32 +21,6 @@ describe("the pages", () => {
     assert.strictEqual(
       between(readFileSync("docs/settings.md", "utf8"), "<!-- settings -->", "<!-- /settings -->").trim(),
       expected
-    )
-  })
-
-  it("name only files that exist", () => {
-    const named = pages.flatMap((page) =>
-      [...readFileSync(page, "utf8").matchAll(/`((?:src|schema|layers|test|migrations|deploy|docs)\/[^`*\s…]+)`/g)].map(
-        ([, path]) => `${page}: ${path}`
-      )
-    )
-    assert.isAbove(named.length, 40)
-    assert.deepStrictEqual(
-      named.filter((line) => !existsSync(line.slice(line.indexOf(": ") + 2))),
-      []
-    )
-  })
-
-  it("link only to pages that exist", () => {
-    const links = pages.flatMap((page) =>
-      [...readFileSync(page, "utf8").matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)].map(([, link]) =>
-        join(dirname(page), link)
-      )
-    )
-    assert.isAbove(links.length, 40)
-    assert.deepStrictEqual(
-      links.filter((path) => !existsSync(path)),
-      []
     )
   })
 })

@@ -1,7 +1,7 @@
 /**
  * A leaf folder: the server writes and the command line verifies with it; it imports nothing of either.
  *
- * Entries form streams. Within one, each hash covers the text of its entry and the hash before (security page 3.9).
+ * Entries form streams. Within one, each hash covers the text of its entry and the hash before (docs/security.md, "Audit").
  */
 import { createHash, createHmac, type KeyObject, timingSafeEqual } from "node:crypto"
 

@@ -1,5 +1,5 @@
 /**
- * The box that every stored ciphertext has (security page 3.1; published vectors: test/vectors/box-v1.json).
+ * The box that every stored ciphertext has (docs/security.md, "Keys"; published vectors: test/vectors/box-v1.json).
  *
  *   byte  0       1    format version
  *   byte  1            algorithm: 1 is HKDF-SHA256 with XChaCha20-Poly1305, 2 the same with AES-256-GCM

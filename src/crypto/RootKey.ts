@@ -1,5 +1,5 @@
 /**
- * Root keys and what is derived from them (security page 3.1). Runs where a root key is held, in the local vault and in
+ * Root keys and what is derived from them (docs/security.md, "Keys"). Runs where a root key is held, in the local vault and in
  * the vault process, and nowhere else.
  *
  *   root key -> key-encryption key of a team (derived, never stored) -> wraps data keys and private sealing keys

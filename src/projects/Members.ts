@@ -1,5 +1,5 @@
 /**
- * Members of a team, and the end of their credentials when they leave (docs/contract/credentials.md, "creator …",
+ * Members of a team, and the end of their credentials when they leave (docs/contract/credentials.md, "What ends a credential",
  * docs/contract/session-routes.md).
  */
 import * as SqlClient from "@effect/sql/SqlClient"

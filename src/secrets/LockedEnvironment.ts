@@ -131,7 +131,7 @@ export const begin = Effect.fnUntraced(function* (needs: Needs, permit: WritePer
   }
   const { facts, rows } = found
   const live = rows.filter((row) => row.live)
-  // Member by member, as all that is made for each request (docs/architecture.md, "No hidden class is made for a request").
+  // Member by member, as all that is made for each request (docs/architecture.md, "No request makes a hidden class").
   const transaction: Transaction = {
     sql,
     crypto: needs.crypto,

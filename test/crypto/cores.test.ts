@@ -1,5 +1,5 @@
 /**
- * What stands in memory (docs/security.md, C3): that of the running server and of its vault, searched for keys and
+ * What stands in memory (docs/security.md, "Threat model"): that of the running server and of its vault, searched for keys and
  * credentials. Slow, and reads what a debugger would read (Linux, the same user): `npm run test:cores`.
  * `AMPOULE_CORES_REPORT` names a file for the figures.
  */

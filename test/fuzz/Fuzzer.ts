@@ -1,5 +1,5 @@
 /**
- * The fuzzer (security page V10, 5.2): over every operation of both documents, by every kind of credential, requests
+ * The fuzzer (docs/assurance.md): over every operation of both documents, by every kind of credential, requests
  * that are valid, wrong in one place, or hostile. A healthy server refuses what is wrong, and never more than that.
  */
 import { hash } from "@node-rs/argon2"

@@ -1,4 +1,4 @@
-/** Requests: as the documents allow them, with one thing wrong, or hostile as a whole (security page 5.2). */
+/** Requests: as the documents allow them, with one thing wrong, or hostile as a whole. */
 import { gzipSync } from "node:zlib"
 import { parsed, TextsByName } from "#test/support/Json.ts"
 import type { Dice } from "./Dice.ts"

@@ -20,7 +20,7 @@ import * as World from "#test/support/World.ts"
 
 const app = TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off")), Layer.provideMerge(MovableClock.layer))
 
-/** The body of a delivery (docs/contract/webhooks.md). */
+/** The body of a delivery (docs/machines.md, "Webhooks"). */
 const Told = Schema.Struct({
   id: Schema.String,
   type: Schema.String,

@@ -3,7 +3,6 @@
  * every other place to the rules.
  */
 export const pending: ReadonlyArray<string> = [
-  "test",
   "schema",
   "layers",
   "migrations",

@@ -1,5 +1,5 @@
 /**
- * Pages of the help as data, written by the build (`src/manual.mjs`). Help, completion and corrections of mistyped
+ * Pages of the help as data, written by the build (`src/bundle.mjs`). Help, completion and corrections of mistyped
  * commands load none of the commands' code. Pure.
  */
 
