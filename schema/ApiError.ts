@@ -1,6 +1,4 @@
-/**
- * One class per error code: it is thrown, matched by `_tag`, and is its own wire schema (docs/contract/errors.md).
- */
+/** One class per error code. It is thrown, matched by `_tag`, and is its own wire schema (docs/contract/errors.md). */
 import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import * as Data from "effect/Data"
 import * as Option from "effect/Option"

@@ -57,8 +57,8 @@ const ApiTokenList = Schema.Struct({ items: Schema.Array(ApiToken) }).annotation
 
 const McpScopes = boundedList(Scope.annotations({ message: () => "must be a scope", identifier: "Scope" }), 0, 7)
 
-/** MCP scopes are bounded by the access level (docs/contract/api-tokens.md). */
-const readOnlyHoldsNoWriteScope = (body: {
+/** The access level limits the MCP scopes (docs/contract/api-tokens.md). */
+const readOnlyWithoutWriteScope = (body: {
   readonly accessLevel?: AccessLevel
   readonly mcpScopes?: ReadonlyArray<Scope>
 }): Schema.FilterIssue | undefined =>

@@ -1,7 +1,7 @@
 /**
  * The two documents: `/openapi.json` for the contract, `/dashboard/openapi.json` for the session routes. They derive
- * from the declarations; what follows says what `OpenApi.fromApi` cannot (docs/architecture.md, "OpenAPI"): one error
- * shape, security per operation, response headers, examples, requests closed and responses open.
+ * from the declarations. This file adds what `OpenApi.fromApi` cannot express (docs/architecture.md, O1 to O5): one
+ * error shape, security per operation, response headers, examples, closed requests and open responses.
  */
 import * as HttpApi from "@effect/platform/HttpApi"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"

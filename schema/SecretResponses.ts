@@ -1,4 +1,4 @@
-/** Response bodies of the secret routes (docs/contract/secrets.md, "Bodies"). */
+/** Response bodies of the secret routes (docs/contract/secrets.md). */
 import * as Schema from "effect/Schema"
 import { EnvironmentIdOut, ProjectIdOut, SecretIdOut } from "./Ids.ts"
 import { LastRead } from "./ExposureApi.ts"
