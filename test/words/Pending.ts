@@ -29,6 +29,5 @@ export const pending: ReadonlyArray<string> = [
   "src/trail-use",
   "src/vault",
   "test",
-  "deploy",
-  "pages"
+  "deploy"
 ]
