@@ -55,7 +55,7 @@ type OfRow = "credentialId" | "grants" | "createdAt" | "expiresAt" | "lastUsedAt
 
 /**
  * The caller of a row: members common to all kinds, and those of its kind. Listed one by one, as in all objects made
- * for each request (docs/architecture.md, "No hidden class is made for a request").
+ * for each request (docs/architecture.md, "No request makes a hidden class").
  */
 const callerOf = (
   row: Present<CredentialRow & { readonly expiresAt: Date | null }>,

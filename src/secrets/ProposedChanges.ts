@@ -1,5 +1,5 @@
 /**
- * A write that waits for an approval (docs/contract/access.md, "Change requests"): what it would change is kept in one
+ * A write that waits for an approval (docs/contract/access.md, "Changes that wait"): what it would change is kept in one
  * box under the environment's data key, and names and versions beside it. `Commit.ts` keeps it where the
  * policy says so; `ChangeRequests.ts` shows and decides.
  */
