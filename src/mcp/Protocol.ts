@@ -16,7 +16,7 @@ import * as Tools from "./Tools.ts"
 import { version } from "#src/Release.ts"
 
 /** Name and version of this server, in every revision. */
-export const serverInfo = { name: "ampoule", title: "Ampoule", version: manifest.version } as const
+export const serverInfo = { name: "ampoule", title: "Ampoule", version } as const
 
 type ToolTable = ReadonlyMap<string, Tool>
 
