@@ -63,8 +63,7 @@ import { Rules } from "#src/machines/Rules.ts"
 import { Outbound } from "#src/outbound/Outbound.ts"
 import { Gaps } from "#src/secrets/Gaps.ts"
 import { Search } from "#src/secrets/Search.ts"
-import { SecretReads } from "#src/secrets/SecretReads.ts"
-import { SecretWrites } from "#src/secrets/SecretWrites.ts"
+import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { Snapshots } from "#src/secrets/Snapshots.ts"
 import { Identities } from "#src/openid/Identities.ts"
 import { ClosedTeams } from "#src/openid/ClosedTeams.ts"
@@ -127,7 +126,7 @@ const secrets = Layer.mergeAll(
   Search.Default
 ).pipe(
   Layer.provideMerge(ValueRequests.Default),
-  Layer.provideMerge(Layer.merge(SecretReads.Default, SecretWrites.Default)),
+  Layer.provideMerge(SecretStore.Default),
   Layer.provideMerge(Layer.mergeAll(projects, Snapshots.Default, Idempotency.Default))
 )
 const oauth = Consent.Default.pipe(

@@ -19,5 +19,7 @@ export const methods = <Needs, Functions extends Record<string, (needs: Needs, .
 ) =>
   // `Object.entries` forgets which name has which type; the mapped type restores it.
   Object.fromEntries(
-    Object.entries(functions).map(([name, f]) => [name, (...rest: never) => f(needs, ...rest)])
-  ) as unknown as { readonly [Name in keyof Functions]: Method<Needs, Functions[Name]> }
+    Object.entries(functions).map(([name, f]) => [name, (f as (needs: Needs) => unknown).bind(undefined, needs)])
+  ) as unknown as {
+    readonly [Name in keyof Functions]: Method<Needs, Functions[Name]>
+  }

@@ -6,7 +6,7 @@ import { ProjectId, uuidPattern } from "#schema/Ids.ts"
 import { EnvironmentSlug, SecretKey } from "#schema/Values.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { Projects } from "#src/projects/Projects.ts"
-import { SecretReads } from "#src/secrets/SecretReads.ts"
+import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { missingScopes } from "./Credentials.ts"
 
 /** Limit of the protocol for one response. */
@@ -28,7 +28,7 @@ const isKey = ParseResult.is(SecretKey)
 export const make = Effect.gen(function* () {
   const projects = yield* Projects
   const environments = yield* Environments
-  const secrets = yield* SecretReads
+  const { reads: secrets } = yield* SecretStore
 
   const project = (text = "") => (uuidPattern.test(text) ? idOf(text) : projects.idOfSlug(text))
 

@@ -17,7 +17,7 @@ import { Projects } from "#src/projects/Projects.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { cyclesOf } from "#src/secrets/KeyGraph.ts"
 import { RunPlans } from "#src/secrets/RunPlans.ts"
-import { SecretReads } from "#src/secrets/SecretReads.ts"
+import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { missingScopes, scopesOf } from "./Credentials.ts"
 import { done, type Handlers } from "./Tool.ts"
 
@@ -63,7 +63,7 @@ const services = Effect.all({
   environments: Environments,
   projects: Projects,
   plans: RunPlans,
-  reads: SecretReads,
+  reads: Effect.map(SecretStore, ({ reads }) => reads),
   sealingKeys: SealingKeys
 })
 type Needs = Effect.Effect.Success<typeof services>

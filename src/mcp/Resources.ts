@@ -5,7 +5,7 @@ import { type ProjectId, uuidPattern } from "#schema/Ids.ts"
 import { environmentResource, guide } from "#schema/McpPrompts.ts"
 import { type EnvironmentSlug, environmentSlugPattern } from "#schema/Values.ts"
 import { Environments } from "#src/projects/Environments.ts"
-import { SecretReads } from "#src/secrets/SecretReads.ts"
+import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { missingScopes } from "./Credentials.ts"
 
 /** Environments of the listing; `list_projects` and `list_environments` give all. */
@@ -41,7 +41,7 @@ export const templates = [
 
 export const make = Effect.gen(function* () {
   const environments = yield* Environments
-  const secrets = yield* SecretReads
+  const { reads: secrets } = yield* SecretStore
 
   /** The guide, and the environments that the caller reaches. */
   const list = Effect.gen(function* () {

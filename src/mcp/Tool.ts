@@ -14,7 +14,7 @@ import { allScopes, type Scope } from "#schema/Scopes.ts"
 import { environmentSlugPattern } from "#schema/Values.ts"
 import { judge, validationFailed } from "#src/http/engine/ErrorEnvelope.ts"
 import { CurrentExchange } from "#src/http/engine/RequestContext.ts"
-import type { Proposed } from "#src/secrets/SecretWrites.ts"
+import type { Proposed } from "#src/secrets/SecretStore.ts"
 import { isObject, type JsonObject, memberOf } from "./Message.ts"
 import { explained } from "./NextCall.ts"
 

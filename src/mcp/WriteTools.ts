@@ -8,7 +8,7 @@ import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { danger } from "#src/formats/DangerousNames.ts"
 import { AccessRequests } from "#src/projects/AccessRequests.ts"
-import { SecretWrites } from "#src/secrets/SecretWrites.ts"
+import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { type RequestState, ValueRequests } from "#src/secrets/ValueRequests.ts"
 import { done, type Handlers, type HandlerResult } from "./Tool.ts"
 
@@ -102,13 +102,13 @@ const accessResult = (
 const services = Effect.all({
   access: AccessRequests,
   crypto: Crypto,
-  writes: SecretWrites,
+  writes: Effect.map(SecretStore, ({ writes }) => writes),
   requests: ValueRequests,
   settings: AppConfig
 })
 
 /** Ids of the secrets that inputs name by keys. */
-const identify = (writes: SecretWrites) => ({
+const identify = (writes: SecretStore["writes"]) => ({
   one: ({ environment, key, projectId, secretId }: NamesSecret, audit: "secret.update" | "secret.delete") =>
     Effect.gen(function* () {
       if (secretId !== undefined) return secretId

@@ -15,10 +15,11 @@ import {
 import { codePoints, maxValueLength } from "#schema/Values.ts"
 import * as Either from "effect/Either"
 import * as Template from "./Template.ts"
+import * as TemplateScan from "./TemplateScan.ts"
 
 export type Entry =
   | { readonly kind: "literal"; readonly text: string }
-  | { readonly kind: "template"; readonly parts: Template.Parts; readonly source: string }
+  | { readonly kind: "template"; readonly parts: TemplateScan.Parts; readonly source: string }
 
 /** The live secrets of an environment by key. */
 export type State = ReadonlyMap<string, Entry>
@@ -41,10 +42,10 @@ export const entry = (
   kind: SecretKind,
   text: string,
   field?: string,
-  scan?: Template.Scan
+  scan?: TemplateScan.Scan
 ): Either.Either<Entry, TemplateInvalid> => {
   if (kind === "literal") return Either.right(literal(text))
-  const { parts } = scan ?? Template.scan(text)
+  const { parts } = scan ?? TemplateScan.scan(text)
   return parts === undefined
     ? Either.left(new TemplateInvalid(field === undefined ? {} : { field }))
     : Either.right({ kind: "template", parts, source: text })
@@ -55,7 +56,7 @@ export const sourceOf = (entry: Entry): string => (entry.kind === "literal" ? en
 
 /** Returns the keys that an entry refers to, each once, in the order of first use. */
 export const referencesOf = (entry: Entry): ReadonlyArray<string> =>
-  entry.kind === "literal" ? [] : Template.references(entry.parts)
+  entry.kind === "literal" ? [] : TemplateScan.references(entry.parts)
 
 const sorted = (keys: Iterable<string>): Array<string> => [...keys].sort()
 const keysOf = (steps: ReadonlyArray<{ readonly key: string }>): ReadonlySet<string> =>
@@ -160,7 +161,7 @@ const sizeOfText = (text: string): Size => {
   return { points: codePoints(text), bytes, written: bytes }
 }
 
-const sizeOfTemplate = (parts: Template.Parts, source: string, sizeOf: (key: string) => Size): Size => {
+const sizeOfTemplate = (parts: TemplateScan.Parts, source: string, sizeOf: (key: string) => Size): Size => {
   let { points, bytes } = nothing
   for (const part of parts) {
     const size = typeof part === "string" ? sizeOfText(part) : sizeOf(part.key)
@@ -303,7 +304,7 @@ export const resolve = (
 
 /** The templates outside `keys` that use one of `keys` directly, sorted by their own. */
 const templatesUsing = (state: State, keys: ReadonlySet<string>) => {
-  const found: Array<{ readonly key: string; readonly parts: Template.Parts }> = []
+  const found: Array<{ readonly key: string; readonly parts: TemplateScan.Parts }> = []
   for (const [key, one] of state) {
     if (keys.has(key) || one.kind === "literal") continue
     if (one.parts.some((part) => typeof part !== "string" && keys.has(part.key))) found.push({ key, parts: one.parts })

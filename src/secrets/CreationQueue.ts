@@ -13,10 +13,18 @@ import { Busy, DependencyDown, isBusy, isDatabaseUnavailable, isRefusedData } fr
 import * as GroupCommit from "#src/database/GroupCommit.ts"
 import { RequestInfo, type RequestOrigin } from "#src/database/RequestInfo.ts"
 import * as Commit from "./Commit.ts"
-import type { Needs } from "./LockedEnvironment.ts"
+import type { Needs, WritePermit } from "./LockedEnvironment.ts"
 import type { BoxAltered } from "./SecretBoxes.ts"
 import type { Refusal as DecisionRefusal } from "./WriteDecision.ts"
-import type { Waiter, WriteRequest } from "./WriteRequest.ts"
+import {
+  answered,
+  type AnswerOrRequest,
+  type Decider,
+  ofOne,
+  type Waiter,
+  type WriteOptions,
+  type WriteRequest
+} from "./WriteRequest.ts"
 
 type Failure = EnvironmentNotFound | BoxAltered
 export type Refusal = SecretAlreadyExists | SecretVersionConflict | DecisionRefusal | Failure
@@ -135,3 +143,15 @@ export const make = <A>(needs: Needs): Effect.Effect<CreationQueue<A>> =>
         return Effect.flatten(Effect.onExit(group.join({ parts, changes, answer, refusal, waiter, span }), leave))
       })
   })
+
+/** A creation, in one transaction with others that want the same environment. */
+export const create = <A>(
+  needs: Needs & { readonly creations: CreationQueue<AnswerOrRequest<A>> },
+  permit: WritePermit,
+  changes: Decider<SecretAlreadyExists | SecretVersionConflict>,
+  options: WriteOptions<A, never, never>
+) => {
+  const creation = ofOne(permit, changes, options, (problem) => problem)
+  const created = Commit.recorded(needs, needs.creations(creation), () => creation.parts[0])
+  return Effect.flatMap(created, answered)
+}

@@ -8,22 +8,15 @@ import {
   type IdempotencyKeyReused,
   type IntegrityFailure,
   PlanLimitReached,
-  type SecretAlreadyExists,
-  SecretNotFound,
-  type SecretVersionConflict
+  SecretNotFound
 } from "#schema/Errors.ts"
 import * as Commit from "./Commit.ts"
 import * as Composition from "./Composition.ts"
-import type * as CreationQueue from "./CreationQueue.ts"
 import type { Idempotent } from "./Idempotency.ts"
 import type { Needs, WritePermit } from "./LockedEnvironment.ts"
-import { Proposed } from "./ProposedChanges.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
 import type { Refusal } from "./WriteDecision.ts"
-import { type AnswerOrRequest, type Decider, type Once, ofOne, type WriteOptions } from "./WriteRequest.ts"
-
-const answered = <A>(result: AnswerOrRequest<A>): Effect.Effect<A, Proposed> =>
-  "waits" in result ? new Proposed({ request: result.waits }) : Effect.succeed(result.answer)
+import { answered, type AnswerOrRequest, type Decider, type Once, ofOne, type WriteOptions } from "./WriteRequest.ts"
 
 const asIs = (problem: Refusal) => problem
 
@@ -66,18 +59,6 @@ export const writeOnce = <A, E, R, E2, R2>(
   once === undefined
     ? requested(needs, permit, changes, options, asIs)
     : requestedOnce(needs, once, permit, changes, options, asIs)
-
-/** A creation, in one transaction with others that want the same environment. */
-export const create = <A>(
-  needs: Needs & { readonly creations: CreationQueue.CreationQueue<AnswerOrRequest<A>> },
-  permit: WritePermit,
-  changes: Decider<SecretAlreadyExists | SecretVersionConflict>,
-  options: WriteOptions<A, never, never>
-) => {
-  const creation = ofOne(permit, changes, options, asIs)
-  const created = Commit.recorded(needs, needs.creations(creation), () => creation.parts[0])
-  return Effect.flatMap(created, answered)
-}
 
 /** A deletion never breaks what was stored well: a problem here means that rows were damaged. */
 const damaged = () => new SecretBoxes.BoxAltered({ keys: [] })

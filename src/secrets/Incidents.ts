@@ -48,7 +48,7 @@ import { methods } from "#src/Methods.ts"
 import { Members } from "#src/projects/Members.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as IncidentRows from "./IncidentRows.ts"
-import { SecretWrites } from "./SecretWrites.ts"
+import { SecretStore } from "./SecretStore.ts"
 import { ValueRequests } from "./ValueRequests.ts"
 
 const services = Effect.all({
@@ -63,7 +63,7 @@ const services = Effect.all({
   baseUrl: Effect.map(AppConfig, ({ baseUrl }) => baseUrl),
   sql: SqlClient.SqlClient,
   vault: Vault,
-  writes: SecretWrites
+  secrets: SecretStore
 })
 type Needs = Effect.Effect.Success<typeof services>
 
@@ -336,7 +336,7 @@ const replace = Effect.fn("Incidents.replace")(function* (
 ) {
   const permit = yield* mayRead(needs, teamId)
   const one = yield* stillExposed(needs, teamId, id, secretId)
-  const write = needs.writes.updateFrom({ secretId, expectedVersion: one.version, generate: { length } })
+  const write = needs.secrets.writes.updateFrom({ secretId, expectedVersion: one.version, generate: { length } })
   // A generated value is copied from nowhere, and what owners and admins write waits for nobody.
   yield* Effect.catchTags(write, {
     Proposed: Effect.die,

@@ -32,8 +32,6 @@ import * as SecretNames from "./SecretNames.ts"
 import * as SecretRows from "./SecretRows.ts"
 import { type Answer, type Built, type OpenedValues, Snapshots } from "./Snapshots.ts"
 
-export { maxColumns as maxMatrixColumns } from "./SecretMatrix.ts"
-
 interface Needs extends EnvironmentValues.Needs {
   readonly access: Access
   readonly exposure: Exposure
@@ -355,32 +353,31 @@ const matches = (header: string, etag: string): boolean =>
     return tag === "*" || tag === etag
   })
 
-export class SecretReads extends Effect.Service<SecretReads>()("secrets/SecretReads", {
-  effect: Effect.gen(function* () {
-    const needs: Needs = {
-      access: yield* Access,
-      audit: yield* Audit,
-      dataKeys: yield* DataKeys,
-      exposure: yield* Exposure,
-      limiter: yield* RateLimiter,
-      sealingKeys: yield* SealingKeys,
-      snapshots: yield* Snapshots,
-      sql: yield* SqlClient.SqlClient
-    }
-    const { check, composition, deleted, list, listed, plan, search, versions } = SecretNames
-    const { described, due, dueInTeam } = SecretAbout
-    const names = { described, due, dueInTeam, list, listed, search, check, plan, composition, versions, deleted }
-    return methods(needs, {
-      ...names,
-      inject,
-      resolved,
-      value,
-      withValues,
-      chosen,
-      version,
-      diff,
-      matrix,
-      sealedExport
-    })
+/** The reading half of `SecretStore.ts`. */
+export const make = Effect.gen(function* () {
+  const needs: Needs = {
+    access: yield* Access,
+    audit: yield* Audit,
+    dataKeys: yield* DataKeys,
+    exposure: yield* Exposure,
+    limiter: yield* RateLimiter,
+    sealingKeys: yield* SealingKeys,
+    snapshots: yield* Snapshots,
+    sql: yield* SqlClient.SqlClient
+  }
+  const { check, composition, deleted, list, listed, plan, search, versions } = SecretNames
+  const { described, due, dueInTeam } = SecretAbout
+  const names = { described, due, dueInTeam, list, listed, search, check, plan, composition, versions, deleted }
+  return methods(needs, {
+    ...names,
+    inject,
+    resolved,
+    value,
+    withValues,
+    chosen,
+    version,
+    diff,
+    matrix,
+    sealedExport
   })
-}) {}
+})

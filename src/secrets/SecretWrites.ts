@@ -33,9 +33,6 @@ import * as ValueSource from "./ValueSource.ts"
 import * as EnvironmentWrite from "./EnvironmentWrite.ts"
 import { type AnswerOrRequest, asReference, byOutcome, type Outcome } from "./WriteRequest.ts"
 
-/** What every write can end in, beside its errors. */
-export { Proposed } from "./ProposedChanges.ts"
-
 type Created = AnswerOrRequest<SecretRef>
 type Needs = SourcedWrites.Needs & { readonly creations: CreationQueue.CreationQueue<Created> }
 
@@ -54,7 +51,7 @@ const create = Effect.fnUntraced(function* (needs: Needs, body: CreateSecret, id
   const field = source === undefined ? "value" : "source"
   const options = { ...asReference(permit), keys: [key], sources: [from], field }
   if (idempotencyKey === undefined && !permit.proposes) {
-    return yield* EnvironmentWrite.create(needs, permit, changes, options)
+    return yield* CreationQueue.create(needs, permit, changes, options)
   }
   const once = onceOf(idempotencyKey, "POST /secrets", request)
   return yield* EnvironmentWrite.writeOnce(needs, permit, once, changes, options)
@@ -205,41 +202,40 @@ const withDeleted = (permit: WritePermit) => (outcome: Outcome) => [
   ...byOutcome(permit)(outcome)
 ]
 
-export class SecretWrites extends Effect.Service<SecretWrites>()("secrets/SecretWrites", {
-  effect: Effect.gen(function* () {
-    const services: SourcedWrites.Needs = {
-      // New members first: keeps one hidden class.
-      access: yield* Access,
-      sealingKeys: yield* SealingKeys,
-      ...(yield* LockedEnvironment.services)
-    }
-    const needs: Needs = { ...services, creations: yield* CreationQueue.make<Created>(services) }
-    const single = {
-      describe,
-      tag,
-      rename,
-      restoreEnvironment,
-      takeBack,
-      canTakeBack,
-      create,
-      update,
-      rollback,
-      restore,
-      remove
-    }
-    const { copy, createFrom, importSealed, updateFrom, upsert } = SourcedWrites
-    return methods(needs, {
-      ...single,
-      idsOf,
-      removal,
-      createBulk,
-      deleteBulk,
-      createFrom,
-      updateFrom,
-      upsert,
-      copy,
-      importSealed,
-      change: ProjectChanges.change
-    })
+/** The writing half of `SecretStore.ts`. */
+export const make = Effect.gen(function* () {
+  const services: SourcedWrites.Needs = {
+    // New members first: keeps one hidden class.
+    access: yield* Access,
+    sealingKeys: yield* SealingKeys,
+    ...(yield* LockedEnvironment.services)
+  }
+  const needs: Needs = { ...services, creations: yield* CreationQueue.make<Created>(services) }
+  const single = {
+    describe,
+    tag,
+    rename,
+    restoreEnvironment,
+    takeBack,
+    canTakeBack,
+    create,
+    update,
+    rollback,
+    restore,
+    remove
+  }
+  const { copy, createFrom, importSealed, updateFrom, upsert } = SourcedWrites
+  return methods(needs, {
+    ...single,
+    idsOf,
+    removal,
+    createBulk,
+    deleteBulk,
+    createFrom,
+    updateFrom,
+    upsert,
+    copy,
+    importSealed,
+    change: ProjectChanges.change
   })
-}) {}
+})

@@ -5,7 +5,7 @@
  */
 import * as Redacted from "effect/Redacted"
 import type { SecretKind, SecretText } from "#schema/Values.ts"
-import * as Template from "./Template.ts"
+import * as TemplateScan from "./TemplateScan.ts"
 
 /**
  * The origin of a text: the request (sent or copied), an earlier text of the same secret, or this server, which
@@ -21,7 +21,7 @@ export interface Write {
   readonly text: string
   readonly from: Origin
   /** Of the text, where it was scanned. */
-  readonly scan?: Template.Scan | undefined
+  readonly scan?: TemplateScan.Scan | undefined
 }
 
 /** The secret that a key holds; `text` as far as it was opened. */
@@ -37,7 +37,7 @@ export interface ValueSource {
   readonly kind: SecretKind | undefined
   readonly pinned: boolean
   readonly from: Origin
-  readonly scan: Template.Scan | undefined
+  readonly scan: TemplateScan.Scan | undefined
   /** UTF-8 bytes of the text. */
   readonly bytes: number
   /** Keys that the text may refer to, by itself: a stored literal that is pinned stays one. */
@@ -52,7 +52,7 @@ const sourceOf = (
   pinned: boolean,
   from: Origin
 ): ValueSource => {
-  const scan = text === undefined || kind === "literal" ? undefined : Template.scan(text)
+  const scan = text === undefined || kind === "literal" ? undefined : TemplateScan.scan(text)
   return {
     text,
     kind,
@@ -60,7 +60,7 @@ const sourceOf = (
     from,
     scan,
     bytes: text === undefined ? 0 : Buffer.byteLength(text),
-    references: scan?.parts === undefined ? noReferences : Template.references(scan.parts)
+    references: scan?.parts === undefined ? noReferences : TemplateScan.references(scan.parts)
   }
 }
 
@@ -95,7 +95,7 @@ export const writeOf = (source: ValueSource, stored?: Stored): Write => {
   const { kind, pinned } = source
   if (kind !== undefined) return { kind, pinned, text, from, scan: source.scan }
   if (stored?.pinned === true) return { kind: "literal", pinned: true, text, from, scan: undefined }
-  const scan = source.scan ?? Template.scan(text)
+  const scan = source.scan ?? TemplateScan.scan(text)
   return { kind: scan.kind, pinned: false, text, from, scan }
 }
 

@@ -8,6 +8,7 @@ import type { RequestOrigin } from "#src/database/RequestInfo.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
 import type { Naming, Transaction, WritePermit } from "./LockedEnvironment.ts"
 import { type Changes, type Fields, type KeyResult, type Results } from "./SecretChanges.ts"
+import { Proposed } from "./ProposedChanges.ts"
 import { refOf } from "./SecretMetadata.ts"
 import type { Refusal } from "./WriteDecision.ts"
 
@@ -84,6 +85,10 @@ export const ofOne = <A, E, R, E2, R2, E3>(
       : Effect.succeed({ waits: outcome.pending }),
   refusal
 })
+
+/** The answer, or `Proposed` where the changes wait. */
+export const answered = <A>(result: AnswerOrRequest<A>): Effect.Effect<A, Proposed> =>
+  "waits" in result ? new Proposed({ request: result.waits }) : Effect.succeed(result.answer)
 
 // --- entries and answers ---
 

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import { inOrderOfReference, inRequests, literally } from "#src/cli/secrets/Files.ts"
-import * as Template from "#src/secrets/Template.ts"
+import * as TemplateScan from "#src/secrets/TemplateScan.ts"
 
 const entry = (key: string, value: string, line = 1) => ({ key, value, line })
 const key = FastCheck.constantFrom("A", "B", "C", "D", "E", "F")
@@ -46,7 +46,7 @@ describe("what an import sends", () => {
     ([parts]) => {
       const text = parts.join("")
       const written = literally(text)
-      const { kind, parts: meaning } = Template.scan(written)
+      const { kind, parts: meaning } = TemplateScan.scan(written)
       if (kind === "literal") return assert.strictEqual(written, text)
       assert.deepStrictEqual(meaning, text === "" ? [] : [text])
     }

@@ -16,7 +16,7 @@ import { githubIssuer } from "#src/dashboard/credentials/RuleWords.ts"
 import { Rules } from "#src/machines/Rules.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
 import { Incidents } from "#src/secrets/Incidents.ts"
-import { SecretWrites } from "#src/secrets/SecretWrites.ts"
+import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { Webhooks } from "#src/webhooks/Webhooks.ts"
 import * as Fixtures from "#test/support/Fixtures.ts"
 import * as World from "#test/support/World.ts"
@@ -205,7 +205,7 @@ export const furnished = Effect.gen(function* () {
   yield* write(caller, project, "development", { DB_HOST: "db2.internal" })
   yield* as(
     Effect.gen(function* () {
-      const writes = yield* SecretWrites
+      const { writes } = yield* SecretStore
       const renamed = listed.items.find((item) => item.key === "DATABASE_PASSWORD")
       if (renamed !== undefined) yield* writes.rename(renamed.id, { key: key("DB_PASSWORD"), references: "rewrite" })
       const described = listed.items.find((item) => item.key === "STRIPE_SECRET_KEY")

@@ -1,5 +1,6 @@
 import * as Composition from "#src/secrets/Composition.ts"
 import * as Template from "#src/secrets/Template.ts"
+import * as TemplateScan from "#src/secrets/TemplateScan.ts"
 import { assert, describe, it } from "@effect/vitest"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
@@ -47,8 +48,8 @@ const entryOver = (keys: ReadonlyArray<string>): FastCheck.Arbitrary<Composition
     literalText.map(Composition.literal),
     anySource(keys)
       .filter((source) => {
-        const { parts } = Template.scan(source)
-        return parts !== undefined && Template.references(parts).every((used) => keys.includes(used))
+        const { parts } = TemplateScan.scan(source)
+        return parts !== undefined && TemplateScan.references(parts).every((used) => keys.includes(used))
       })
       .map(template)
   )

@@ -1,5 +1,6 @@
 import * as Composition from "#src/secrets/Composition.ts"
 import * as Template from "#src/secrets/Template.ts"
+import * as TemplateScan from "#src/secrets/TemplateScan.ts"
 import { assert, describe, it } from "@effect/vitest"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
@@ -36,8 +37,8 @@ const parse = (source: string, field?: string) =>
 const parsed = (source: string) => Either.getOrThrow(parse(source))
 
 /** What a template means, written down a second time: the longest token that starts at each place. */
-const naive = (source: string): ReadonlyArray<Template.Part> | "invalid" => {
-  const tokens: Array<Template.Part> = []
+const naive = (source: string): ReadonlyArray<TemplateScan.Part> | "invalid" => {
+  const tokens: Array<TemplateScan.Part> = []
   let rest = source
   while (rest !== "") {
     const reference = /^\$\{([A-Z][A-Z0-9_]{0,254})\}/.exec(rest)
@@ -57,7 +58,7 @@ const naive = (source: string): ReadonlyArray<Template.Part> | "invalid" => {
 
 describe("the template language", () => {
   it("reads references, escapes and plain dollars", () => {
-    const cases: ReadonlyArray<readonly [string, ReadonlyArray<Template.Part>]> = [
+    const cases: ReadonlyArray<readonly [string, ReadonlyArray<TemplateScan.Part>]> = [
       ["", []],
       ["plain", ["plain"]],
       ["${A}", [{ key: "A" }]],
@@ -155,7 +156,7 @@ describe("the template language", () => {
   })
 
   it("lists each key once, in order of first use", () => {
-    assert.deepStrictEqual(Template.references(parsed("${B}${A}x${B}$${C}")), ["B", "A"])
+    assert.deepStrictEqual(TemplateScan.references(parsed("${B}${A}x${B}$${C}")), ["B", "A"])
   })
 
   it("expands once: what a reference brings in stays text", () => {
@@ -179,7 +180,7 @@ describe("the template language", () => {
       const parts = outcome.right
       const after = Template.inline(parts, inlined, valueOf)
       assert.strictEqual(Template.expand(after, valueOf), Template.expand(parts, valueOf))
-      assert.notInclude(Template.references(after), inlined)
+      assert.notInclude(TemplateScan.references(after), inlined)
       assert.deepStrictEqual(parsed(Template.print(after)), after)
     },
     { fastCheck: { numRuns: 2_000 } }
@@ -203,7 +204,7 @@ describe("the template language", () => {
 describe("the kind of a value written without one", () => {
   it("is template from the first well-formed reference or escape on", () => {
     for (const value of ["${A}", "x${A}", "$${", "$$${", "a$${b", "${ ${A}", "${a}${B}", "${${A}", "${A}${"]) {
-      assert.strictEqual(Template.scan(value).kind, "template", value)
+      assert.strictEqual(TemplateScan.scan(value).kind, "template", value)
     }
     for (const value of [
       "",
@@ -219,7 +220,7 @@ describe("the kind of a value written without one", () => {
       "${" + "K".repeat(256) + "}",
       "\0"
     ]) {
-      assert.strictEqual(Template.scan(value).kind, "literal", value)
+      assert.strictEqual(TemplateScan.scan(value).kind, "literal", value)
     }
   })
 
@@ -228,7 +229,7 @@ describe("the kind of a value written without one", () => {
     [text],
     ([value]) => {
       const expected = /\$\$\{|\$\{[A-Z][A-Z0-9_]{0,254}\}/.test(value) ? "template" : "literal"
-      assert.strictEqual(Template.scan(value).kind, expected)
+      assert.strictEqual(TemplateScan.scan(value).kind, expected)
     },
     { fastCheck: { numRuns: 2_000 } }
   )
@@ -240,7 +241,7 @@ describe("the kind of a value written without one", () => {
       const outcome = parse(source)
       if (Either.isLeft(outcome)) return
       const means = outcome.right.length === 0 || (outcome.right.length === 1 && outcome.right[0] === source)
-      assert.strictEqual(Template.scan(source).kind, means ? "literal" : "template")
+      assert.strictEqual(TemplateScan.scan(source).kind, means ? "literal" : "template")
     },
     { fastCheck: { numRuns: 2_000 } }
   )

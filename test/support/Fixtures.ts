@@ -18,20 +18,19 @@ import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { Idempotency } from "#src/secrets/Idempotency.ts"
 import { Maintenance } from "#src/secrets/Maintenance.ts"
-import { SecretReads } from "#src/secrets/SecretReads.ts"
-import { SecretWrites } from "#src/secrets/SecretWrites.ts"
+import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { Snapshots } from "#src/secrets/Snapshots.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 import * as Rows from "./World.ts"
 
 /** Both halves of what can be done with secrets. */
-export const secrets = Effect.map(Effect.all([SecretReads, SecretWrites]), ([reads, writes]) => ({
+export const secrets = Effect.map(SecretStore, ({ reads, writes }) => ({
   ...reads,
   ...writes
 }))
 
 /** The services of secrets, over those that they need. */
-export const secretServices = Layer.merge(SecretReads.Default, SecretWrites.Default).pipe(
+export const secretServices = SecretStore.Default.pipe(
   Layer.provideMerge(
     Layer.mergeAll(Exposure.Default, RateLimiter.Default, SealingKeys.Default, Snapshots.Default, Idempotency.Default)
   )

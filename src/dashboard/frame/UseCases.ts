@@ -39,8 +39,7 @@ import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
 import { Incidents } from "#src/secrets/Incidents.ts"
 import { Gaps } from "#src/secrets/Gaps.ts"
 import { Search } from "#src/secrets/Search.ts"
-import { SecretReads } from "#src/secrets/SecretReads.ts"
-import { SecretWrites } from "#src/secrets/SecretWrites.ts"
+import { SecretStore } from "#src/secrets/SecretStore.ts"
 import { ValueRequests } from "#src/secrets/ValueRequests.ts"
 import { Webhooks } from "#src/webhooks/Webhooks.ts"
 
@@ -77,8 +76,7 @@ export type Services =
   | OwnSessions
   | Search
   | SecondFactor
-  | SecretReads
-  | SecretWrites
+  | SecretStore
   | Sessions
   | Setup
   | SignIn
@@ -126,7 +124,7 @@ export const sealingKeys = Effect.serviceFunctions(SealingKeys)
 export const teams = Effect.serviceFunctions(Teams)
 export const gaps = Effect.serviceFunctions(Gaps)
 export const search = Effect.serviceFunctions(Search)
-export const secretReads = Effect.serviceFunctions(SecretReads)
-export const secretWrites = Effect.serviceFunctions(SecretWrites)
+export const secretReads = Effect.serviceFunctions(Effect.map(SecretStore, ({ reads }) => reads))
+export const secretWrites = Effect.serviceFunctions(Effect.map(SecretStore, ({ writes }) => writes))
 export const valueRequests = Effect.serviceFunctions(ValueRequests)
 export const webhooks = Effect.serviceFunctions(Webhooks)

@@ -2,8 +2,7 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
 import { ServerApi } from "#schema/ServerApi.ts"
 import { RunPlans } from "#src/secrets/RunPlans.ts"
-import { SecretReads } from "#src/secrets/SecretReads.ts"
-import { Proposed, SecretWrites } from "#src/secrets/SecretWrites.ts"
+import { Proposed, SecretStore } from "#src/secrets/SecretStore.ts"
 import * as Endpoints from "#src/http/engine/Endpoints.ts"
 
 /**
@@ -24,7 +23,7 @@ const acceptProposed = <A, E, R>(write: Effect.Effect<A, E, R>) =>
   )
 
 export const layer = Endpoints.group(ServerApi, "secrets", (handlers) =>
-  Effect.map(Effect.all([SecretReads, SecretWrites, RunPlans]), ([reads, writes, plans]) =>
+  Effect.map(Effect.all([SecretStore, RunPlans]), ([{ reads, writes }, plans]) =>
     handlers
       .handle("create", ({ headers, payload }) => acceptProposed(writes.create(payload, headers["idempotency-key"])))
       .handle("list", ({ urlParams }) => {
