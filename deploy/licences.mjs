@@ -40,15 +40,15 @@ const read = (/** @type {string} */ file) => fs.readFileSync(file, "utf8").trim(
 const first = [[read(path.join(root, "LICENSE")), [`${name} ${version}`]]]
 if (process.argv[3] !== undefined) first.push([read(process.argv[3]), ["Node.js, and what is in it"]])
 /** Section of each text, by its exact words. @type {Map<string, string>} */
-const stands = new Map()
+const sectionOf = new Map()
 /** Prints each text once, and later refers to its section. @param {string} text @param {string} whose */
 const once = (text, whose) =>
   shared.reduce(
     (rest, terms) =>
       rest.replace(terms, (own) => {
         const words = own.replace(/\s+/g, " ").toLowerCase()
-        const where = stands.get(words)
-        if (where === undefined) stands.set(words, whose)
+        const where = sectionOf.get(words)
+        if (where === undefined) sectionOf.set(words, whose)
         return where === undefined ? own : `The same terms, word for word, as of ${where} above.`
       }),
     text

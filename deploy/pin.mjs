@@ -55,7 +55,7 @@ const manifests = [
 ].join(", ")
 
 /**
- * What the registry says the tag is now (OCI distribution specification); for all platforms where it has several.
+ * Present digest of the tag at the registry (OCI distribution specification), of all its platforms.
  * @param {string} name @param {string} [registry] another address of the registry
  */
 export const digestOf = async (name, registry) => {

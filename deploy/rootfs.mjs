@@ -101,7 +101,7 @@ export const system = (folder, base, prefix) => {
 }
 
 /**
- * What was built, the packages that it needs, and all licences: `ampoule licences` shows them.
+ * Adds the build, the packages that it needs, and all licences, which `ampoule licences` shows.
  * @param {string} folder @param {string} dist @param {string} prefix has the `LICENSE` of Node
  */
 export const program = (folder, dist, prefix) => {

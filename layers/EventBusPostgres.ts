@@ -29,7 +29,7 @@ const listen = (
       const runFork = Runtime.runFork(yield* Effect.runtime())
       const answered = (ask: (answer: (cause?: Error | null) => void) => void) =>
         Effect.async<void, DependencyDown>((resume) => ask((cause) => resume(cause ? lost(cause) : Effect.void)))
-      yield* answered((answer) => database.lead(answer))
+      yield* answered((answer) => database.findPrimary(answer))
       const ended = yield* Deferred.make<never, DependencyDown>()
       const client = yield* Effect.acquireRelease(
         Effect.sync(() => {

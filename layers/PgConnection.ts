@@ -1,25 +1,28 @@
 /**
- * One connection to Postgres: `pg.Client` with what it lacks. Statements are named and bounded in time, and a connection
- * leads to a server that takes writes or is none.
+ * One connection to Postgres: `pg.Client` with named statements, a time limit for each, and a check that its server
+ * accepts writes.
+ *
+ * It redefines `processID`, `release`, `query` and `connect` of the driver. Check them first at an upgrade of `pg`,
+ * `pg-pool` or `@effect/sql-pg`.
  */
 import * as Pg from "pg"
 import {
   afterSockets,
-  type Ask,
+  type Probe,
   codeOf,
   Database,
-  isWord,
+  isServerError,
   type Options,
   QueryDeadlineExceeded,
   READ_ONLY,
   type Server,
-  type Told
+  type OnServer
 } from "#layers/PgDatabase.ts"
 import * as PgStatement from "#layers/PgStatement.ts"
 import type { RequestOrigin } from "#src/database/RequestInfo.ts"
 
-/** The part of the time of silence in which the server is asked. */
-const ASKING = 0.4
+/** Share of the silence limit that is left for probing the server. */
+const PROBE_SHARE = 0.4
 
 const readsOnly =
   /^\s*(?:(?:SELECT|SAVEPOINT|RELEASE|ROLLBACK TO|SET LOCAL)\b|WITH\b(?![^]*\b(?:INSERT|UPDATE|DELETE)\b))/i
@@ -28,7 +31,10 @@ type Callback = (error: Error | null | undefined, result?: unknown) => void
 type Query = (config: unknown, values?: unknown, callback?: Callback) => unknown
 export type Release = (error?: Error | boolean) => void
 
-/** A transaction ended with its last statement (`src/database/TransactionEnd.ts`): it is too late to go on with it, or to undo it. */
+/**
+ * The transaction ended with its last statement (`src/database/TransactionEnd.ts`), so it can neither continue nor be
+ * undone.
+ */
 export class TransactionEnded extends Error {
   override readonly name = "TransactionEnded"
   constructor() {
@@ -38,8 +44,8 @@ export class TransactionEnded extends Error {
 
 const isEnd = (text: string | undefined) => text === "COMMIT" || text === "ROLLBACK"
 
-/** What `pg` is asked with. */
-interface Given {
+/** Input of `pg`'s query. */
+interface QueryInput {
   readonly text: string
   readonly values?: unknown
   readonly rowMode?: unknown
@@ -47,15 +53,15 @@ interface Given {
   readonly ends?: boolean
 }
 
-const givenOf = (config: unknown, values: unknown): Given =>
-  typeof config === "string" ? { text: config, values } : (config as Given)
+const inputOf = (config: unknown, values: unknown): QueryInput =>
+  typeof config === "string" ? { text: config, values } : (config as QueryInput)
 
 /**
- * After these SQLSTATEs the connection has to go: the server takes no writes; its prepared statements are stale because
- * another process changed the schema (0A000), or are those of another session (26000, 42P05).
+ * SQLSTATEs that end the use of a connection. The server refuses writes. Or its prepared statements are outdated
+ * because another process changed the schema (0A000), or belong to another session (26000, 42P05).
  */
 const spoiling = new Set([READ_ONLY, "0A000", "26000", "42P05"])
-/** Connection exceptions, and an operator's shutdown: a pooler reports them as plain errors. */
+/** Connection exceptions, and a shutdown by the operator: a pooler reports them as plain errors. */
 const spoilingClass = /^(?:08...|57P0.)$/
 
 const spoilsConnection = (error: Error) =>
@@ -63,15 +69,15 @@ const spoilsConnection = (error: Error) =>
   spoiling.has(codeOf(error)) ||
   spoilingClass.test(codeOf(error))
 
-/** The statement is undone. After a word that ends the connection, nobody knows. */
+/** True when the statement was undone. After an error that ends the connection, the effect is unknown. */
 const isRefusal = (error: Error) => "severity" in error && error.severity === "ERROR"
 
 const sessionOf = (settings: Readonly<Record<string, number>>) =>
   [
-    // To compile a statement takes a second; none of ours runs that long.
+    // Compiling a statement takes a second, longer than any of ours runs.
     "SET jit = off",
     ...Object.entries(settings).map(([name, millis]) => `SET ${name} = ${millis}`),
-    // No two servers began in the same microsecond, and whoever may connect may ask.
+    // The start time identifies a server, since no two start in the same microsecond. Every user may read it.
     "SELECT current_setting('transaction_read_only') AS read_only, pg_postmaster_start_time()::text AS began"
   ].join("; ")
 
@@ -80,13 +86,13 @@ interface Session {
   readonly began: string
 }
 
-/** Of several statements `pg` returns a list of results; the last one is the question. */
+/** For several statements `pg` returns a list of results; the last one belongs to the query. */
 const rowOf = <Row extends object>(results: unknown): Row | undefined => {
   const last: unknown = Array.isArray(results) ? results.at(-1) : results
   return (last as Pg.QueryResult<Row>).rows[0]
 }
 
-/** A segment of the log is named by its timeline, in eight hexadecimal digits, and its place. */
+/** The name of a log segment consists of its timeline, in eight hexadecimal digits, and its position. */
 const lineage =
   "SELECT system_identifier::text AS system, pg_walfile_name(pg_current_wal_lsn()) AS segment FROM pg_control_system()"
 
@@ -95,17 +101,17 @@ interface Lineage {
   readonly segment: string
 }
 
-/** `pg.Client` that names its statements, bounds them in time, and is not given back while one still runs. */
+/** `pg.Client` with named statements and time limits. Its release waits for a running statement. */
 export class Connection extends Pg.Client {
   readonly #database: Database
   readonly #host: string | undefined
   readonly #begin: (answer: (error?: Error | null) => void) => void
   #generation: number
-  /** Whose request has it now; undefined: the service. */
+  /** Request that holds the connection; undefined: the service. */
   #request: RequestOrigin | undefined
   readonly #descriptions: PgStatement.Descriptions
   #inTransaction = false
-  /** BEGIN was asked for, and goes with the next statement. */
+  /** BEGIN was requested, and goes with the next statement. */
   #begins = false
   /** COMMIT went with the last statement. */
   #ended = false
@@ -122,82 +128,83 @@ export class Connection extends Pg.Client {
     this.#host = host
     this.#generation = database.generation
     this.#descriptions = new PgStatement.Descriptions(database.descriptions)
-    // @effect/sql-pg asks the pool to cancel this backend when a fiber is interrupted; by then the backend may run
-    // somebody else's query. Without a process id it does not ask.
+    // @effect/sql-pg cancels this backend through the pool when a fiber is interrupted, but the backend may run another
+    // request's query by then. Without a process id it does not try.
     Object.defineProperty(this, "processID", { get: () => undefined, set: () => {} })
-    // The pool sets `release` at each checkout. An interrupted fiber releases while its statement still runs:
-    // the connection must not reach the next user before it is free again.
+    // The pool sets `release` at each checkout. An interrupted fiber releases the connection while its statement still
+    // runs, so the release must wait.
     Object.defineProperty(this, "release", {
       get: () => this.#releaseWhenIdle,
       set: (release: Release) => {
         this.#release = release
       }
     })
-    // pg's `query` has a dozen overloads; both callers (sql-pg and pg-pool) use the callback form handled here.
+    // pg's `query` has a dozen overloads; both callers (sql-pg and pg-pool) use the callback form.
     const query = super.query.bind(this) as Query
     Object.defineProperty(this, "query", {
       value: (config: unknown, values: unknown, callback?: Callback) => {
         const answer = callback ?? (typeof values === "function" ? (values as Callback) : undefined)
-        const given = givenOf(config, callback === undefined ? undefined : values)
-        const known = this.#ofTransaction(given.text)
-        if (known !== undefined) return answer?.(known, { rows: [] })
+        const input = inputOf(config, callback === undefined ? undefined : values)
+        const local = this.#ofTransaction(input.text)
+        if (local !== undefined) return answer?.(local, { rows: [] })
         if (answer === undefined) {
           if (this.#begins) this.#sendBegin(undefined, query)
           return query(config, values)
         }
         const committed = this.#request?.committed ?? false
-        const asked = this.#named(given)
-        if (this.#begins) this.#sendBegin(asked, query)
-        const told = asked instanceof PgStatement.Statement ? this.#hearing(asked, committed, answer) : answer
-        return query(asked, undefined, this.#watched(told))
+        const statement = this.#prepare(input)
+        if (this.#begins) this.#sendBegin(statement, query)
+        const onAnswer =
+          statement instanceof PgStatement.Statement ? this.#recordEnd(statement, committed, answer) : answer
+        return query(statement, undefined, this.#watched(onAnswer))
       }
     })
     // `connect` is overloaded; both callers (pg-pool and our own) use the callback form.
     this.#begin = super.connect.bind(this) as (answer: (error?: Error | null) => void) => void
-    Object.defineProperty(this, "connect", { value: (answer: (error?: Error) => void) => this.#stand(answer) })
-    // Between two owners nobody listens; an 'error' without a listener would end the process.
+    Object.defineProperty(this, "connect", { value: (answer: (error?: Error) => void) => this.#connectChecked(answer) })
+    // Between two owners there is no listener, and an 'error' without one would end the process.
     this.on("error", () => {})
   }
 
-  /** From now on, and until its release, it belongs to this request. `left` is called at its release. */
-  given(request: RequestOrigin | undefined, left: () => void) {
+  /** Assigns the connection to a request until its release, which calls `onRelease`. */
+  assign(request: RequestOrigin | undefined, onRelease: () => void) {
     this.#request = request
-    this.#left = left
+    this.#left = onRelease
   }
 
-  /** It may lead to a server that stopped taking writes. */
+  /** True when the server may have stopped accepting writes. */
   get stale(): boolean {
     return this.#generation !== this.#database.generation
   }
 
-  /** Connects, and hears which server that is; whether it will do is another question. */
-  meet(told: Told) {
+  /** Connects and identifies the server, without deciding whether to use it. */
+  identify(onResult: OnServer) {
     const { session } = this.#database.options
     this.#begin((error) => {
-      if (error != null) return told(error)
-      if (session === undefined) return told(undefined)
+      if (error != null) return onResult(error)
+      if (session === undefined) return onResult(undefined)
       this.query(sessionOf(session), (error: Error | null | undefined, results: unknown) => {
-        if (error != null) return told(error)
+        if (error != null) return onResult(error)
         const { began = "", read_only } = rowOf<Session>(results) ?? {}
         const server: Server = { began, isReadOnly: read_only === "on" }
-        return server.isReadOnly ? told(undefined, server) : this.#hearLineage(server, told)
+        return server.isReadOnly ? onResult(undefined, server) : this.#readLineage(server, onResult)
       })
     })
   }
 
-  /** Not every service that calls itself Postgres tells; without, the order of hosts counts. */
-  #hearLineage(server: Server, told: Told) {
+  /** Optional, because not every service with Postgres' protocol has it. Without it the order of hosts decides. */
+  #readLineage(server: Server, onResult: OnServer) {
     this.query(lineage, (error: Error | null | undefined, results: unknown) => {
-      if (error != null) return isWord(error) ? told(undefined, server) : told(error)
+      if (error != null) return isServerError(error) ? onResult(undefined, server) : onResult(error)
       const row = rowOf<Lineage>(results)
       const timeline = parseInt(row?.segment.slice(0, 8) ?? "", 16)
-      return told(undefined, row && timeline > 0 ? { ...server, system: row.system, timeline } : server)
+      return onResult(undefined, row && timeline > 0 ? { ...server, system: row.system, timeline } : server)
     })
   }
 
-  #stand(answer: (error?: Error) => void) {
+  #connectChecked(answer: (error?: Error) => void) {
     const database = this.#database
-    this.meet((error, server) => {
+    this.identify((error, server) => {
       const refusal = error ?? database.accept(this, this.#host, server)
       if (refusal === undefined) {
         this.#generation = database.generation
@@ -232,8 +239,8 @@ export class Connection extends Pg.Client {
   }
 
   /**
-   * What is answered without the server: BEGIN, since it goes with the statement after it, and the end of a transaction
-   * that sent nothing, or that ended with its last statement.
+   * Handles a command without the server: BEGIN, which goes with the next statement, and the end of a transaction that
+   * sent nothing or that ended with its last statement. Undefined: send it.
    */
   #ofTransaction(text: string | undefined): Error | null | undefined {
     if (text === "BEGIN") this.#begins = true
@@ -246,10 +253,10 @@ export class Connection extends Pg.Client {
     return null
   }
 
-  /** With the statement, or before it: nothing that belongs into the transaction runs outside of it. */
-  #sendBegin(asked: unknown, query: Query) {
+  /** Sends BEGIN with the statement, or before it, so that no statement of the transaction runs outside of it. */
+  #sendBegin(statement: unknown, query: Query) {
     this.#begins = false
-    if (asked instanceof PgStatement.Statement && asked.isSendable) asked.begins = true
+    if (statement instanceof PgStatement.Statement && statement.isSendable) statement.begins = true
     else
       query(
         "BEGIN",
@@ -259,16 +266,17 @@ export class Connection extends Pg.Client {
   }
 
   /**
-   * Hears what became of BEGIN and COMMIT where they went with a statement. `committed`: what was known of the request before
-   * it was sent; what the server refuses to end has changed nothing.
+   * Records the result of BEGIN and COMMIT that went with a statement. `committed`: state of the request before; a
+   * refused statement has changed nothing.
    */
-  #hearing(asked: PgStatement.Statement, committed: boolean, answer: Callback): Callback {
+  #recordEnd(statement: PgStatement.Statement, committed: boolean, answer: Callback): Callback {
     const request = this.#request
     return (error, result) => {
-      if (asked.hasEnded) this.#ended = true
-      else if (asked.ends && request !== undefined && error != null && isRefusal(error)) request.committed = committed
-      if (asked.begins && !asked.hasBegun) {
-        // Others were sent as statements of this transaction.
+      if (statement.hasEnded) this.#ended = true
+      else if (statement.ends && request !== undefined && error != null && isRefusal(error))
+        request.committed = committed
+      if (statement.begins && !statement.hasBegun) {
+        // Other statements were already sent as part of this transaction.
         if (this.#running > 0) this.abandon(error ?? undefined)
         this.#begins = true
       }
@@ -276,17 +284,17 @@ export class Connection extends Pg.Client {
     }
   }
 
-  #named(given: Given) {
-    this.#note(given.text)
-    if (given.ends === true) this.#note("COMMIT")
-    // Without parameters the simple protocol serves best: transaction control, and migrations' DDL.
-    if (!Array.isArray(given.values) || given.values.length === 0) return given
-    const name = this.#database.statements.nameOf(given.text)
-    if (given.rowMode !== undefined) return name === undefined ? given : { ...given, name }
-    return new PgStatement.Statement({ ...given, values: given.values }, name, this.#descriptions)
+  #prepare(input: QueryInput) {
+    this.#note(input.text)
+    if (input.ends === true) this.#note("COMMIT")
+    // Without parameters the simple protocol is best: for transaction control, and for DDL of migrations.
+    if (!Array.isArray(input.values) || input.values.length === 0) return input
+    const name = this.#database.statements.nameOf(input.text)
+    if (input.rowMode !== undefined) return name === undefined ? input : { ...input, name }
+    return new PgStatement.Statement({ ...input, values: input.values }, name, this.#descriptions)
   }
 
-  /** Before it is sent: from then on nobody knows that nothing was changed. */
+  /** Called before sending: afterwards it is unknown whether anything was changed. */
   #note(text: string) {
     if (this.#request === undefined) return
     if (text === "BEGIN") {
@@ -308,29 +316,29 @@ export class Connection extends Pg.Client {
     const { deadlineMillis, silenceMillis = deadlineMillis } = database.options
     const started = performance.now()
     const giveUp = () => settled || this.abandon(new QueryDeadlineExceeded())
-    const look = () => {
+    const checkSilence = () => {
       if (settled || silenceMillis >= deadlineMillis || performance.now() - started >= deadlineMillis) return giveUp()
-      return database.answers(this.#host, silenceMillis * ASKING, (answers) => (answers ? again() : giveUp()))
+      return database.answers(this.#host, silenceMillis * PROBE_SHARE, (answers) => (answers ? again() : giveUp()))
     }
     const again = () => {
       if (settled) return
-      const left = deadlineMillis - (performance.now() - started)
-      timer = setTimeout(later, Math.min(left, silenceMillis * (1 - ASKING)))
+      const remaining = deadlineMillis - (performance.now() - started)
+      timer = setTimeout(later, Math.min(remaining, silenceMillis * (1 - PROBE_SHARE)))
     }
-    const later = () => afterSockets(look)
-    let timer = setTimeout(later, silenceMillis < deadlineMillis ? silenceMillis * (1 - ASKING) : deadlineMillis)
+    const later = () => afterSockets(checkSilence)
+    let timer = setTimeout(later, silenceMillis < deadlineMillis ? silenceMillis * (1 - PROBE_SHARE) : deadlineMillis)
     return (error, result) => {
       if (settled) return
       settled = true
       clearTimeout(timer)
       this.#running--
-      if (error == null || isWord(error)) database.heard(this.#host)
+      if (error == null || isServerError(error)) database.recordResponse(this.#host)
       if (error != null && spoilsConnection(error)) this.#spoil(error)
       callback(error, result)
       const waiting = this.#waitingRelease
       if (waiting !== undefined && this.#running === 0) {
         this.#waitingRelease = undefined
-        // Next tick: `pg` puts its own state in order after this callback.
+        // Next tick, because `pg` updates its own state after this callback.
         process.nextTick(() => this.#giveBack(waiting))
       }
     }
@@ -341,7 +349,7 @@ export class Connection extends Pg.Client {
     this.#poisoned = true
   }
 
-  /** Ends the socket: pg then fails everything on this connection with `error`, and the pool drops it. */
+  /** Destroys the socket: pg then fails all queries of this connection with `error`, and the pool drops it. */
   abandon(error?: Error) {
     const { stream } = (
       this as unknown as { readonly connection: { readonly stream: { destroy(error?: Error): void } } }
@@ -350,7 +358,10 @@ export class Connection extends Pg.Client {
   }
 }
 
-/** A single connection with the same deadline, for what a pool cannot do. Ask the database for its `lead` before. */
+/**
+ * A single connection with the same time limits, for uses that a pool cannot serve. Call the database's `findPrimary`
+ * first.
+ */
 export const make = (database: Database, host = database.host) =>
   new Connection(
     database,
@@ -363,10 +374,10 @@ export const make = (database: Database, host = database.host) =>
     host
   )
 
-const ask: Ask = (database, host, told) => {
+const probe: Probe = (database, host, onResult) => {
   const connection = make(database, host)
-  connection.meet(told)
+  connection.identify(onResult)
   return () => connection.abandon()
 }
 
-export const database = (options: Options) => new Database(options, ask)
+export const database = (options: Options) => new Database(options, probe)

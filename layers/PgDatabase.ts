@@ -1,12 +1,12 @@
 /**
- * What the connections to one database know together: which of its hosts leads, which server that is, and whether it
- * still says something. Two servers may take themselves for the primary at once (the old one hung, and woke when another
- * was promoted); the one that was promoted last is on the later timeline, and whoever has met it uses the other no more.
+ * Shared state of the connections to one database: the primary among its hosts, the identity of its server, and its
+ * last response. Two servers may both act as the primary: the old one hung, and woke after another was promoted. The
+ * one promoted last is on the later timeline, and a process that has met it stops using the other.
  */
 import type * as Pg from "pg"
 import type { Shared } from "#layers/PgStatement.ts"
 
-/** The database did not answer a statement in time. The connection it ran on is gone with it. */
+/** The database did not answer a statement in time. The connection was destroyed. */
 export class QueryDeadlineExceeded extends Error {
   override readonly name = "QueryDeadlineExceeded"
   readonly code = "QUERY_DEADLINE_EXCEEDED"
@@ -18,7 +18,7 @@ export class QueryDeadlineExceeded extends Error {
 /** SQLSTATE `read_only_sql_transaction`. */
 export const READ_ONLY = "25006"
 
-/** The server takes no writes: a standby, or one that was made read-only. */
+/** The server refuses writes: a standby, or one that was made read-only. */
 export class ReadOnlyServer extends Error {
   override readonly name = "ReadOnlyServer"
   readonly code = READ_ONLY
@@ -27,7 +27,7 @@ export class ReadOnlyServer extends Error {
   }
 }
 
-/** Another server has taken the place of this one, whatever this one takes itself for. */
+/** Another server has replaced this one, even if it still acts as the primary. */
 export class ReplacedServer extends Error {
   override readonly name = "ReplacedServer"
   readonly code = "SERVER_REPLACED"
@@ -37,24 +37,24 @@ export class ReplacedServer extends Error {
 }
 
 export interface Options {
-  /** Where to connect, and how: what `pg` takes. */
+  /** Target and options of a connection, for `pg`. */
   readonly connection: Pg.PoolConfig
-  /** Connection strings of the hosts of this database, in the order of preference; absent: `connection`'s. */
+  /** Connection strings of the database's hosts, in order of preference. Default: that of `connection`. */
   readonly hosts?: ReadonlyArray<string>
   /**
-   * Settings of a session by name, in milliseconds, made by a statement and not at the start of the connection: poolers
-   * refuse them there. Absent: no statement is sent.
+   * Settings of a session by name, in milliseconds. They are set by a statement after connecting, because poolers
+   * refuse them at the start. Absent: no statement is sent.
    */
   readonly session?: Readonly<Record<string, number>>
-  /** A server that takes no writes is taken as well; it is in any case when no statement is sent. */
+  /** Accept a server that refuses writes. Without `session` every server is accepted. */
   readonly readOnly?: boolean
-  /** How long a connection may take to stand, in milliseconds. */
+  /** Milliseconds to establish a connection. */
   readonly checkoutMillis: number
-  /** How long a statement may take before its connection is destroyed, in milliseconds. */
+  /** Milliseconds of a statement, after which its connection is destroyed. */
   readonly deadlineMillis: number
   /**
-   * After how long without a word from the server, on any connection, it is taken to hang, in milliseconds; absent: it is
-   * not asked. A statement that waits longer than that while the server answers others is only slow.
+   * Milliseconds without any response on all connections, after which the server counts as hanging. Absent: no check. A
+   * statement that waits longer while others are answered is only slow.
    */
   readonly silenceMillis?: number
 }
@@ -62,16 +62,17 @@ export interface Options {
 const MAX_NAMED_STATEMENTS = 500
 
 /**
- * A statement seen twice gets a name, so that Postgres parses and plans it once per connection. Bounded: no text can
- * grow it for ever. Of one database, so that another one of the same process takes no names from it.
+ * Names for statements that were seen twice, so that Postgres parses and plans them once per connection. Bounded, so
+ * that texts cannot fill the memory. One table per database, so that several databases in a process do not share the
+ * bound.
  */
 class StatementNames {
   readonly #names = new Map<string, string>()
   readonly #seenOnce = new Set<string>()
 
   nameOf(text: string): string | undefined {
-    const known = this.#names.get(text)
-    if (known !== undefined || this.#names.size >= MAX_NAMED_STATEMENTS) return known
+    const existing = this.#names.get(text)
+    if (existing !== undefined || this.#names.size >= MAX_NAMED_STATEMENTS) return existing
     if (this.#seenOnce.delete(text)) {
       const name = `a${this.#names.size}`
       this.#names.set(text, name)
@@ -83,17 +84,17 @@ class StatementNames {
   }
 }
 
-/** A Postgres that was met. */
+/** A server that was identified. */
 export interface Server {
-  /** When it began: no two began in the same microsecond. */
+  /** Start time, which differs for any two servers. */
   readonly began: string
   readonly isReadOnly: boolean
-  /** Of which database it is a copy, and how often one of its copies was promoted; absent where it does not say so. */
+  /** Identity of the database, and number of promotions of its copies; absent when the service does not have them. */
   readonly system?: string
   readonly timeline?: number
 }
 
-/** Whether another copy was promoted since this one was the primary. */
+/** True when another copy was promoted after this one was the primary. */
 const isOlder = (server: Server, than: Server) =>
   server.system !== undefined &&
   server.system === than.system &&
@@ -103,92 +104,92 @@ const isOlder = (server: Server, than: Server) =>
 
 export const codeOf = (error: Error) => ("code" in error && typeof error.code === "string" ? error.code : "")
 
-/** The server's own words, and not the driver's. */
-export const isWord = (error: Error) => "severity" in error
+/** True for an error from the server, rather than from the driver. */
+export const isServerError = (error: Error) => "severity" in error
 
-/** SQLSTATE class 53: too many connections, a full disk. It is there all the same. */
+/** SQLSTATE class 53 (too many connections, a full disk): the server is alive. */
 const isFull = (error: Error) => codeOf(error).startsWith("53")
 
-/** What waits in the sockets speaks first: it came while the event loop was held. */
+/** Lets pending socket reads run first, after the event loop was blocked. */
 export const afterSockets = (go: () => void) => setImmediate(() => setImmediate(go))
 
-export type Told = (error: Error | undefined, server?: Server) => void
-/** Connects to a host to hear which server is there; what it answers gives that up. */
-export type Ask = (database: Database, host: string | undefined, told: Told) => () => void
+export type OnServer = (error: Error | undefined, server?: Server) => void
+/** Connects to a host and identifies its server. Returns a function that cancels it. */
+export type Probe = (database: Database, host: string | undefined, onResult: OnServer) => () => void
 
 interface Open {
   readonly abandon: (error: Error) => void
 }
 
-/** Of the time that a connection may take: this part is given to the question which host leads. */
-const SURVEYING = 0.5
+/** Share of the connection time for finding the primary. */
+const SURVEY_SHARE = 0.5
 
 export class Database {
   readonly statements = new StatementNames()
   readonly descriptions: Shared = new Map()
   readonly options: Options
-  readonly #ask: Ask
+  readonly #probe: Probe
   readonly #hosts: ReadonlyArray<string | undefined>
   #host: string | undefined
-  #isLed: boolean
-  #met: Server | undefined
+  #hasPrimary: boolean
+  #server: Server | undefined
   #generation = 0
   #epoch = 0
   readonly #open = new Set<Open>()
   readonly #waiting: Array<(nobody?: Error) => void> = []
-  readonly #heardAt = new Map<string | undefined, number>()
-  readonly #asking = new Map<string | undefined, Array<(answers: boolean) => void>>()
-  readonly #silent: Array<() => void> = []
+  readonly #lastResponseAt = new Map<string | undefined, number>()
+  readonly #probing = new Map<string | undefined, Array<(answers: boolean) => void>>()
+  readonly #onSilence: Array<() => void> = []
 
-  constructor(options: Options, ask: Ask) {
+  constructor(options: Options, probe: Probe) {
     this.options = options
-    this.#ask = ask
+    this.#probe = probe
     this.#hosts = options.hosts ?? [undefined]
     this.#host = this.#hosts[0]
-    this.#isLed = this.#hosts.length < 2
+    this.#hasPrimary = this.#hosts.length < 2
   }
 
-  /** Where the next connection goes. Ask `lead` before. */
+  /** Host of the next connection. Call `findPrimary` before. */
   get host(): string | undefined {
     return this.#host
   }
 
-  /** A connection of an older generation may lead to a server that takes no writes any more. */
+  /** A connection of an older generation may lead to a server that no longer accepts writes. */
   get generation(): number {
     return this.#generation
   }
 
-  /** Changes when another server answers (`src/database/DatabaseEpoch.ts`). */
+  /** Changes when another server responds (`src/database/DatabaseEpoch.ts`). */
   get epoch(): number {
     return this.#epoch
   }
 
   /**
-   * Calls `tell` when it is known which host leads, or that none does. While it is not, all are asked at once: one that
-   * hangs, or woke too late, is no reason not to meet the one that was promoted.
+   * Calls back when the primary is known, or known to be missing. Until then it probes all hosts at once, so that a
+   * hanging or outdated one does not hide the promoted one.
    */
-  lead(tell: (nobody?: Error) => void) {
-    if (this.#isLed) return tell()
-    if (this.#waiting.push(tell) > 1) return
+  findPrimary(callback: (nobody?: Error) => void) {
+    if (this.#hasPrimary) return callback()
+    if (this.#waiting.push(callback) > 1) return
     const answers: Array<Error | Server | "silent"> = this.#hosts.map(() => "silent")
-    let left = answers.length
+    let remaining = answers.length
     let ended = false
     const end = () => {
       if (ended) return
       ended = true
       clearTimeout(timer)
-      for (const abandon of asked) abandon()
+      for (const abandon of cancels) abandon()
       const nobody = this.#choose(answers)
       for (const waits of this.#waiting.splice(0)) waits(nobody)
     }
-    const asked = this.#hosts.map((host, i) =>
-      this.#ask(this, host, (error, server) => {
+    const cancels = this.#hosts.map((host, i) =>
+      this.#probe(this, host, (error, server) => {
         if (ended) return
         answers[i] = error ?? server ?? { began: "", isReadOnly: false }
-        if (--left === 0) end()
+        if (--remaining === 0) end()
       })
     )
-    const timer = setTimeout(() => afterSockets(end), this.options.checkoutMillis * SURVEYING)
+    const timer = setTimeout(() => afterSockets(end), this.options.checkoutMillis * SURVEY_SHARE)
   }
 
   #choose(answers: ReadonlyArray<Error | Server | "silent">): Error | undefined {
@@ -199,7 +200,7 @@ export class Database {
       best = answer
       this.#host = this.#hosts[i]
     }
-    this.#isLed = best !== undefined
+    this.#hasPrimary = best !== undefined
     if (best !== undefined) return void this.#reached(best)
     if (answers.includes("silent")) return new QueryDeadlineExceeded()
     return answers.find((answer) => answer instanceof Error) ?? new ReadOnlyServer()
@@ -207,13 +208,13 @@ export class Database {
 
   #refusal(server: Server): Error | undefined {
     if (server.isReadOnly && this.options.readOnly !== true) return new ReadOnlyServer()
-    return this.#met !== undefined && isOlder(server, this.#met) ? new ReplacedServer() : undefined
+    return this.#server !== undefined && isOlder(server, this.#server) ? new ReplacedServer() : undefined
   }
 
-  /** A connection stands that leads to this server; answers why it must not be used, if so. */
+  /** Registers an open connection. Returns an error when its server must not be used. */
   accept(connection: Open, host: string | undefined, server: Server | undefined): Error | undefined {
-    // While it was made, another host took the lead, or this one lost it.
-    if (!this.#isLed || host !== this.#host) return new ReplacedServer()
+    // The primary has changed during the connection attempt.
+    if (!this.#hasPrimary || host !== this.#host) return new ReplacedServer()
     const refusal = server && this.#refusal(server)
     if (refusal !== undefined) return refusal
     if (server !== undefined) this.#reached(server)
@@ -226,13 +227,13 @@ export class Database {
   }
 
   /**
-   * Connections to one that was replaced lead to a server that is gone, or should be: they end. Not so where several servers
-   * lead at once behind one address, which some databases that speak Postgres' protocol have.
+   * Connections to a replaced server are ended. Not so if several primaries share one address, as with some databases
+   * that use Postgres' protocol.
    */
   #reached(server: Server) {
-    const before = this.#met
+    const before = this.#server
     if (server.isReadOnly || server.began === "" || server.began === before?.began) return
-    this.#met = server
+    this.#server = server
     if (before === undefined) return
     this.#epoch++
     if (isOlder(before, server)) this.#drop(new ReplacedServer())
@@ -246,71 +247,71 @@ export class Database {
   }
 
   /**
-   * No connection to this host could be made: another one may lead. Not so when it is only full, or slow to let somebody
-   * in (an error without a code) while it answers others.
+   * Records a failed connection: another host may be the primary. A full host, or a slow one (an error without a code)
+   * that answers others, keeps its role.
    */
   failed(host: string | undefined, error: Error) {
     if (this.#hosts.length < 2 || host !== this.#host || isFull(error)) return
-    const isSlow = codeOf(error) === "" && this.#hasSpoken(host, this.options.checkoutMillis)
-    if (!isSlow) this.#isLed = false
+    const isSlow = codeOf(error) === "" && this.#hasResponded(host, this.options.checkoutMillis)
+    if (!isSlow) this.#hasPrimary = false
   }
 
-  /** The server that connections lead to stopped taking writes: none of them is used again. */
+  /** The primary stopped accepting writes: all its connections are dropped. */
   demoted() {
     this.#generation++
-    this.#isLed = this.#hosts.length < 2
+    this.#hasPrimary = this.#hosts.length < 2
   }
 
-  /** This host said something, if only a refusal. */
-  heard(host: string | undefined) {
-    this.#heardAt.set(host, performance.now())
+  /** Records a response of this host, even a refusal. */
+  recordResponse(host: string | undefined) {
+    this.#lastResponseAt.set(host, performance.now())
   }
 
-  #hasSpoken(host: string | undefined, within: number) {
-    return performance.now() - (this.#heardAt.get(host) ?? -within) < within
+  #hasResponded(host: string | undefined, within: number) {
+    return performance.now() - (this.#lastResponseAt.get(host) ?? -within) < within
   }
 
   /**
-   * Whether this host has said something within so many milliseconds, or does when it is asked. One asks for all. When it
-   * says nothing, its connections end, idle ones too.
+   * Whether this host has responded within so many milliseconds, or responds to a probe. Callers share a probe. Without
+   * a response all its connections end, including idle ones.
    */
-  answers(host: string | undefined, within: number, tell: (answers: boolean) => void) {
-    if (this.#hasSpoken(host, within)) return tell(true)
-    const asking = this.#asking.get(host)
-    if (asking !== undefined) return void asking.push(tell)
-    const all = [tell]
-    this.#asking.set(host, all)
-    let known = false
-    const told = (answers: boolean) => {
-      if (known) return
-      known = true
+  answers(host: string | undefined, within: number, callback: (answers: boolean) => void) {
+    if (this.#hasResponded(host, within)) return callback(true)
+    const asking = this.#probing.get(host)
+    if (asking !== undefined) return void asking.push(callback)
+    const all = [callback]
+    this.#probing.set(host, all)
+    let isDone = false
+    const finish = (answers: boolean) => {
+      if (isDone) return
+      isDone = true
       clearTimeout(timer)
       abandon()
-      this.#asking.delete(host)
-      for (const asked of all) asked(answers)
+      this.#probing.delete(host)
+      for (const waiting of all) waiting(answers)
       if (!answers) this.#hangs(host)
     }
-    const timer = setTimeout(() => afterSockets(() => told(false)), within)
-    const abandon = this.#ask(this, host, (error, server) => {
-      if (known) return
-      if (error !== undefined) return told(isWord(error))
-      if (server === undefined) return told(true)
-      // Behind one address it may be another server: the connections to the one before have ended then.
+    const timer = setTimeout(() => afterSockets(() => finish(false)), within)
+    const abandon = this.#probe(this, host, (error, server) => {
+      if (isDone) return
+      if (error !== undefined) return finish(isServerError(error))
+      if (server === undefined) return finish(true)
+      // Behind one address it may be another server. The connections to the previous one have then ended.
       const isFit = this.#refusal(server) === undefined
       if (isFit) this.#reached(server)
-      return told(isFit)
+      return finish(isFit)
     })
   }
 
   #hangs(host: string | undefined) {
     if (host !== this.#host) return
-    this.#isLed = this.#hosts.length < 2
+    this.#hasPrimary = this.#hosts.length < 2
     this.#drop(new QueryDeadlineExceeded())
-    for (const silent of this.#silent) silent()
+    for (const listener of this.#onSilence) listener()
   }
 
-  /** Calls `tell` each time that the server is found to hang. */
-  onSilence(tell: () => void) {
-    this.#silent.push(tell)
+  /** Calls `listener` each time that the server is found to hang. */
+  onSilence(listener: () => void) {
+    this.#onSilence.push(listener)
   }
 }

@@ -21,13 +21,10 @@ import * as FairTurns from "#src/limits/FairTurns.ts"
 import * as Collectors from "#src/telemetry/Collectors.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 
-/**
- * Where these options lead, and whether the certificate there is checked. Throws when a file that they name cannot be
- * read.
- */
+/** Target of these options, and whether its certificate is checked. Throws when a file in them cannot be read. */
 export const endpointOf = (connection: Pg.PoolConfig): Endpoint => {
   const client = new Pg.Client(connection)
-  // pg declares a boolean; it is also the options of `tls.connect`, or false.
+  // pg declares a boolean, but it may also be the options of `tls.connect`.
   const ssl: unknown = client.ssl
   const verified =
     ssl === true ||
@@ -36,9 +33,9 @@ export const endpointOf = (connection: Pg.PoolConfig): Endpoint => {
 }
 
 export interface PoolOptions extends Options {
-  /** Connections at most. */
+  /** Maximum number of connections. */
   readonly size: number
-  /** How long a request may wait for a connection, in milliseconds; absent: as long as for a new one. */
+  /** Milliseconds that a request waits for a connection; default: as long as for a new one. */
   readonly queueMillis?: number
 }
 
@@ -47,17 +44,17 @@ class InTransaction extends Context.Reference<InTransaction>()("layers/InTransac
   defaultValue: () => false
 }) {}
 
-/** Connections that transactions leave to single statements: those who wait for a lock starve no reader. */
+/** Share of connections for transactions, so that those waiting for a lock never block all readers. */
 const shareOfTransactions = 0.6
-/** Requests that wait for a connection, at most. */
-const mostWaiting = 2_000
+/** Maximum number of requests that wait for a connection. */
+const maximumWaiting = 2_000
 
-/** Who wants a connection: `pg.Pool` is asked within the fiber that wants one. */
-const asking = () => {
+/** Request behind a checkout: `pg.Pool` is called within its fiber. */
+const currentRequest = () => {
   const services = Option.map(Fiber.getCurrentFiber(), (fiber) => fiber.currentContext.unsafeMap)
   const service = (key: string): unknown => Option.getOrUndefined(services)?.get(key)
   return {
-    // The casts: what is kept under these keys.
+    // Safe casts: the types behind these keys.
     request: service(RequestInfo.key) as RequestOrigin | undefined,
     inTransaction: (service(InTransaction.key) as boolean | undefined) ?? false
   }
@@ -68,63 +65,62 @@ type Connected = (error: Error | undefined, client: Pg.PoolClient | undefined, r
 const noRelease = () => {}
 
 /**
- * Puts a fair queue before the pool, in which teams take turns. A connection that may lead to a server which takes no
- * writes any more goes, and so does one that could not be made: while there are other hosts, the one that leads is looked
- * for at once. When the server is found to hang, everybody who waits is told.
+ * Puts a fair queue with turns per team in front of the pool. Stale and failed connections are dropped. With several
+ * hosts a failed one starts a new search for the primary. When the server hangs, all waiting requests fail.
  */
-const queued = (pool: Pg.Pool, database: Database, options: PoolOptions): FairTurns.Queue => {
+const withQueue = (pool: Pg.Pool, database: Database, options: PoolOptions): FairTurns.Queue => {
   const { checkoutMillis, hosts, queueMillis = checkoutMillis, size } = options
   const queue = new FairTurns.Queue({
     atOnce: size,
     longAtOnce: Math.max(1, Math.floor(size * shareOfTransactions)),
-    waiting: mostWaiting
+    waiting: maximumWaiting
   })
   let hangs = false
-  const tellAll = () => {
+  const failAll = () => {
     hangs = true
     queue.refuse()
     hangs = false
   }
-  database.onSilence(tellAll)
+  database.onSilence(failAll)
   // `connect` is overloaded; both callers (sql-pg and pg-pool) use the callback form.
   const connect = pool.connect.bind(pool) as unknown as (answer: Connected) => void
-  const checkOut = (request: RequestOrigin | undefined, left: () => void, answer: Connected) => {
-    const asked = performance.now()
+  const checkOut = (request: RequestOrigin | undefined, onRelease: () => void, answer: Connected) => {
+    const startedAt = performance.now()
     let tries = hosts?.length ?? 1
     const attempt = () =>
-      database.lead((nobody) => {
-        if (nobody === undefined) return connect(given)
-        left()
-        // Nobody leads: who waits behind would only hear the same.
-        tellAll()
-        return answer(nobody, undefined, noRelease)
+      database.findPrimary((failure) => {
+        if (failure === undefined) return connect(onConnected)
+        onRelease()
+        // Without a primary, waiting requests would fail in the same way.
+        failAll()
+        return answer(failure, undefined, noRelease)
       })
-    const given: Connected = (error, client, release) => {
-      if (error !== undefined && --tries > 0 && performance.now() - asked < checkoutMillis / 2) return attempt()
+    const onConnected: Connected = (error, client, release) => {
+      if (error !== undefined && --tries > 0 && performance.now() - startedAt < checkoutMillis / 2) return attempt()
       if (!(client instanceof PgConnection.Connection)) {
-        left()
-        // It took all the time that there is: who waits behind would only meet the same.
-        if (performance.now() - asked >= checkoutMillis) tellAll()
+        onRelease()
+        // The time limit is used up, so waiting requests would fail in the same way.
+        if (performance.now() - startedAt >= checkoutMillis) failAll()
         return answer(error, client, release)
       }
       if (client.stale) {
         release(true)
         return attempt()
       }
-      client.given(request, left)
+      client.assign(request, onRelease)
       return answer(error, client, release)
     }
     attempt()
   }
   Object.defineProperty(pool, "connect", {
     value: (answer: Connected) => {
-      const { inTransaction, request } = asking()
+      const { inTransaction, request } = currentRequest()
       let timer: NodeJS.Timeout | undefined
       const turn: FairTurns.Turn = queue.join(
         request?.owner,
         (runs) => {
           clearTimeout(timer)
-          // Next tick: `turn` is known by then.
+          // Next tick: `turn` is assigned by then.
           if (runs) process.nextTick(() => checkOut(request, () => queue.leave(turn), answer))
           else answer(hangs ? new QueryDeadlineExceeded() : new Busy(), undefined, noRelease)
         },
@@ -136,8 +132,8 @@ const queued = (pool: Pg.Pool, database: Database, options: PoolOptions): FairTu
   return queue
 }
 
-/** Marks what wants a connection for a transaction. */
-const marked = <A extends SqlClient.SqlClient>(client: A): A => {
+/** Marks requests for a transaction's connection. */
+const withTransactionMark = <A extends SqlClient.SqlClient>(client: A): A => {
   const { withTransaction } = client
   return Object.assign(client, {
     withTransaction: <R, E, B>(self: Effect.Effect<B, E, R>) =>
@@ -152,7 +148,7 @@ const acquirePool = (options: PoolOptions, database: Database): Effect.Effect<Pg
         application_name: "ampoule",
         idleTimeoutMillis: 30_000,
         types: PgStatement.types,
-        // A session that is settled by a statement has this from there: poolers refuse it here.
+        // With `session`, a statement sets this; poolers refuse it here.
         ...(options.session === undefined ? { options: "-c jit=off" } : {}),
         ...options.connection,
         max: options.size,
@@ -163,9 +159,9 @@ const acquirePool = (options: PoolOptions, database: Database): Effect.Effect<Pg
           }
         }
       })
-      // An idle connection that breaks is dropped by the pool; without a listener it would end the process.
+      // The pool drops a broken idle connection; without a listener the error would end the process.
       pool.on("error", () => {})
-      return { pool, queue: queued(pool, database, options) }
+      return { pool, queue: withQueue(pool, database, options) }
     }),
     ({ pool }) => Effect.promise(() => pool.end()).pipe(Effect.interruptible, Effect.timeoutOption("2 seconds"))
   ).pipe(
@@ -183,16 +179,15 @@ const acquirePool = (options: PoolOptions, database: Database): Effect.Effect<Pg
   )
 
 /**
- * SqlClient over such a pool, of a database that others may know too. Result columns come back in camelCase; JSON documents
- * are left alone.
+ * SqlClient on such a pool. Its database may be shared. Result columns are in camelCase; JSON documents are unchanged.
  */
 export const layer = (
   options: PoolOptions,
-  known?: Database
+  shared?: Database
 ): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient | DatabaseEpoch, SqlError> =>
   Layer.scopedContext(
     Effect.gen(function* () {
-      const database = known ?? PgConnection.database(options)
+      const database = shared ?? PgConnection.database(options)
       const pool = yield* acquirePool(options, database)
       const acquire = Effect.succeed(pool)
       const theirs = yield* PgClient.fromPool({
@@ -200,7 +195,7 @@ export const layer = (
         transformResultNames: PgStatement.camel,
         transformJson: false
       })
-      const client = marked(PgDirect.make(theirs, pool))
+      const client = withTransactionMark(PgDirect.make(theirs, pool))
       return Context.make(PgClient.PgClient, client).pipe(
         Context.add(SqlClient.SqlClient, client),
         Context.add(DatabaseEpoch, () => database.epoch)

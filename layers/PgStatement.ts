@@ -1,7 +1,7 @@
 /**
- * A statement with parameters, as `pg` runs one, but described once: what a prepared statement returns cannot change (the
- * server answers 0A000 when it would have to, and the connection ends). `pg` asks for it at each execution, and makes the
- * parsers of all columns anew, which takes longer than the rest of a small statement.
+ * Statement with parameters that is described only once. The result of a prepared statement cannot change: the server
+ * would answer 0A000, and the connection would end. `pg` requests the description at each execution and creates the
+ * parsers of all columns again, which takes longer than the rest of a small statement.
  *
  * https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-EXT-QUERY
  */
@@ -9,9 +9,7 @@ import * as Str from "effect/String"
 import * as Pg from "pg"
 import { prepareValue } from "pg/lib/utils.js"
 
-/**
- * A bigint of the database is beyond 2^53, where a JavaScript number would be another one. The value is not repeated.
- */
+/** A bigint of the database is beyond 2^53, where a JavaScript number loses digits. The value is not repeated. */
 export class BigintOutOfRange extends Error {
   override readonly name = "BigintOutOfRange"
   constructor() {
@@ -28,21 +26,21 @@ const parseInt8 = (text: string): number => {
 }
 
 /**
- * As `pg` parses columns, but int8 (`bigint`, `count(*)`) is a number instead of a text; one that does not fit fails
- * its statement.
+ * Parsers of `pg`, except for int8 (`bigint`, `count(*)`), which becomes a number. One that does not fit fails its
+ * statement.
  */
 export const types: Pg.CustomTypesConfig = {
   getTypeParser: (oid, format) =>
-    // The overloads of pg's own type pair each oid with its result; a column's type is not known here.
+    // pg's type pairs each oid with its result, but the column's type is not known here.
     Number(oid) === INT8 && format !== "binary" ? parseInt8 : Pg.types.getTypeParser(oid, format as "text")
 }
 
 const camelNames = new Map<string, string>()
-/** Name of a column, as the member of a row that the service reads. */
+/** Name of a column in camelCase, for members of rows. */
 export const camel = (name: string): string => {
-  let known = camelNames.get(name)
-  if (known === undefined) camelNames.set(name, (known = Str.snakeToCamel(name)))
-  return known
+  let cached = camelNames.get(name)
+  if (cached === undefined) camelNames.set(name, (cached = Str.snakeToCamel(name)))
+  return cached
 }
 
 interface Column {
@@ -55,13 +53,13 @@ type Row = Record<string, unknown>
 
 interface Description {
   readonly columns: ReadonlyArray<Column>
-  /** Copied for each row, so that all have one shape. */
+  /** Copied for each row, so that all rows have one shape. */
   readonly empty: Row
   readonly emptyInCamel: Row
 }
 
 const describe = (fields: ReadonlyArray<Pg.FieldDef>): Description => ({
-  // The cast: what a parser of a column takes and answers is not known here.
+  // The cast: types of a column's parser are not known here.
   columns: fields.map(({ dataTypeID, name }) => ({
     name,
     member: camel(name),
@@ -76,12 +74,12 @@ const describes = ({ columns }: Description, fields: ReadonlyArray<Pg.FieldDef>)
   columns.length === fields.length &&
   fields.every(({ dataTypeID, name }, i) => name === columns[i].name && dataTypeID === columns[i].type)
 
-/** Of all connections to a database, by the statement's name: they share what is the same. */
+/** Shared by all connections to a database, by statement name. */
 export type Shared = Map<string, Description>
 
-/** What the prepared statements of one connection return. */
+/** Results of the prepared statements of one connection. */
 export class Descriptions {
-  readonly #known = new Map<string, Description>()
+  readonly #byName = new Map<string, Description>()
   readonly #shared: Shared
 
   constructor(shared: Shared) {
@@ -89,21 +87,21 @@ export class Descriptions {
   }
 
   of(name: string): Description | undefined {
-    return this.#known.get(name)
+    return this.#byName.get(name)
   }
 
-  /** Without a name for this one execution. */
+  /** An empty name is for a single execution. */
   describe(name: string, fields: ReadonlyArray<Pg.FieldDef>): Description {
     if (name === "") return describe(fields)
     const other = this.#shared.get(name)
     const description = other !== undefined && describes(other, fields) ? other : describe(fields)
     this.#shared.set(name, description)
-    this.#known.set(name, description)
+    this.#byName.set(name, description)
     return description
   }
 }
 
-/** `pg.Connection` as it is: its declared type lacks what was parsed, and the wire's messages without `more`. */
+/** Actual form of `pg.Connection`: its declared type lacks `parsedStatements`, and has messages with `more`. */
 interface Wire {
   readonly stream: { cork(): void; uncork(): void }
   readonly parsedStatements: Readonly<Record<string, string | undefined>>
@@ -114,18 +112,16 @@ interface Wire {
   sync(): void
 }
 
-/** What is asked of a connection. */
-export interface Asked {
+/** A statement with its parameters, for a connection. */
+export interface StatementInput {
   readonly text: string
   readonly values: ReadonlyArray<unknown>
   readonly inCamel?: boolean
-  /** It is the last one of its transaction: COMMIT goes with it (`src/database/TransactionEnd.ts`). */
+  /** Last statement of its transaction: COMMIT goes with it (`src/database/TransactionEnd.ts`). */
   readonly ends?: boolean
 }
 
-/**
- * BEGIN or COMMIT in one message with another statement: the server runs them in order, and none after one that failed.
- */
+/** Adds BEGIN or COMMIT to the same message. The server runs the commands in order, and stops at the first failure. */
 const control = (wire: Wire, text: "BEGIN" | "COMMIT") => {
   wire.parse({ name: "", text })
   wire.bind({ statement: "", values: [] })
@@ -142,14 +138,14 @@ const prepared = (values: ReadonlyArray<unknown>) => {
   }
 }
 
-/** `pg.Client` calls the members that begin with `handle` as the messages of the server come. */
+/** `pg.Client` calls the `handle…` members for messages of the server. */
 export class Statement implements Pg.Submittable {
-  /** Empty: it is parsed for this one execution. */
+  /** Empty: parsed for a single execution. */
   readonly name: string
   readonly text: string
-  /** `pg.Client` sets it. */
+  /** Set by `pg.Client`. */
   callback: Callback | undefined
-  /** As they are sent; or what is wrong with one of them. */
+  /** Encoded parameters, or the error of one of them. */
   readonly #values: ReadonlyArray<string | Buffer | null> | Error
   readonly #descriptions: Descriptions
   readonly #inCamel: boolean
@@ -158,14 +154,14 @@ export class Statement implements Pg.Submittable {
   readonly ends: boolean
   /** BEGIN goes with it. */
   begins = false
-  /** Commands that the server completed, BEGIN and COMMIT among them. */
+  /** Commands that the server completed, including BEGIN and COMMIT. */
   #completed = 0
   #description: Description | undefined
   #failure: Error | undefined
 
-  /** `inCamel`: members of rows have the names that the service reads, and nobody needs to copy them. */
+  /** `inCamel`: rows have camelCase members at once, which saves a copy. */
   constructor(
-    { ends = false, inCamel = false, text, values }: Asked,
+    { ends = false, inCamel = false, text, values }: StatementInput,
     name: string | undefined,
     descriptions: Descriptions
   ) {
@@ -177,22 +173,22 @@ export class Statement implements Pg.Submittable {
     this.ends = ends
   }
 
-  /** It can be sent, and BEGIN with it. */
+  /** True when its parameters can be encoded, so that BEGIN may go with it. */
   get isSendable(): boolean {
     return !(this.#values instanceof Error)
   }
 
-  /** The server has begun the transaction that BEGIN went for. */
+  /** The server has begun the transaction. */
   get hasBegun(): boolean {
     return this.begins && this.#completed > 0
   }
 
-  /** The server has committed: also where something of its answer could not be read. */
+  /** The server has committed, even if a part of its answer could not be parsed. */
   get hasEnded(): boolean {
     return this.ends && this.#completed === (this.begins ? 3 : 2)
   }
 
-  /** Answers what is wrong with a parameter, before anything is sent. */
+  /** Returns the error of a parameter, before anything is sent. */
   submit(connection: Pg.Connection): Error | undefined {
     const values = this.#values
     if (values instanceof Error) return values
@@ -201,8 +197,8 @@ export class Statement implements Pg.Submittable {
     const isParsed = name !== "" && wire.parsedStatements[name] !== undefined
     this.#description = isParsed ? this.#descriptions.of(name) : undefined
     wire.stream.cork()
-    // `pg` counts BEGIN's "parse complete" as this statement's own, so a statement with a name is parsed before BEGIN. One
-    // without a name is parsed after it, since BEGIN would replace it.
+    // `pg` counts BEGIN's "parse complete" as that of this statement. So a named statement is parsed before BEGIN, and
+    // an unnamed one after it, since BEGIN would replace it.
     if (!isParsed && name !== "") wire.parse({ name, text })
     if (this.begins) control(wire, "BEGIN")
     if (!isParsed && name === "") wire.parse({ name, text })

@@ -190,7 +190,7 @@ const serve = async (input, send) => {
   }
 }
 
-/** What PGlite would take for an empty folder, and overwrite. @param {string} folder @returns {string | undefined} */
+/** Finds damage that PGlite would take for an empty folder, and overwrite. @param {string} folder @returns {string | undefined} */
 const findDamage = (folder) => {
   for (const name of ["PG_VERSION", "global/pg_control"]) {
     if (!fs.existsSync(`${folder}/${name}`)) return damaged(folder, `${name} is missing`)

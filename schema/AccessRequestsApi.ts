@@ -24,7 +24,7 @@ export const CreateAccessRequest = strict(
   Schema.Struct({ level: GrantLevel, hours: Hours, reason: Reason })
 ).annotations({
   identifier: "CreateAccessRequest",
-  description: "hours: how long the grant lasts, from the approval on."
+  description: "hours: duration of the grant, from the approval on."
 })
 export type CreateAccessRequest = typeof CreateAccessRequest.Type
 
@@ -34,9 +34,9 @@ export const AccessRequest = Schema.Struct({
   level: GrantLevelOut,
   hours: Integer,
   reason: Schema.String,
-  approvals: Integer.annotations({ description: "How many people have to approve it." }),
+  approvals: Integer.annotations({ description: "Number of people who must approve it." }),
   approvedBy: Schema.NullOr(PersonRef).annotations({ description: "The first of two who approved it." }),
-  mayDecide: Schema.Boolean.annotations({ description: "Whether the person who asks for this list may decide." }),
+  mayDecide: Schema.Boolean.annotations({ description: "Whether the caller may decide." }),
   ...ApprovalRequests.timeFields
 }).annotations({ identifier: "AccessRequest" })
 export type AccessRequest = typeof AccessRequest.Type
@@ -47,7 +47,7 @@ const AccessRequestList = Schema.Struct({ items: Schema.Array(AccessRequest) }).
 
 const AccessDecision = Schema.Struct({
   status: openEnum("pending", "approved", "denied").annotations({
-    description: "pending: approved by one, waits for the other."
+    description: "pending: approved by one person, waits for a second."
   })
 }).annotations({ identifier: "AccessDecision" })
 
@@ -71,20 +71,20 @@ const { list, listOfEnvironment, withdraw } = ApprovalRequests.routes({
   texts: {
     listOfEnvironment: {
       summary: "List pending requests for an environment",
-      description: "All for owners, admins and approvers; their own for others."
+      description: "All for owners, admins and approvers; only their own for others."
     },
     list: {
       summary: "List pending requests for access",
-      description: "Of all teams: the person's own, and those of environments where the person decides."
+      description: "In all teams: the person's own, and those that the person decides."
     },
     withdraw: {
       summary: "Withdraw a request for access",
-      description: "Only the person who asked can, while it is pending."
+      description: "Only for its author, while it is pending."
     }
   }
 })
 
-/** What a person may do from anywhere: ask, look, withdraw. No stored credential decides. */
+/** Routes for any credential of a person: request, list, withdraw. No stored credential may decide. */
 export class AccessRequestsApi extends HttpApiGroup.make("accessRequests")
   .add(
     HttpApiEndpoint.post("create", "/environments/:envId/access-requests")
@@ -96,9 +96,9 @@ export class AccessRequestsApi extends HttpApiGroup.make("accessRequests")
       .annotateContext(
         operation({
           scope: "secrets:read",
-          summary: "Ask for access to an environment",
+          summary: "Request access to an environment",
           description:
-            "Owners, admins and the environment's approvers decide; never the person who asks. It ends undecided after 7 days.",
+            "Owners, admins and the environment's approvers decide, but never the requester. It expires undecided after 7 days.",
           request: asked,
           response: request
         })
@@ -125,7 +125,7 @@ export class AccessDecisionsApi extends HttpApiGroup.make("accessDecisions")
     decision(
       "approve",
       "Approve a request for access",
-      "Makes a grant that ends after the hours asked for. An environment that wants two approvals answers pending to the first."
+      "Creates a grant for the requested hours. If the environment needs two approvals, the first returns pending."
     )
   )
   .add(decision("deny", "Deny a request for access", "Ends it."))

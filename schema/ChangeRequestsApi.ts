@@ -14,14 +14,14 @@ import { answers, Key, openEnum } from "./Wire.ts"
 const ProposedChange = Schema.Struct({
   key: Key,
   change: openEnum("create", "update", "delete", "restore"),
-  conflict: Schema.Boolean.annotations({ description: "The secret has another version than when this was written." })
+  conflict: Schema.Boolean.annotations({ description: "True when the secret has changed since the request." })
 }).annotations({ identifier: "ProposedChange" })
 
 export const ChangeRequest = Schema.Struct({
   id: ChangeRequestIdOut,
   ...ApprovalRequests.placeFields,
-  changes: Schema.Array(ProposedChange).annotations({ description: "Names alone. Never a value." }),
-  mayDecide: Schema.Boolean.annotations({ description: "Whether the person who asks for this record may decide." }),
+  changes: Schema.Array(ProposedChange).annotations({ description: "Names only, never values." }),
+  mayDecide: Schema.Boolean.annotations({ description: "Whether the caller may decide." }),
   ...ApprovalRequests.timeFields
 }).annotations({ identifier: "ChangeRequest", description: "A write that waits for an approval." })
 export type ChangeRequest = typeof ChangeRequest.Type
@@ -51,21 +51,21 @@ const { list, listOfEnvironment, withdraw } = ApprovalRequests.routes({
   example: changeRequestExample,
   texts: {
     listOfEnvironment: {
-      summary: "List changes that wait in an environment",
-      description: "All for owners, admins and approvers; their own for others. Names, never values."
+      summary: "List pending changes of an environment",
+      description: "All for owners, admins and approvers; only their own for others. Names, never values."
     },
     list: {
-      summary: "List changes that wait for an approval",
-      description: "Of all teams: the person's own, and those of environments where the person decides."
+      summary: "List pending changes",
+      description: "In all teams: the person's own, and those that the person decides."
     },
     withdraw: {
-      summary: "Withdraw a change that waits",
+      summary: "Withdraw a pending change",
       description: "Only its author can, while it is pending."
     }
   }
 })
 
-/** What a person may do from anywhere: look, withdraw. No stored credential decides. */
+/** Routes for any credential of a person: list, withdraw. No stored credential may decide. */
 export class ChangeRequestsApi extends HttpApiGroup.make("changeRequests")
   .add(listOfEnvironment)
   .add(list)
@@ -92,9 +92,9 @@ export class ChangeDecisionsApi extends HttpApiGroup.make("changeDecisions")
       .middleware(SessionCredential)
       .annotateContext(
         operation({
-          summary: "Approve a change that waits",
+          summary: "Approve a pending change",
           description:
-            "Writes it as the one who approves, in one transaction. A secret that has another version by now is a 409, and the change goes on waiting.",
+            "Writes the change in the name of the approver, in one transaction. A secret that has changed since is a 409, and the change stays pending.",
           response: { status: "approved" }
         })
       )
@@ -107,10 +107,10 @@ export class ChangeDecisionsApi extends HttpApiGroup.make("changeDecisions")
       .middleware(SessionCredential)
       .annotateContext(
         operation({
-          summary: "Deny a change that waits",
-          description: "Ends it. What it held is removed.",
+          summary: "Deny a pending change",
+          description: "Ends the request and removes its content.",
           response: { status: "denied" }
         })
       )
   )
-  .annotateContext(OpenApi.annotations({ description: "Decisions about changes that wait." })) {}
+  .annotateContext(OpenApi.annotations({ description: "Decisions about pending changes." })) {}

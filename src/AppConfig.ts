@@ -27,32 +27,32 @@ export interface Settings {
   /** Serve on a Postgres that may lose acknowledged writes in a power failure. */
   readonly unsafeDatabase: boolean
   readonly redisUrl: Option.Option<Redacted.Redacted>
-  /** Hosts of Postgres and Redis that may be reached without verified TLS. */
+  /** Hosts of Postgres and Redis that may be used without verified TLS. */
   readonly plaintextHosts: ReadonlyArray<string>
   readonly vaultUrl: Option.Option<Redacted.Redacted>
   readonly workers: number
   readonly rootKey: Option.Option<Redacted.Redacted>
-  /** What new values are sealed with; whatever a value was sealed with opens. */
+  /** Cipher of new values. Values of both ciphers can be read. */
   readonly valueCipher: "xchacha20-poly1305" | "aes-256-gcm"
   readonly setupCode: Option.Option<Redacted.Redacted>
   /** Addresses or CIDR blocks whose `X-Forwarded-For` counts (docs/contract/rate-limits.md). */
   readonly trustedProxies: ReadonlyArray<string>
   readonly rateLimits: boolean
   readonly mcpReveal: boolean
-  /** Who may create teams: everybody who is signed in, or the owners of a team. */
+  /** People who may create teams: everyone signed in, owners of a team, or only operators. */
   readonly teamCreation: TeamCreation
   /** Issuers of OpenID Connect that sign people in, as JSON (schema/SignInApi.ts). */
   readonly signInIssuers: Option.Option<Redacted.Redacted>
-  /** What a start does with rows of a release that knew no MAC (`src/rows/OldRows.ts`). */
+  /** Treatment of rows written before MACs existed (`src/rows/OldRows.ts`). */
   readonly sealRows: SealRows
-  /** File of signed audit checkpoints. None: none are kept. */
+  /** File of signed audit checkpoints. None: disabled. */
   readonly auditCheckpoints: Option.Option<string>
-  /** Keys of those who report leaked credentials, or their address (`src/machines/ReportKeys.ts`). None: no reports. */
+  /** Public keys for reports of leaked credentials, or their address (`src/machines/ReportKeys.ts`). None: no reports. */
   readonly leakReportKeys: Option.Option<string>
   readonly logLevel: LogLevel.LogLevel
   readonly logFormat: "json" | "pretty" | "logfmt"
   readonly metricsHost: string
-  /** Where `/metrics` is served. None: nowhere. */
+  /** Port of `/metrics`. None: metrics are off. */
   readonly metricsPort: Option.Option<number>
   /** Base address of an OTLP collector. None: no spans, nothing exported. */
   readonly otlpEndpoint: Option.Option<string>

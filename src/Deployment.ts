@@ -1,5 +1,5 @@
 /**
- * What this deployment supports, as `GET /capabilities` and the MCP tool of that name tell it
+ * Features and limits of this deployment, for `GET /capabilities` and the MCP tool of that name
  * (docs/contract/secrets.md).
  */
 import type * as HttpApi from "@effect/platform/HttpApi"
@@ -10,11 +10,11 @@ import { type Capabilities, limits } from "#schema/CapabilitiesApi.ts"
 import type { Settings } from "#src/AppConfig.ts"
 import { commit, version } from "./Release.ts"
 
-/** What an acknowledged write survives: Postgres is refused at start unless it syncs, or was declared unsafe. */
+/** Durability of an acknowledged write. The start refuses a Postgres without fsync, unless a setting allows it. */
 export const durabilityOf = (settings: Settings): Capabilities["durability"] =>
   Option.isSome(settings.databaseUrl) && !settings.unsafeDatabase ? "power-loss" : "process-crash"
 
-/** What a start says of limits that do not hold as the contract has them; one plain line each. */
+/** Warnings of the start about limits that differ from the contract, one line each. */
 export const limitWarnings = ({ rateLimits, redisUrl, workers }: Settings): ReadonlyArray<string> => {
   if (!rateLimits) return ["Rate limits are OFF (AMPOULE_RATE_LIMITS=off): for benchmarks only."]
   if (workers === 1 || Option.isSome(redisUrl)) return []
@@ -23,7 +23,7 @@ export const limitWarnings = ({ rateLimits, redisUrl, workers }: Settings): Read
   ]
 }
 
-/** The newest revision of each era; older ones of the second are understood too. */
+/** Newest revision of each era; older ones of the second are supported too. */
 export const mcpProtocolVersions: ReadonlyArray<string> = servesMcp ? ["2026-07-28", "2025-11-25"] : []
 
 const serves = (group: string): boolean => group in (ServerApi as unknown as HttpApi.HttpApi.AnyWithProps).groups

@@ -20,9 +20,9 @@ const kindOf = (error: unknown): string => {
 }
 
 /**
- * Repeats `work` for as long as the scope is open, first after one pause. What fails is tried again with the next turn;
- * the first failure in a row is told, and the end of it. `name`: which work it is, in the log. Pauses are wall-clock
- * pauses: a test that moves its clock by months does not mean thousands of turns.
+ * Repeats `work` while the scope is open, first after one pause. A failure is retried at the next turn. The log has the
+ * first failure of a row, and its end. `name`: the work in the log. Pauses use the wall clock, because a test that moves
+ * its clock by months must not cause thousands of turns.
  */
 export const every = <E>(
   pause: Duration.DurationInput,

@@ -27,7 +27,7 @@ export const bundled = async () => {
     jsxImportSource: "preact",
     legalComments: "none",
     logLevel: "warning",
-    // Errors are told apart by their members, so a browser needs no further code of Effect's.
+    // Errors are distinguished by their members, so a browser needs no further code of Effect's.
     alias: { "effect/Data": path.join(islands, "TaggedErrors.ts") },
     // A browser has no process.
     define: { "process.env.LOG_TOKENS": "undefined", "process.env.LOG_STREAM": "undefined" }

@@ -196,7 +196,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("a proxy on the way", (it)
         [`http://ada:sesame@127.0.0.1:${wanting.port}`, /refused: it rejects the user and password/],
         [
           `http://ada:sesame@127.0.0.1:${refusing.port}`,
-          /refused: it does not let this server be reached \(status 403\)/
+          /refused: it does not allow connections to this server \(status 403\)/
         ],
         [`http://ada:sesame@127.0.0.1:${closed.port}`, /cannot be reached: nothing listens there/],
         ["http://ada:sesame@[::1", /HTTPS_PROXY cannot be used: it is not the address of a proxy/],

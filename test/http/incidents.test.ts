@@ -212,7 +212,7 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
       assert.strictEqual(told.code, 0, told.stderr)
       assert.match(told.stdout, /DB_URL +v1 .*follows DB_PASSWORD/)
       assert.include(told.stdout, `/app/teams/${team.id}/incidents/new?token=nightly`)
-      assert.include(told.stderr, "Nothing has ended yet.")
+      assert.include(told.stderr, "Nothing was revoked yet.")
       assert.lengthOf(parsed(IncidentReport)((yield* cli("--grant", login.id, "--json")).stdout).exposed, 1)
       assert.strictEqual((yield* cli("--token", "a", "--grant", "b")).code, 2)
       const preview = yield* TestApp.get(`/app/teams/${team.id}/incidents/new?token=nightly`, { session: owner })

@@ -1,7 +1,7 @@
 /** Which host of a database leads, and what becomes of connections to one that hangs or was replaced. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { Database, type Server, type Told } from "#layers/PgDatabase.ts"
+import { Database, type Server, type OnServer } from "#layers/PgDatabase.ts"
 
 type Host = "silent" | Error | Server
 
@@ -19,7 +19,7 @@ const databaseOn = (hosts: Record<string, Host>, checkoutMillis = 60) => {
   const asked: Array<string> = []
   const database = new Database(
     { connection: {}, hosts: Object.keys(hosts), session: {}, checkoutMillis, deadlineMillis: 60_000 },
-    (_, host = "", told: Told) => {
+    (_, host = "", told: OnServer) => {
       asked.push(host)
       const answer = hosts[host] ?? "silent"
       if (answer !== "silent") {
@@ -29,7 +29,7 @@ const databaseOn = (hosts: Record<string, Host>, checkoutMillis = 60) => {
     }
   )
   const lead = Effect.async<string | undefined, Error>((resume) =>
-    database.lead((nobody) => resume(nobody === undefined ? Effect.succeed(database.host) : Effect.fail(nobody)))
+    database.findPrimary((nobody) => resume(nobody === undefined ? Effect.succeed(database.host) : Effect.fail(nobody)))
   )
   const answers = (host: string, within = 60_000) =>
     Effect.async<boolean>((resume) => database.answers(host, within, (is) => resume(Effect.succeed(is))))
@@ -76,7 +76,7 @@ describe("of several hosts", () => {
       yield* lead
       database.failed("two", refused)
       database.failed("one", Object.assign(new Error("too many connections"), { code: "53300" }))
-      database.heard("one")
+      database.recordResponse("one")
       database.failed("one", new Error("timeout expired"))
       yield* lead
       assert.deepStrictEqual(asked, ["one", "two"])
@@ -124,14 +124,14 @@ describe("of several hosts", () => {
       connect("one", primary("1", 1))
       let told = 0
       database.onSilence(() => void told++)
-      database.heard("one")
+      database.recordResponse("one")
       const before = asked.length
       assert.isTrue(yield* answers("one"))
       assert.strictEqual(asked.length, before)
       hosts["two"] = starting
       assert.isTrue(yield* answers("two"))
       hosts["one"] = "silent"
-      database.heard("two")
+      database.recordResponse("two")
       const both = yield* Effect.all([answers("one", 0), answers("one", 0)], { concurrency: 2 })
       assert.deepStrictEqual(both, [false, false])
       assert.strictEqual(asked.length, before + 2)

@@ -3,10 +3,6 @@
  * every other place to the rules.
  */
 export const pending: ReadonlyArray<string> = [
-  "schema",
-  "layers",
-  "migrations",
-  "src",
   "src/access",
   "src/audit",
   "src/backup",
@@ -28,6 +24,5 @@ export const pending: ReadonlyArray<string> = [
   "src/trail",
   "src/trail-use",
   "src/vault",
-  "test",
-  "deploy"
+  "test"
 ]
