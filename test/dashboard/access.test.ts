@@ -51,7 +51,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           const page = yield* Browser.steps(() => context.newPage())
           yield* Browser.steps(async () => {
             await page.goto(production)
-            await page.getByText("ask for access below").waitFor()
+            await page.getByText("Ask for access below").waitFor()
             await page.getByLabel("Why").fill("Incident 42")
             await inspect(page, `used-access-ask-${name}`, true)
             await button(page, /^Ask$/).click()
@@ -73,7 +73,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           assert.strictEqual(yield* values, 200)
           yield* Browser.steps(async () => {
             await page.goto(production)
-            assert.strictEqual(await page.getByText("ask for access below").count(), 0)
+            assert.strictEqual(await page.getByText("Ask for access below").count(), 0)
           })
 
           yield* Browser.steps(async () => {

@@ -79,7 +79,7 @@ const behindProxy = TestApp.server.pipe(
 )
 
 layer(behindProxy, { excludeTestServices: true, timeout: "60 seconds" })("the first page", (it) => {
-  it.effect("tells owners and admins who reads values from an address that is new for them", () =>
+  it.effect("tells owners and admins who reads values from a new address for them", () =>
     Effect.gen(function* () {
       const project = yield* World.project()
       const owner = yield* World.session(project.team.owner)
@@ -93,7 +93,7 @@ layer(behindProxy, { excludeTestServices: true, timeout: "60 seconds" })("the fi
         })
       yield* inject(known, "198.51.100.1")
       yield* inject(fresh, "203.0.113.50")
-      assert.notInclude(yield* read("/app", owner), "an address that is new")
+      assert.notInclude(yield* read("/app", owner), "a new address")
       yield* inject(known, "203.0.113.9")
       const page = yield* read("/app", owner)
       assert.match(page, /deploys the shop read values from a new address/)

@@ -163,7 +163,7 @@ layer(app, { excludeTestServices: true, timeout: "90 seconds" })("sign-in by an 
           await button(page, /^Save$/).click()
           await page.getByText("The choice is saved.").waitFor()
           await button(page, "Disable").click()
-          await page.getByText("Take passwords, or another one, first.").waitFor()
+          await page.getByText("The team accepts only this issuer.").waitFor()
         })
       }),
     240_000

@@ -144,7 +144,7 @@ layer(Browser.layerWith(setupCode, "localhost"), { excludeTestServices: true, ti
             await page.getByLabel("E-mail address").fill("ada@shop.example")
             await page.getByLabel("Password").fill(password)
             await page.getByRole("button", { name: "Sign in", exact: true }).click()
-            await page.getByText("Your password is right.").waitFor()
+            await page.getByText("Your password is correct.").waitFor()
             await inspect(page, "passkey-second-step", true, cdp)
             await simulate(true)
             await page.getByRole("button", { name: "Use a passkey" }).click()

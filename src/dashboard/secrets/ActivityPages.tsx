@@ -1,4 +1,4 @@
-/** What was changed in a project, in sentences, and the way back from each change while nothing was changed on top of it. */
+/** Changes of a project as sentences, each with an undo while no later change depends on it. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -18,7 +18,7 @@ import * as Form from "#src/dashboard/frame/Form.ts"
 import { Layout } from "#src/dashboard/frame/Layout.tsx"
 import { attempt, inTeam, param, query } from "#src/dashboard/frame/Pages.ts"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
-import { isNothing, WhatChanges } from "./RestorePages.tsx"
+import { isNothing, RestorationChanges } from "./RestorePages.tsx"
 import {
   action,
   type AtPerson,
@@ -33,7 +33,7 @@ import {
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 import type { Visit } from "#src/dashboard/frame/Visit.ts"
 
-const keysShown = 5
+const maxKeys = 5
 
 interface At {
   readonly visit: Visit
@@ -41,7 +41,7 @@ interface At {
   readonly environments: ReadonlyArray<ProjectEnvironment>
 }
 
-/** The entry for who takes it back; undefined: it was denied, or is about no environment. */
+/** The entry as input of an undo; undefined for a denied entry, or for one without an environment. */
 const writeOf = ({ action, environmentId, id, keys, outcome, versions = [] }: AuditEntry) =>
   outcome === "allowed" && Schema.is(EnvironmentId)(environmentId)
     ? { id, action, environmentId, keys, versions }
@@ -50,8 +50,8 @@ const writeOf = ({ action, environmentId, id, keys, outcome, versions = [] }: Au
 const environmentOf = ({ environments }: At, entry: AuditEntry) =>
   environments.find(({ id }) => id === entry.environmentId)
 const writes = (at: At, entry: AuditEntry) => {
-  const found = environmentOf(at, entry)
-  return found !== undefined && rightsAt(at.visit, at.project, found).writes
+  const environment = environmentOf(at, entry)
+  return environment !== undefined && rightsAt(at.visit, at.project, environment).writes
 }
 
 // --- sentences ---
@@ -63,7 +63,7 @@ const verbs: ReadonlyMap<string, string> = new Map([
   ["secret.rollback", "rolled back"],
   ["secret.restore", "restored"],
   ["secret.rename", "renamed"],
-  ["environment.restore", "took back"]
+  ["environment.restore", "restored"]
 ])
 
 const KeyLinks = ({ at, entry }: { readonly at: At; readonly entry: AuditEntry }) => {
@@ -71,7 +71,7 @@ const KeyLinks = ({ at, entry }: { readonly at: At; readonly entry: AuditEntry }
   const separator = entry.action === "secret.rename" ? " to " : ", "
   return (
     <>
-      {entry.keys.slice(0, keysShown).map((key, i) => (
+      {entry.keys.slice(0, maxKeys).map((key, i) => (
         <>
           {i === 0 ? "" : separator}
           {environment === undefined ? (
@@ -86,17 +86,17 @@ const KeyLinks = ({ at, entry }: { readonly at: At; readonly entry: AuditEntry }
           ) : null}
         </>
       ))}
-      {entry.keys.length > keysShown ? ` and ${entry.keys.length - keysShown} more` : ""}
+      {entry.keys.length > maxKeys ? ` and ${entry.keys.length - maxKeys} more` : ""}
     </>
   )
 }
 
-/** Who did what, where. */
+/** Sentence with actor, action and place. */
 const Sentence = ({ at, entry }: { readonly at: At; readonly entry: AuditEntry }) => {
   const environment = environmentOf(at, entry)
   const where =
     environment === undefined ? (
-      "an environment that is gone"
+      "a deleted environment"
     ) : (
       <a href={Paths.environment({ projectId: at.project.id, slug: environment.slug })}>
         <bdi>{environment.name}</bdi>
@@ -121,10 +121,10 @@ const Sentence = ({ at, entry }: { readonly at: At; readonly entry: AuditEntry }
   )
 }
 
-/** The trail names what a change took back by its entry. */
-const undone = /^undo of entry ([0-9a-f-]{36})$/
+/** Reason of an undo, with the id of the entry that it undid. */
+const undoReason = /^undo of entry ([0-9a-f-]{36})$/
 const Why = ({ at, reason }: { readonly at: At; readonly reason: string }) => {
-  const entry = undone.exec(reason)?.[1]
+  const entry = undoReason.exec(reason)?.[1]
   return (
     <span class="refs hint">
       {entry === undefined ? (
@@ -133,7 +133,7 @@ const Why = ({ at, reason }: { readonly at: At; readonly reason: string }) => {
         </>
       ) : (
         <>
-          took back <a href={Paths.auditEntry(at.project.teamId, entry)}>an earlier change</a>
+          undid <a href={Paths.auditEntry(at.project.teamId, entry)}>an earlier change</a>
         </>
       )}
     </span>
@@ -142,11 +142,11 @@ const Why = ({ at, reason }: { readonly at: At; readonly reason: string }) => {
 
 const UndoLink = ({ at, entry }: { readonly at: At; readonly entry: AuditEntry }) => (
   <a class="button button-quiet" href={`${Paths.activity(at.project.id)}/${entry.id}`}>
-    Undo…<span class="hidden"> {`${verbs.get(entry.action) ?? ""} ${entry.keys.slice(0, keysShown).join(", ")}`}</span>
+    Undo…<span class="hidden"> {`${verbs.get(entry.action) ?? ""} ${entry.keys.slice(0, maxKeys).join(", ")}`}</span>
   </a>
 )
 
-/** A rename goes back by another one, which takes the templates along. */
+/** Link to rename a secret back; only a rename also rewrites the templates. */
 const RenameLink = ({ at, entry }: { readonly at: At; readonly entry: AuditEntry }) => {
   const environment = environmentOf(at, entry)
   return environment === undefined ? null : (
@@ -161,7 +161,7 @@ const RenameLink = ({ at, entry }: { readonly at: At; readonly entry: AuditEntry
 
 const BackLink = ({ at, entry }: { readonly at: At; readonly entry: AuditEntry }) => {
   const environment = environmentOf(at, entry)
-  // The entry is made just after what it tells of.
+  // The entry is written just after its change.
   const before = new Date(Date.parse(entry.at) - 1_000).toISOString()
   return environment === undefined ? null : (
     <a
@@ -170,14 +170,14 @@ const BackLink = ({ at, entry }: { readonly at: At; readonly entry: AuditEntry }
         at: before.replace(/Z$/, "")
       })}
     >
-      Back to before…
+      Restore to before…
     </a>
   )
 }
 
 interface Activity extends At {
   readonly changes: AuditPage
-  /** Ids of the entries that can be taken back now. */
+  /** Ids of the entries that can be undone now. */
   readonly open: ReadonlySet<string>
 }
 
@@ -263,13 +263,13 @@ const ActivityPage = (at: Activity) => {
   )
 }
 
-// --- one change, and the way back ---
+// --- one change, and its undo ---
 
 interface Undoing extends At {
   readonly entry: AuditEntry
   readonly environment: ProjectEnvironment
   readonly preview: EnvironmentRestoration | undefined
-  /** Why it cannot be taken back. */
+  /** Reason why it cannot be undone. */
   readonly wrong: AnyApiError | undefined
 }
 
@@ -280,17 +280,17 @@ const UndoPage = (at: Undoing & Attempt) => {
   return (
     <Frame at={at} title="Undo a change" crumb>
       <section class="panel stack narrow" aria-labelledby="what">
-        <h2 id="what">What was done</h2>
+        <h2 id="what">The change</h2>
         <p>
           <Sentence at={at} entry={entry} />, <Ui.Ago at={entry.at} now={at.visit.now} />.
         </p>
         <Ui.ProblemNote problem={wrong ?? (problem?.field === Form.confirm ? undefined : problem)} />
         {preview === undefined ? null : isNothing(preview) ? (
-          <p>There is nothing to take back: the values are as they were before it.</p>
+          <p>There is nothing to undo: the values already equal those before the change.</p>
         ) : (
           <>
             <h2>What would change</h2>
-            <WhatChanges of={preview} />
+            <RestorationChanges of={preview} />
           </>
         )}
         {preview !== undefined && open && writes(at, entry) ? (
@@ -310,7 +310,7 @@ const UndoPage = (at: Undoing & Attempt) => {
   )
 }
 
-// --- what pages load ---
+// --- loading ---
 
 interface AtProject extends AtPerson {
   readonly projectId: ProjectId
@@ -327,46 +327,46 @@ const locate = Effect.fnUntraced(function* ({ projectId, visit }: AtProject) {
 const activity = screen(
   (at: AtProject) =>
     Effect.gen(function* () {
-      const found = yield* locate(at)
+      const here = yield* locate(at)
       const cursor = (yield* query).filled("cursor")
       const input = yield* Form.decode(AuditQuery)(cursor === undefined ? {} : { cursor })
       const changes = yield* UseCases.auditTrail.changes(at.projectId, input)
-      const candidates = changes.items.flatMap((entry) => (writes(found, entry) ? (writeOf(entry) ?? []) : []))
-      return { ...found, changes, open: yield* UseCases.secretWrites.canTakeBack(at.projectId, candidates) }
+      const candidates = changes.items.flatMap((entry) => (writes(here, entry) ? (writeOf(entry) ?? []) : []))
+      return { ...here, changes, open: yield* UseCases.secretWrites.canTakeBack(at.projectId, candidates) }
     }),
   ActivityPage
 )
 
-/** An entry about an environment of this project that is there. */
+/** An entry about an existing environment of this project. */
 const change = within(inProject, (at: AtProject) =>
   Effect.gen(function* () {
-    const found = yield* locate(at)
+    const here = yield* locate(at)
     const id = yield* param("entry", Schema.UUID)
-    const { entry } = yield* UseCases.auditTrail.entry(found.project.teamId, id)
-    const environment = environmentOf(found, entry)
-    if (environment === undefined || entry.project !== found.project.id) return yield* new RouteNotFound()
-    return { ...found, entry, environment }
+    const { entry } = yield* UseCases.auditTrail.entry(here.project.teamId, id)
+    const environment = environmentOf(here, entry)
+    if (environment === undefined || entry.project !== here.project.id) return yield* new RouteNotFound()
+    return { ...here, entry, environment }
   })
 )
 type AtChange = At & { readonly entry: AuditEntry; readonly environment: ProjectEnvironment }
 
 const takeBack = Effect.fnUntraced(function* (
   { entry }: AtChange,
-  asked: { preview: boolean; expectedRevision?: number }
+  options: { preview: boolean; expectedRevision?: number }
 ) {
   const write = writeOf(entry)
   if (write === undefined) return yield* new RouteNotFound()
-  return yield* UseCases.secretWrites.takeBack({ ...write, ...asked })
+  return yield* UseCases.secretWrites.takeBack({ ...write, ...options })
 })
 
 const undoing = screen(
   (at: AtChange) =>
     Effect.gen(function* () {
       if (!writes(at, at.entry)) return { preview: undefined, wrong: undefined }
-      const found = yield* attempt(takeBack(at, { preview: true }))
-      return Either.isRight(found)
-        ? { preview: found.right, wrong: undefined }
-        : { preview: undefined, wrong: found.left }
+      const preview = yield* attempt(takeBack(at, { preview: true }))
+      return Either.isRight(preview)
+        ? { preview: preview.right, wrong: undefined }
+        : { preview: undefined, wrong: preview.left }
     }),
   UndoPage
 )
@@ -375,7 +375,7 @@ const undo = action(change, {
   decode: (form, at) =>
     Effect.gen(function* () {
       const expectedRevision = yield* Form.decode(ExpectedVersion)(Number(form.text("expectedRevision")))
-      // Who may not write here is refused for that.
+      // Without the right to write, the use case refuses first.
       if (at.environment.protected && writes(at, at.entry)) yield* Form.repeats(form, at.environment.slug)
       return expectedRevision
     }),

@@ -1,4 +1,4 @@
-/** The secret that a path names, and what pages about it need. */
+/** The secret that a path names, and the data of its pages. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { SecretNotFound } from "#schema/Errors.ts"
@@ -21,17 +21,17 @@ export interface AtSecret extends AtEnvironment {
 }
 
 export const here = ({ location, node }: SecretDetails) => Paths.secret(location.path, node.id)
-/** Keys of the secrets that refer to it. */
+/** Keys of the secrets that use this one. */
 export const usedBy = ({ graph, node }: SecretDetails) =>
   graph.edges.filter(({ to }) => to === node.key).map(({ from }) => from)
 
-/** The version that undoes a change; undefined when it changed nothing. */
+/** The version before a change; undefined if the change created none. */
 export const versionBefore = (now: number, before: number | undefined) =>
   before === undefined || before === now ? undefined : String(before)
 
 export const secret = withIds(environment, Schema.Struct({ secretId: SecretId }))
 
-/** The environment in the path and the secret must belong together. */
+/** Loads the secret, which must belong to the environment of the path. */
 export const load = Effect.fnUntraced(function* ({ location, secretId }: AtSecret) {
   const graph = yield* UseCases.secretReads.composition(location.query)
   const node = graph.nodes.find(({ id }) => id === secretId)

@@ -1,4 +1,4 @@
-/** Two environments of a project, key by key: what differs, both values at once, and what is missing copied across. */
+/** Comparison of two environments by key: differences, both values at once, and copies of missing keys. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -34,7 +34,7 @@ import { may, type Visit } from "#src/dashboard/frame/Visit.ts"
 const pageSize = 250
 
 type Difference = "differs" | "only-left" | "only-right" | "equal"
-interface Compared {
+interface ComparedKey {
   readonly key: string
   readonly difference: Difference
   readonly left: SecretId | undefined
@@ -47,16 +47,16 @@ interface Comparison {
   readonly environments: ReadonlyArray<ProjectEnvironment>
   readonly from: string
   readonly to: string
-  /** Undefined: there is nothing to compare with. */
-  readonly rows: ReadonlyArray<Compared> | undefined
+  /** Undefined without a second environment. */
+  readonly rows: ReadonlyArray<ComparedKey> | undefined
   readonly page: number
-  /** What the list is filtered by. */
+  /** Words of the filter. */
   readonly words: string
-  /** Equal keys too. */
+  /** True if the list includes equal keys. */
   readonly all: boolean
 }
-interface Shown extends Comparison, Partial<Attempt> {
-  /** Without script, the page that answers the POST holds both values of a row. */
+interface ComparisonProps extends Comparison, Partial<Attempt> {
+  /** Both values of a row, for a reveal without a script. */
   readonly revealed?: { readonly from: RevealedValue | undefined; readonly to: RevealedValue | undefined }
 }
 
@@ -65,7 +65,7 @@ const linkTo = ({ all, from, project, to, words }: Comparison, changes: Readonly
   return `${Paths.compare(project.id)}?${new URLSearchParams(search).toString()}`
 }
 
-const DifferenceBadge = ({ difference, from, to }: Pick<Comparison, "from" | "to"> & Pick<Compared, "difference">) =>
+const DifferenceBadge = ({ difference, from, to }: Pick<Comparison, "from" | "to"> & Pick<ComparedKey, "difference">) =>
   difference === "differs" ? (
     <Ui.Badge tone="amber">differs</Ui.Badge>
   ) : difference === "only-right" ? (
@@ -76,23 +76,23 @@ const DifferenceBadge = ({ difference, from, to }: Pick<Comparison, "from" | "to
     <Ui.Badge>equal</Ui.Badge>
   )
 
-/** One value of a row, or what brings it there. */
+/** One value of a row, or a button that copies the missing key. */
 const Side = ({
   row,
-  shown,
+  props,
   side
 }: {
-  readonly shown: Shown
-  readonly row: Compared
+  readonly props: ComparisonProps
+  readonly row: ComparedKey
   readonly side: "from" | "to"
 }) => {
-  const { project, revealed, visit } = shown
-  const [slug, other] = side === "from" ? [shown.from, shown.to] : [shown.to, shown.from]
+  const { project, revealed, visit } = props
+  const [slug, other] = side === "from" ? [props.from, props.to] : [props.to, props.from]
   const missing = (side === "from" ? row.left : row.right) === undefined
   if (missing) {
     return may(visit, "secrets:write") ? (
       <Ui.Act
-        action={`${Paths.compare(project.id)}/copy?from=${shown.from}&to=${shown.to}`}
+        action={`${Paths.compare(project.id)}/copy?from=${props.from}&to=${props.to}`}
         fields={{ key: row.key, from: other, to: slug }}
         kind="quiet"
       >
@@ -107,7 +107,7 @@ const Side = ({
   }
   return may(visit, "secrets:read_values") ? (
     <SecretValue
-      action={`${Paths.compare(project.id)}/reveal?from=${shown.from}&to=${shown.to}`}
+      action={`${Paths.compare(project.id)}/reveal?from=${props.from}&to=${props.to}`}
       secretKey={row.key}
       of={slug}
       revealed={revealed?.[side]}
@@ -117,9 +117,9 @@ const Side = ({
   )
 }
 
-const Rows = (shown: Shown & { readonly rows: ReadonlyArray<Compared> }) => {
-  const { from, page, project, rows, to } = shown
-  const linkOf = ({ key, left, right }: Compared) => {
+const Rows = (props: ComparisonProps & { readonly rows: ReadonlyArray<ComparedKey> }) => {
+  const { from, page, project, rows, to } = props
+  const linkOf = ({ key, left, right }: ComparedKey) => {
     const name = (
       <span class="key">
         <Ui.KeyName name={key} />
@@ -141,10 +141,10 @@ const Rows = (shown: Shown & { readonly rows: ReadonlyArray<Compared> }) => {
             <DifferenceBadge difference={row.difference} from={from} to={to} />
           </td>
           <td data-label={from} data-secret>
-            <Side shown={shown} row={row} side="from" />
+            <Side props={props} row={row} side="from" />
           </td>
           <td data-label={to} data-secret>
-            <Side shown={shown} row={row} side="to" />
+            <Side props={props} row={row} side="to" />
           </td>
         </tr>
       ))}
@@ -152,8 +152,8 @@ const Rows = (shown: Shown & { readonly rows: ReadonlyArray<Compared> }) => {
   )
 }
 
-const ComparedKeys = (shown: Shown & { readonly rows: ReadonlyArray<Compared> }) => {
-  const { all, from, page, project, rows, to, words } = shown
+const ComparedList = (props: ComparisonProps & { readonly rows: ReadonlyArray<ComparedKey> }) => {
+  const { all, from, page, project, rows, to, words } = props
   const differing = rows.filter(({ difference }) => difference !== "equal")
   const matching = (all ? rows : differing).filter(({ key }) => key.includes(words.toUpperCase()))
   const partial = matching.length > pageSize || words !== ""
@@ -182,13 +182,13 @@ const ComparedKeys = (shown: Shown & { readonly rows: ReadonlyArray<Compared> })
           {count}
         </span>
         {differing.length === rows.length ? null : (
-          <a class="push" href={linkTo({ ...shown, page: 1, all: !all })}>
-            {all ? "Show only what differs" : "Show equal keys too"}
+          <a class="push" href={linkTo({ ...props, page: 1, all: !all })}>
+            {all ? "Show only differences" : "Show equal keys too"}
           </a>
         )}
       </form>
       {matching.length > 0 ? (
-        <Rows {...shown} rows={matching} />
+        <Rows {...props} rows={matching} />
       ) : words !== "" ? (
         <Ui.Empty title="No key matches" />
       ) : (
@@ -196,13 +196,13 @@ const ComparedKeys = (shown: Shown & { readonly rows: ReadonlyArray<Compared> })
           <p>Both environments have the same keys with the same values.</p>
         </Ui.Empty>
       )}
-      <Pager page={page} size={pageSize} total={matching.length} link={(n) => linkTo(shown, { page: String(n) })} />
+      <Pager page={page} size={pageSize} total={matching.length} link={(n) => linkTo(props, { page: String(n) })} />
     </>
   )
 }
 
-const ComparePage = (shown: Shown) => {
-  const { environments, from, project, rows, to, visit } = shown
+const ComparePage = (props: ComparisonProps) => {
+  const { environments, from, project, rows, to, visit } = props
   const choices = environments.map(({ name, slug }) => ({
     value: slug,
     label: name === slug ? slug : `${name} (${slug})`
@@ -213,18 +213,18 @@ const ComparePage = (shown: Shown) => {
       section="projects"
       title={`Compare environments of ${project.name}`}
       inProject={{ id: project.id, name: project.name, view: "compare" }}
-      lead="The server compares the values. To see how two differ, reveal one: both are shown."
+      lead="The server compares the values. Reveal one of a row to see both."
       crumbs={[{ href: Paths.home, label: "Projects" }]}
     >
       <EnvironmentPills environments={environments} project={project} current={from} />
-      <Ui.ProblemNote problem={shown.problem} />
+      <Ui.ProblemNote problem={props.problem} />
       <form method="get" action={Paths.compare(project.id)} class="inline">
         <Ui.Select name="from" label="From" choices={choices} value={from} />
         <Ui.Select name="to" label="To" choices={choices} value={to} />
         <Ui.Submit>Compare</Ui.Submit>
       </form>
       <section class="section-small" aria-label="Differences">
-        {rows === undefined ? <Ui.Empty title="Choose two environments" /> : <ComparedKeys {...shown} rows={rows} />}
+        {rows === undefined ? <Ui.Empty title="Choose two environments" /> : <ComparedList {...props} rows={rows} />}
       </section>
     </Layout>
   )
@@ -235,7 +235,7 @@ interface AtProject extends AtPerson {
 }
 const project = withIds(person, Schema.Struct({ projectId: ProjectId }))
 
-/** Every key of both, in the order of keys. Values are compared by the server and stay there. */
+/** All keys of both environments, sorted. The server compares values, which stay there. */
 const rowsOf = Effect.fnUntraced(function* (query: DiffQuery) {
   const { added, changed, removed } = yield* UseCases.secretReads.diff(query)
   const idsOf = (environment: EnvironmentSlug) =>
@@ -251,7 +251,7 @@ const rowsOf = Effect.fnUntraced(function* (query: DiffQuery) {
     ...added.map(({ key }) => [key, "only-right"] as const)
   ])
   const keys = [...new Set([...left.keys(), ...right.keys(), ...differences.keys()])].sort()
-  return keys.map((key): Compared => ({
+  return keys.map((key): ComparedKey => ({
     key,
     difference: differences.get(key) ?? "equal",
     left: left.get(key),
@@ -269,7 +269,7 @@ const comparison = Effect.fnUntraced(function* ({ projectId, visit }: AtProject)
     from === to
       ? undefined
       : yield* rowsOf(yield* Form.decode(DiffQuery)({ projectId, sourceEnv: from, targetEnv: to }))
-  const found: Comparison = {
+  const result: Comparison = {
     visit: inTeam(visit, project.teamId),
     project,
     environments: items,
@@ -280,10 +280,10 @@ const comparison = Effect.fnUntraced(function* ({ projectId, visit }: AtProject)
     words: params.text("q").trim(),
     all: params.text("show") === "all"
   }
-  return found
+  return result
 })
 
-/** One side for the script, which asks for both; both for a form without script. */
+/** Returns one side to the script, which requests both in turn, and both sides to a plain form. */
 const revealRow = project((at) =>
   Effect.gen(function* () {
     const form = yield* Form.read
@@ -292,17 +292,17 @@ const revealRow = project((at) =>
       return yield* reveal({ projectId: at.projectId, environment }, form)
     })
     if (yield* wantsJson) return asJson(yield* read(form.text("of")))
-    const shown = yield* comparison(at)
-    const row = shown.rows?.find(({ key }) => key === form.text("key"))
-    const from = row?.left === undefined ? undefined : yield* read(shown.from)
-    const to = row?.right === undefined ? undefined : yield* read(shown.to)
-    return Html.page(<ComparePage {...shown} revealed={{ from, to }} />)
+    const props = yield* comparison(at)
+    const row = props.rows?.find(({ key }) => key === form.text("key"))
+    const from = row?.left === undefined ? undefined : yield* read(props.from)
+    const to = row?.right === undefined ? undefined : yield* read(props.to)
+    return Html.page(<ComparePage {...props} revealed={{ from, to }} />)
   })
 )
 
 const CopyForm = Schema.Struct({ key: SecretKey, from: EnvironmentSlug, to: EnvironmentSlug })
 
-/** The value goes from environment to environment inside the server. */
+/** Copies a value inside the server. */
 const copy = action(
   within(project, () => Effect.map(query, (params) => ({ params }))),
   {

@@ -1,4 +1,4 @@
-/** Secrets of an environment: find one, reveal it, add one, paste many. */
+/** Secrets of an environment: find, reveal, add and import. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
@@ -15,7 +15,7 @@ import * as Preview from "#src/formats/Preview.ts"
 import { type AtEnvironment, environment, type Location } from "#src/dashboard/frame/EnvironmentFrame.tsx"
 import * as Form from "#src/dashboard/frame/Form.ts"
 import * as Html from "#src/dashboard/frame/Html.ts"
-import { isAskedFor } from "./Matrix.ts"
+import { matchesWords } from "./Matrix.ts"
 import { attempt, pageNumber, pageWith, query, wantsJson } from "#src/dashboard/frame/Pages.ts"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import { action, page, screen, to } from "#src/dashboard/frame/Routes.ts"
@@ -28,8 +28,8 @@ import { may } from "#src/dashboard/frame/Visit.ts"
 const apiPage = 500
 
 /**
- * With when each was read last, for who may know; a trail that was altered, or was not read through yet, says nothing, and
- * the list is shown.
+ * One page of the list, with the last read of each secret if the person may see it. Falls back to the plain list if the
+ * trail was altered or its index is incomplete.
  */
 const pageOf = (location: Location, page: number, pageSize: number) => {
   const query = { ...location.query, page, pageSize }
@@ -51,7 +51,7 @@ const allSecrets = Effect.fnUntraced(function* (location: Location) {
   }
 })
 
-/** How many were handed the current values, for who may know; nothing where the trail does not tell now. */
+/** Counts of the holders of current values. Empty if the person may not see them, or the trail cannot give them now. */
 const holdersOf = (location: Location, items: ReadonlyArray<SecretListItem>) => {
   const nothing = () => Effect.succeed<SecretList["holders"]>(new Map())
   return may(location.visit, "audit:read") && items.length > 0
@@ -69,7 +69,7 @@ const listOf = Effect.fnUntraced(function* (location: Location) {
   const due = yield* UseCases.secretReads.due(location.query)
   if (words !== "") {
     const all = yield* allSecrets(location)
-    const items = all.filter(({ key, tags }) => isAskedFor(key, tags, words))
+    const items = all.filter(({ key, tags }) => matchesWords(key, tags, words))
     const onPage = items.slice((page - 1) * pageSize, page * pageSize)
     const holders = yield* holdersOf(location, onPage)
     const list: SecretList = { items, page, total: all.length, words, due, holders }
@@ -88,16 +88,16 @@ const view = page(
       Effect.all({
         list: listOf(location),
         panel: Effect.map(query, (query) => query.text("panel")),
-        // The key that a link to the form names.
-        given: Effect.map(query, (query) => new Form.Form([["key", query.text("key")]]))
+        // A link to the form can preset the key.
+        preset: Effect.map(query, (query) => new Form.Form([["key", query.text("key")]]))
       }),
-    ({ given, list, location, panel }) => (
+    ({ list, location, panel, preset }) => (
       <SecretsPage
         location={location}
         list={list}
         panel={
           panel === "add" && location.writes ? (
-            <AddSecret location={location} problem={undefined} form={given} />
+            <AddSecret location={location} problem={undefined} form={preset} />
           ) : panel === "paste" && location.writes ? (
             <PasteSecrets location={location} />
           ) : undefined
@@ -107,7 +107,7 @@ const view = page(
   )
 )
 
-/** The value that a form asks for, read through the use case that records it. */
+/** The value that a form requests. The use case records the read. */
 export const reveal = Effect.fnUntraced(function* (at: Location["query"], form: Form.Form) {
   const input = yield* Form.decode(ValueQuery)({
     ...at,
@@ -139,12 +139,12 @@ const decodeAdd = Effect.fnUntraced(function* (form: Form.Form, { location }: At
   const kind = form.filled("kind")
   const input = yield* Form.decode(CreateSecret)({
     ...location.query,
-    // Keys are in capitals; the page shows them so while they are typed.
+    // Keys are in capitals, as the page shows them during typing.
     key: form.text("key").trim().toUpperCase(),
     value: form.text("value"),
     ...(kind === undefined ? {} : { kind })
   })
-  // Who may not write here at all is refused for that.
+  // Without the right to write, the use case refuses first.
   if (location.writes && isDangerous(input.key) && form.text(anyway) !== input.key) {
     return yield* new ValidationFailed({ field: anyway, message: "A secret of this name is dangerous" })
   }
@@ -182,14 +182,14 @@ const paste = environment(({ location }) =>
       return yield* withPaste(location, <PasteSecrets location={location} failure={failure} />, new ValidationFailed())
     }
     if (form.text("step") === "apply") {
-      const done = yield* attempt(writeAll(location, parsed.right))
-      return Either.isRight(done)
+      const result = yield* attempt(writeAll(location, parsed.right))
+      return Either.isRight(result)
         ? to(
             Paths.environment(location.path),
             "imported",
-            `${done.right.created}.${done.right.updated}.${done.right.unchanged}`
+            `${result.right.created}.${result.right.updated}.${result.right.unchanged}`
           )
-        : yield* withPaste(location, <PasteSecrets location={location} problem={done.left} />, done.left)
+        : yield* withPaste(location, <PasteSecrets location={location} problem={result.left} />, result.left)
     }
     const existing = new Set((yield* allSecrets(location)).map((item) => item.key))
     const preview = Preview.preview(parsed.right, existing)

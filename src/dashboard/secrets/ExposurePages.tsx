@@ -1,4 +1,4 @@
-/** Who was handed which version: of one secret, and of a project, which a person or a token narrows. */
+/** Receivers of values by version: of one secret, or of a project, filtered by a person or a token. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -31,15 +31,17 @@ const pageSize = 100
 
 const readText = ({ lastRead, notReadFor90Days }: Effect.Effect.Success<ReturnType<Exposure["summary"]>>) => {
   const last =
-    lastRead === null ? "never read" : `last read ${Ui.exact(lastRead.at)} by ${lastRead.holder.name || "nobody known"}`
-  return `${last}${notReadFor90Days ? ": not read for 90 days" : ""}`
+    lastRead === null
+      ? "never read"
+      : `last read ${Ui.exact(lastRead.at)} by ${lastRead.holder.name || "an unknown reader"}`
+  return `${last}${notReadFor90Days ? ", not in the last 90 days" : ""}`
 }
 
-/** Sentences for the page of a secret; undefined: the person may not read them. */
+/** Sentence for the page of a secret; undefined if the person may not see it. */
 export const sentenceOf = Effect.fnUntraced(function* ({ currentVersion, location, node }: SecretDetails) {
   if (!may(location.visit, "audit:read")) return undefined
-  const found = yield* attempt(UseCases.exposure.summary(node.id))
-  return Either.match(found, {
+  const summary = yield* attempt(UseCases.exposure.summary(node.id))
+  return Either.match(summary, {
     onLeft: ({ message }) => message,
     onRight: (report) => `${versionsText(report.versions, currentVersion)}; ${readText(report)}`
   })
@@ -48,13 +50,13 @@ export const sentenceOf = Effect.fnUntraced(function* ({ currentVersion, locatio
 export const ExposurePanel = ({ href, sentence }: { readonly href: string; readonly sentence: string | undefined }) =>
   sentence === undefined ? null : (
     <section class="panel" aria-labelledby="exposure">
-      <h2 id="exposure">Who was handed it</h2>
+      <h2 id="exposure">Who has it</h2>
       <p>{sentence}.</p>
       <Ui.LinkButton href={href}>Show who and when</Ui.LinkButton>
     </section>
   )
 
-const narrowedTo = (id: ProjectId, { holder }: Exposed): string | undefined => {
+const filteredBy = (id: ProjectId, { holder }: Exposed): string | undefined => {
   const of = (name: "by" | "token", text: string) => Paths.withQuery(Paths.exposure(id), { [name]: text })
   if (holder.type === "api_token" || holder.type === "machine_rule") return of("token", holder.id)
   const someone = holder.person ?? (holder.type === "user" || holder.type === "cli_grant" ? holder.name : "")
@@ -70,12 +72,12 @@ const holderKinds: ReadonlyMap<string, string> = new Map([
 
 const Who = ({ item, projectId }: { readonly item: Exposed; readonly projectId: ProjectId }) => {
   const { name, person, type } = item.holder
-  const href = narrowedTo(projectId, item)
-  const shown = name === "" ? "nobody else: without recipients" : name
+  const href = filteredBy(projectId, item)
+  const label = name === "" ? "a backup without recipients" : name
   const kind = holderKinds.get(type)
   return (
     <>
-      {href === undefined ? shown : <a href={href}>{shown}</a>}
+      {href === undefined ? label : <a href={href}>{label}</a>}
       {kind === undefined ? null : (
         <span class="refs hint">
           {kind}
@@ -95,11 +97,11 @@ const Items = ({
   readonly projectId: ProjectId
   readonly visit: Visit
 }) => (
-  <section class="section" aria-label="Who was handed what">
+  <section class="section" aria-label="Who has which value">
     {of.items.length === 0 ? (
-      <Ui.Empty title="Nothing was handed out that the trail tells of" />
+      <Ui.Empty title="According to the trail, nobody has received a value" />
     ) : (
-      <Ui.Table label="Who was handed what" kind="handed" head={["Secret", "Who", "How", "Times", "First", "Last"]}>
+      <Ui.Table label="Who has which value" kind="handed" head={["Secret", "Who", "How", "Times", "First", "Last"]}>
         {of.items.map((item) => (
           <tr>
             <th scope="row">
@@ -131,20 +133,20 @@ const Items = ({
     <p class="hint section-small">
       As of {Ui.exact(of.upTo)}.{" "}
       {typeof of.leftOutBefore === "string"
-        ? `What was read last by ${Ui.exact(of.leftOutBefore)} is left out: choose a person or a token. `
+        ? `The list leaves out reads before ${Ui.exact(of.leftOutBefore)}. Choose a person or a token to see them. `
         : null}
-      {of.unknownBefore === null ? null : `Which versions were read before ${Ui.exact(of.unknownBefore)} is unknown.`}
+      {of.unknownBefore === null ? null : `The versions of reads before ${Ui.exact(of.unknownBefore)} are unknown.`}
     </p>
   </section>
 )
 
 const Versions = ({ of }: { readonly of: SecretExposure }) => (
-  <Ui.Table label="By version" head={["Version", "Was handed to", "And to no later one"]}>
+  <Ui.Table label="By version" head={["Version", "Received by", "Has only this version"]}>
     {of.versions.map(({ handedTo, heldBy, version }) => (
       <tr>
         <th scope="row">{versionText(version)}</th>
-        <td data-label="Was handed to">{countsText(handedTo)}</td>
-        <td data-label="And to no later one">{countsText(heldBy)}</td>
+        <td data-label="Received by">{countsText(handedTo)}</td>
+        <td data-label="Has only this version">{countsText(heldBy)}</td>
       </tr>
     ))}
   </Ui.Table>
@@ -153,31 +155,31 @@ const Versions = ({ of }: { readonly of: SecretExposure }) => (
 interface OfSecret {
   readonly location: Location
   readonly secretId: SecretId
-  readonly found: SecretExposure
+  readonly exposure: SecretExposure
 }
-const SecretExposurePage = ({ found, location, secretId }: OfSecret) => {
+const SecretExposurePage = ({ exposure, location, secretId }: OfSecret) => {
   const { path, project, visit } = location
   const here = `${Paths.secret(path, secretId)}/exposure`
   return (
     <Layout
       visit={visit}
       section="projects"
-      title={`Who was handed ${found.key}`}
+      title={`Who has ${exposure.key}`}
       inProject={{ id: project.id, name: project.name, view: "secrets" }}
-      lead="People, tokens, agents, CI jobs and backups, as the audit trail tells it."
+      lead="People, tokens, agents, CI jobs and backups, according to the audit trail."
       crumbs={[
         { href: Paths.home, label: "Projects" },
         { href: Paths.environment(path), label: `${project.name} / ${location.environment.name}` },
-        { href: Paths.secret(path, secretId), label: found.key }
+        { href: Paths.secret(path, secretId), label: exposure.key }
       ]}
       actions={<Ui.LinkButton href={Paths.exposure(project.id)}>The whole project</Ui.LinkButton>}
     >
-      {found.versions.length === 0 ? null : <Versions of={found} />}
-      <Items of={found} projectId={project.id} visit={visit} />
+      {exposure.versions.length === 0 ? null : <Versions of={exposure} />}
+      <Items of={exposure} projectId={project.id} visit={visit} />
       <Pager
-        page={found.page}
-        size={found.pageSize}
-        total={found.total}
+        page={exposure.page}
+        size={exposure.pageSize}
+        total={exposure.total}
         link={(number) => Paths.withQuery(here, { page: String(number) })}
       />
     </Layout>
@@ -185,10 +187,10 @@ const SecretExposurePage = ({ found, location, secretId }: OfSecret) => {
 }
 
 const ofSecret = screen(
-  ({ secretId }: Omit<OfSecret, "found">) =>
+  ({ secretId }: Omit<OfSecret, "exposure">) =>
     Effect.gen(function* () {
       const number = pageNumber(yield* query)
-      return { found: yield* UseCases.exposure.ofSecret(secretId, { page: number, pageSize }) }
+      return { exposure: yield* UseCases.exposure.ofSecret(secretId, { page: number, pageSize }) }
     }),
   SecretExposurePage
 )
@@ -199,18 +201,18 @@ interface OfProject {
   readonly visit: Visit
   readonly project: Project
   readonly filters: Readonly<Record<string, string>>
-  readonly found: ExposurePage
+  readonly exposure: ExposurePage
 }
-const ProjectExposurePage = ({ filters, found, project, visit }: OfProject) => {
+const ProjectExposurePage = ({ filters, exposure, project, visit }: OfProject) => {
   const here = Paths.exposure(project.id)
-  const narrowed = filters["by"] ?? filters["token"]
+  const holder = filters["by"] ?? filters["token"]
   return (
     <Layout
       visit={inTeam(visit, project.teamId)}
       section="projects"
-      title={narrowed === undefined ? `Who was handed the secrets of ${project.name}` : "Who was handed what"}
+      title={holder === undefined ? `Who has the secrets of ${project.name}` : "Who has which value"}
       inProject={{ id: project.id, name: project.name, view: "exposure" }}
-      lead={narrowed === undefined ? undefined : `Of ${project.name}: ${found.items[0]?.holder.name ?? narrowed}`}
+      lead={holder === undefined ? undefined : `In ${project.name}: ${exposure.items[0]?.holder.name ?? holder}`}
       crumbs={[
         { href: Paths.home, label: "Projects" },
         { href: Paths.project(project.id), label: project.name }
@@ -229,14 +231,14 @@ const ProjectExposurePage = ({ filters, found, project, visit }: OfProject) => {
         </div>
         <div class="buttons">
           <button class="button button-primary">Filter</button>
-          {narrowed === undefined ? null : <Ui.LinkButton href={here}>Clear the filter</Ui.LinkButton>}
+          {holder === undefined ? null : <Ui.LinkButton href={here}>Clear the filter</Ui.LinkButton>}
         </div>
       </form>
-      <Items of={found} projectId={project.id} visit={visit} />
+      <Items of={exposure} projectId={project.id} visit={visit} />
       <Pager
-        page={found.page}
-        size={found.pageSize}
-        total={found.total}
+        page={exposure.page}
+        size={exposure.pageSize}
+        total={exposure.total}
         link={(number) => Paths.withQuery(here, { ...filters, page: String(number) })}
       />
     </Layout>
@@ -255,8 +257,8 @@ const ofProject = screen(
       )
       const input = yield* Form.decode(ExposureQuery)(filters)
       const project = yield* UseCases.projects.get(projectId)
-      const found = yield* UseCases.exposure.ofProject(projectId, { ...input, page: pageNumber(form), pageSize })
-      return { project, filters, found }
+      const exposure = yield* UseCases.exposure.ofProject(projectId, { ...input, page: pageNumber(form), pageSize })
+      return { project, filters, exposure }
     }),
   ProjectExposurePage
 )

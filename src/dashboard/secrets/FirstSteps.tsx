@@ -1,4 +1,4 @@
-/** The first steps of a project, ticked as they happen: drawn by the server, and by the script of the page anew. */
+/** First steps of a project, ticked as they happen. The server draws them, and the page's script redraws them. */
 import type { ComponentChildren } from "preact"
 import * as CopyText from "#src/dashboard/frame/CopyText.tsx"
 import * as Icons from "#src/dashboard/frame/Icons.tsx"
@@ -31,8 +31,8 @@ export const FirstSteps = ({ of }: { readonly of: Steps }) => (
   <section class="first-steps" aria-label="First steps">
     <h2>{isDone(of) ? "Done: your program runs with its secrets" : "First steps"}</h2>
     <ol>
-      <Step done={of.saved} title="Put secrets in">
-        <p class="hint">Drop or paste the .env file that you have, or add them one by one.</p>
+      <Step done={of.saved} title="Add secrets">
+        <p class="hint">Drop or paste your .env file, or add secrets one by one.</p>
       </Step>
       <Step done={of.loggedIn} title="Log in from your terminal">
         <CopyText.Command>{of.login}</CopyText.Command>

@@ -1,36 +1,33 @@
-/**
- * Where the nodes of a composition graph stand: in columns by depth, templates left of what they use, with few
- * crossings.
- */
+/** Layout of a composition graph: columns by depth, templates left of the secrets that they use, with few crossings. */
 
 interface Edge {
   readonly from: string
   readonly to: string
 }
-interface Placed {
+interface NodePosition {
   readonly key: string
   readonly column: number
   readonly row: number
 }
 export interface Layout {
-  readonly nodes: ReadonlyArray<Placed>
+  readonly nodes: ReadonlyArray<NodePosition>
   readonly columns: number
   readonly rows: number
 }
 
-/** So many alike are one node: a hub of hundreds would push everything else out of sight. */
-const alike = 6
+/** Number of equal neighbours that become one node, because a hub with hundreds would fill the picture. */
+const minGroup = 6
 
 /**
- * Keys that use the same and are used by the same, many of them, as one: its first key stands for all. Returns what each
- * node stands for, too.
+ * Merges many keys with the same references into one node, named by the first of them. Also returns the keys of each
+ * node.
  */
 export const collapsed = (edges: ReadonlyArray<Edge>) => {
   const around = new Map<string, { readonly uses: Array<string>; readonly usedBy: Array<string> }>()
   const at = (key: string) => {
-    const found = around.get(key) ?? { uses: [], usedBy: [] }
-    around.set(key, found)
-    return found
+    const neighbours = around.get(key) ?? { uses: [], usedBy: [] }
+    around.set(key, neighbours)
+    return neighbours
   }
   for (const { from, to } of edges) {
     at(from).uses.push(to)
@@ -43,49 +40,49 @@ export const collapsed = (edges: ReadonlyArray<Edge>) => {
   }
   const nodes = new Map<string, ReadonlyArray<string>>()
   for (const keys of groups.values()) {
-    if (keys.length < alike) for (const key of keys) nodes.set(key, [key])
+    if (keys.length < minGroup) for (const key of keys) nodes.set(key, [key])
     else nodes.set(keys[0], keys)
   }
   return { nodes, edges: edges.filter(({ from, to }) => nodes.has(from) && nodes.has(to)) }
 }
 
-/** The references around one key: all that it builds on, and all that builds on it. */
+/** References around one key: all secrets that it uses, and all that use it, also indirectly. */
 export const around = (edges: ReadonlyArray<Edge>, key: string): ReadonlyArray<Edge> => {
-  const reached = (next: (edge: Edge, at: string) => string | undefined) => {
-    const found = new Set([key])
-    for (const at of found) {
+  const reachableBy = (next: (edge: Edge, at: string) => string | undefined) => {
+    const keys = new Set([key])
+    for (const at of keys) {
       for (const edge of edges) {
         const other = next(edge, at)
-        if (other !== undefined) found.add(other)
+        if (other !== undefined) keys.add(other)
       }
     }
-    return found
+    return keys
   }
-  const below = reached(({ from, to }, at) => (from === at ? to : undefined))
-  const above = reached(({ from, to }, at) => (to === at ? from : undefined))
+  const below = reachableBy(({ from, to }, at) => (from === at ? to : undefined))
+  const above = reachableBy(({ from, to }, at) => (to === at ? from : undefined))
   return edges.filter(({ from, to }) => (below.has(from) && below.has(to)) || (above.has(from) && above.has(to)))
 }
 
-/** Longest path from a key to one that uses nothing. Stored graphs have no cycle; a cycle would end, too. */
+/** Longest path from each key to one without references. Stored graphs have no cycle, but a cycle would end too. */
 const depths = (keys: ReadonlyArray<string>, uses: ReadonlyMap<string, ReadonlyArray<string>>) => {
-  const found = new Map<string, number>()
+  const depthByKey = new Map<string, number>()
   const depthOf = (key: string, path: ReadonlySet<string>): number => {
-    const known = found.get(key)
-    if (known !== undefined) return known
+    const cached = depthByKey.get(key)
+    if (cached !== undefined) return cached
     if (path.has(key)) return 0
     const deeper = new Set(path).add(key)
     const depth = Math.max(0, ...(uses.get(key) ?? []).map((used) => depthOf(used, deeper) + 1))
-    found.set(key, depth)
+    depthByKey.set(key, depth)
     return depth
   }
   for (const key of keys) depthOf(key, new Set())
-  return found
+  return depthByKey
 }
 
 const mean = (values: ReadonlyArray<number>, other: number) =>
   values.length === 0 ? other : values.reduce((sum, value) => sum + value, 0) / values.length
 
-/** Only keys that an edge touches are placed; the others need no picture. */
+/** Places only keys with references. */
 export const layout = (edges: ReadonlyArray<Edge>): Layout => {
   const keys = [...new Set(edges.flatMap(({ from, to }) => [from, to]))].sort()
   const uses = new Map<string, Array<string>>()
@@ -99,7 +96,7 @@ export const layout = (edges: ReadonlyArray<Edge>): Layout => {
   const columns: Array<Array<string>> = Array.from({ length: deepest + 1 }, () => [])
   for (const key of keys) columns[deepest - (depth.get(key) ?? 0)].push(key)
 
-  // Barycentres: each column is ordered by where its neighbours stand, back and forth a few times.
+  // Barycentres: orders each column by the rows of its neighbours, in a few sweeps back and forth.
   const row = new Map<string, number>()
   const number = () =>
     columns.forEach((column) => column.forEach((key, i) => row.set(key, i - (column.length - 1) / 2)))

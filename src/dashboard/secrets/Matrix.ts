@@ -1,24 +1,24 @@
 /**
- * The keys of a project by environment, as a page shows them: made by the server, read by its page and by the script of
- * the page. Names, versions and which values are alike; never a value. Pure, and without imports: a browser runs it.
+ * Matrix of a project's keys by environment. The server makes it; the page and its script read it. It holds names,
+ * versions and equality of values, never a value. Pure and without imports, because browsers run it.
  */
 
 export interface MatrixColumn {
   readonly slug: string
   readonly name: string
   readonly protected: boolean
-  /** What the person writes here waits for an approval. */
+  /** True if the person's changes need an approval here. */
   readonly waits: boolean
   readonly writes: boolean
   readonly reads: boolean
 }
-/** 0 where the environment has no such key. `like`: cells of a row with the same number are equal; -1: not compared. */
+/** 0 for a missing key. Cells of a row with the same `like` have equal values; -1 means not compared. */
 export type Cell = 0 | readonly [version: number, template: 0 | 1, like: number]
 export type Row = readonly [key: string, ...cells: ReadonlyArray<Cell>]
 
-/** What is done first in a project, and how far the person is with it. */
+/** First steps of a project, and the person's progress. */
 export interface FirstSteps {
-  /** Address that says how far. */
+  /** Address that returns the progress. */
   readonly href: string
   /** Commands of the terminal. */
   readonly login: string
@@ -31,14 +31,14 @@ export interface FirstSteps {
 export interface MatrixData {
   /** Address of the project's page. */
   readonly here: string
-  /** Address that takes changes. */
+  /** Address that accepts changes. */
   readonly changes: string
   readonly columns: ReadonlyArray<MatrixColumn>
   readonly rows: ReadonlyArray<Row>
   readonly compared: boolean
-  /** While the project is empty or new, and not all is done. */
+  /** Present while the project is empty or new, and a step is open. */
   readonly steps?: FirstSteps
-  /** Of the keys that have any: the key, then its tags. */
+  /** Keys with tags: the key, then its tags. */
   readonly tags: ReadonlyArray<readonly [key: string, ...tags: ReadonlyArray<string>]>
 }
 
@@ -47,11 +47,11 @@ export const cellsOf = ([, ...cells]: Row): ReadonlyArray<Cell> => cells
 export const shows = ["all", "missing", "differs"] as const
 export type Show = (typeof shows)[number]
 
-/** A key that some environment lacks. */
+/** True if an environment lacks the key. */
 export const isMissing = (row: Row): boolean => cellsOf(row).includes(0)
-/** A key whose compared values are not all equal. */
+/** True if the compared values are not all equal. */
 export const differs = (row: Row): boolean => {
-  // Asked of thousands of rows before a page answers its person: it makes no list on the way.
+  // A loop without lists, because each page runs this for thousands of rows.
   let first = -1
   for (let i = 1; i < row.length; i++) {
     const cell = row[i]
@@ -65,8 +65,8 @@ export const differs = (row: Row): boolean => {
 export type Tags = ReadonlyMap<string, ReadonlyArray<string>>
 export const tagsOf = ({ tags }: MatrixData): Tags => new Map(tags.map(([key, ...of]) => [key, of]))
 
-/** A text that begins with # asks for keys with a tag that begins so, another for keys that contain it. */
-export const isAskedFor = (key: string, tags: ReadonlyArray<string>, words: string): boolean => {
+/** Matches tags by their beginning for a text with #, and keys by any part for other texts. */
+export const matchesWords = (key: string, tags: ReadonlyArray<string>, words: string): boolean => {
   const text = words.trim()
   return text.startsWith("#")
     ? tags.some((tag) => tag.startsWith(text.slice(1).toLowerCase()))
@@ -74,10 +74,10 @@ export const isAskedFor = (key: string, tags: ReadonlyArray<string>, words: stri
 }
 
 export const fits = (row: Row, words: string, show: Show, tags: Tags): boolean =>
-  isAskedFor(row[0], tags.get(row[0]) ?? [], words) &&
+  matchesWords(row[0], tags.get(row[0]) ?? [], words) &&
   (show === "all" || (show === "missing" ? isMissing(row) : differs(row)))
 
-/** What stands beside a value: `=` and the columns it equals, or `≠`. With two groups of equals, which of them. */
+/** Mark beside a value: `=` for equal columns, or `≠`. A letter distinguishes several groups of equal values. */
 export interface Mark {
   readonly sign: "=" | "≠"
   readonly letter: string
@@ -96,12 +96,12 @@ export const markOf = (row: Row, column: number): Mark | undefined => {
 }
 
 const prefixOf = (key: string) => key.slice(0, Math.max(0, key.indexOf("_")))
-/** Keys that begin alike stand under a line of their own, from this many on. */
+/** Number of keys with a common prefix from which they form a group. */
 const groupFrom = 3
 
 export type Line = { readonly group: string; readonly count: number } | { readonly row: Row }
 
-/** Rows in the order of keys, those of one prefix under its name. */
+/** Rows in the order of keys, with a heading before each group. */
 export const linesOf = (rows: ReadonlyArray<Row>): ReadonlyArray<Line> => {
   const counts = new Map<string, number>()
   for (const [key] of rows) counts.set(prefixOf(key), (counts.get(prefixOf(key)) ?? 0) + 1)

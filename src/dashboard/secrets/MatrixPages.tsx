@@ -1,4 +1,4 @@
-/** The page that a project opens on: its keys by environment, and what is done to several of them at once. */
+/** First page of a project: its keys by environment, and actions on several keys. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
@@ -18,7 +18,7 @@ import * as Form from "#src/dashboard/frame/Form.ts"
 import * as Html from "#src/dashboard/frame/Html.ts"
 import { isDone } from "./FirstSteps.tsx"
 import { type Cell, type FirstSteps, type MatrixData, type Row, shows } from "./Matrix.ts"
-import { DeletePage, MatrixPage, type MatrixShown } from "./MatrixViews.tsx"
+import { DeletePage, MatrixPage, type MatrixProps } from "./MatrixViews.tsx"
 import { inTeam, pageNumber, Pages, pageWith, param, query, wantsJson } from "#src/dashboard/frame/Pages.ts"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import {
@@ -38,13 +38,13 @@ interface AtProject extends AtPerson {
 }
 const project = withIds(person, Schema.Struct({ projectId: ProjectId }))
 
-type Asked = Pick<MatrixData, "here" | "changes"> & {
+type MatrixContext = Pick<MatrixData, "here" | "changes"> & {
   readonly visit: AtPerson["visit"]
   readonly project: Project
   readonly environments: ReadonlyArray<ProjectEnvironment>
 }
 
-const columnsOf = ({ environments, project, visit }: Asked) =>
+const columnsOf = ({ environments, project, visit }: MatrixContext) =>
   environments.slice(0, maxMatrixColumns).map((environment) => {
     const { readsValues, writes } = rightsAt(visit, project, environment)
     const { name, slug } = environment
@@ -59,15 +59,15 @@ const columnsOf = ({ environments, project, visit }: Asked) =>
     }
   })
 
-const dataOf = Effect.fnUntraced(function* (asked: Asked) {
-  const columns = columnsOf(asked)
+const dataOf = Effect.fnUntraced(function* (context: MatrixContext) {
+  const columns = columnsOf(context)
   const { compared, rows } = yield* UseCases.secretReads.matrix(
-    asked.project.id,
+    context.project.id,
     columns.map(({ slug }) => slug)
   )
   const data: MatrixData = {
-    here: asked.here,
-    changes: asked.changes,
+    here: context.here,
+    changes: context.changes,
     columns,
     compared,
     tags: rows.flatMap(({ key, tags }) => (tags.length === 0 ? [] : [[key, ...tags] as const])),
@@ -83,17 +83,17 @@ const dataOf = Effect.fnUntraced(function* (asked: Asked) {
 
 const stepsPath = (projectId: ProjectId) => `${Paths.project(projectId)}/steps`
 
-/** For so long a project is new. */
+/** Age up to which a project counts as new. */
 const newFor = days(1)
 
-const stepsOf = Effect.fnUntraced(function* ({ project, visit }: Asked, { columns, rows }: MatrixData) {
+const stepsOf = Effect.fnUntraced(function* ({ project, visit }: MatrixContext, { columns, rows }: MatrixData) {
   const isNew = visit.now - Date.parse(project.createdAt) < newFor
   const column = columns.find(({ writes }) => writes) ?? columns.at(0)
   if (column === undefined || (rows.length > 0 && !isNew)) return {}
-  const done = yield* UseCases.firstSteps.show(project.id)
+  const progress = yield* UseCases.firstSteps.show(project.id)
   const steps: FirstSteps = {
-    ...done,
-    saved: done.saved || rows.length > 0,
+    ...progress,
+    saved: progress.saved || rows.length > 0,
     href: stepsPath(project.id),
     login: `ampoule login --url ${visit.ui.baseUrl}`,
     run: `ampoule run --project ${project.slug} --env ${column.slug} -- npm start`
@@ -104,7 +104,7 @@ const stepsOf = Effect.fnUntraced(function* ({ project, visit }: Asked, { column
 const load = Effect.fnUntraced(function* ({ projectId, visit }: AtProject) {
   const project = yield* UseCases.projects.get(projectId)
   const { items } = yield* UseCases.environments.list(projectId)
-  const asked: Asked = {
+  const context: MatrixContext = {
     visit: inTeam(visit, project.teamId),
     project,
     environments: items,
@@ -113,37 +113,37 @@ const load = Effect.fnUntraced(function* ({ projectId, visit }: AtProject) {
   }
   const params = yield* query
   const { assets } = yield* Pages
-  const data = yield* dataOf(asked)
-  const shown: MatrixShown = {
-    ...asked,
+  const data = yield* dataOf(context)
+  const matrix: MatrixProps = {
+    ...context,
     ...untouched,
-    data: { ...data, ...(yield* stepsOf(asked, data)) },
+    data: { ...data, ...(yield* stepsOf(context, data)) },
     formats: assets.formats.href,
     page: pageNumber(params),
     words: params.text("q").trim(),
     show: shows.find((one) => one === params.text("show")) ?? "all"
   }
-  return shown
+  return matrix
 })
 
-/** The page; its script asks for the data alone when something was saved. */
+/** The page; after a save, its script requests only the data. */
 const view = project((at) =>
   Effect.gen(function* () {
-    const shown = yield* load(at)
+    const matrix = yield* load(at)
     return (yield* wantsJson)
-      ? HttpServerResponse.unsafeJson(shown.data, { headers: Html.headers })
-      : Html.page(<MatrixPage {...shown} />)
+      ? HttpServerResponse.unsafeJson(matrix.data, { headers: Html.headers })
+      : Html.page(<MatrixPage {...matrix} />)
   })
 )
 
-/** How far the person is; the script of the page asks now and then while the steps are shown. */
+/** Progress with the first steps, which the page's script polls. */
 const steps = project(({ projectId }) =>
-  Effect.map(UseCases.firstSteps.show(projectId), (done) =>
-    HttpServerResponse.unsafeJson(done, { headers: Html.headers })
+  Effect.map(UseCases.firstSteps.show(projectId), (progress) =>
+    HttpServerResponse.unsafeJson(progress, { headers: Html.headers })
   )
 )
 
-// --- several keys at once, without script ---
+// --- several keys at once, without a script ---
 
 const Keys = boundedList(SecretKey, 1, 500).pipe(
   Schema.filter((keys) => new Set(keys).size === keys.length || "must not repeat a key")
@@ -153,19 +153,19 @@ const DeleteForm = Schema.Struct({ keys: Keys, from: EnvironmentSlug })
 
 const noneTicked = new ValidationFailed({ field: "key", message: "Tick the keys first" })
 
-/** Of the ticked keys, those that the environment has. */
+/** The ticked keys that exist in the environment. */
 const present = Effect.fnUntraced(function* (
   projectId: ProjectId,
   environment: EnvironmentSlug,
   keys: ReadonlyArray<SecretKey>
 ) {
   const { nodes } = yield* UseCases.secretReads.composition({ projectId, environment })
-  const there = new Set(nodes.map(({ key }) => key))
-  const found = keys.filter((key) => there.has(key))
-  if (found.length === 0) {
+  const existing = new Set(nodes.map(({ key }) => key))
+  const matches = keys.filter((key) => existing.has(key))
+  if (matches.length === 0) {
     return yield* new ValidationFailed({ field: "key", message: "The environment has none of these keys" })
   }
-  return found
+  return matches
 })
 
 const copy = Effect.fnUntraced(function* (form: Form.Form, { projectId }: AtProject) {
@@ -175,22 +175,25 @@ const copy = Effect.fnUntraced(function* (form: Form.Form, { projectId }: AtProj
     to: form.text("to"),
     overwrite: form.has("overwrite")
   })
-  const found = yield* present(projectId, from, keys)
-  yield* UseCases.secretWrites.copy({ projectId, sourceEnv: from, targetEnv: to, keys: found, overwrite })
+  const existing = yield* present(projectId, from, keys)
+  yield* UseCases.secretWrites.copy({ projectId, sourceEnv: from, targetEnv: to, keys: existing, overwrite })
 })
 
-const again = screen(load, (shown: MatrixShown & Attempt) => <MatrixPage {...shown} />)
+const again = screen(load, (matrix: MatrixProps & Attempt) => <MatrixPage {...matrix} />)
 
-/** A file of the ticked keys. It leaves after its entry is committed, as each read of values does. */
+/** A file of the ticked keys. Like each read of values, it is sent only after its entry is committed. */
 const exportSelected = action(project, {
   decode: (form) =>
     form.has("key") ? Form.decode(DeleteForm)({ keys: form.all("key"), from: form.text("from") }) : noneTicked,
   run: ({ from, keys }, { projectId }) =>
     Effect.gen(function* () {
-      const found = yield* present(projectId, from, keys)
-      const file = Dotenv.print(yield* UseCases.secretReads.chosen({ projectId, environment: from, keys: found }))
+      const existing = yield* present(projectId, from, keys)
+      const file = Dotenv.print(yield* UseCases.secretReads.chosen({ projectId, environment: from, keys: existing }))
       if (Either.isRight(file)) return { text: file.right, name: `${from}.env` }
-      return yield* new ValidationFailed({ field: "key", message: `Not in a file: ${file.left.message}` })
+      return yield* new ValidationFailed({
+        field: "key",
+        message: `The file cannot hold these values: ${file.left.message}`
+      })
     }),
   done: ({ name, text }) =>
     HttpServerResponse.text(text, {
@@ -205,8 +208,8 @@ interface Deletion {
   readonly keys: ReadonlyArray<readonly [key: string, version: number]>
 }
 
-/** What is to be deleted: as the page showed it, or, on the way there, as it is now. */
-const deletionOf = Effect.fnUntraced(function* ({ data }: MatrixShown, form: Form.Form) {
+/** Keys to delete, with the versions that the page showed, or the current ones for the confirmation page. */
+const deletionOf = Effect.fnUntraced(function* ({ data }: MatrixProps, form: Form.Form) {
   const { from, keys } = yield* Form.decode(DeleteForm)({ keys: form.all("key"), from: form.text("from") })
   const at = data.columns.findIndex(({ slug }) => slug === from)
   if (at < 0) return yield* new EnvironmentNotFound()
@@ -216,8 +219,8 @@ const deletionOf = Effect.fnUntraced(function* ({ data }: MatrixShown, form: For
     column: data.columns[at],
     keys: keys.flatMap((key, i) => {
       const cell = now.get(key)
-      const seen = Number(versions[i])
-      if (Number.isSafeInteger(seen) && seen > 0) return [[key, seen] as const]
+      const shownVersion = Number(versions[i])
+      if (Number.isSafeInteger(shownVersion) && shownVersion > 0) return [[key, shownVersion] as const]
       return cell === undefined || cell === 0 || typeof cell === "string" ? [] : [[key, cell[0]] as const]
     })
   }
@@ -240,12 +243,12 @@ const remove = Effect.fnUntraced(function* (projectId: ProjectId, form: Form.For
   return environments.some(({ request }) => request !== null)
 })
 
-/** In which environments a tag is written: where the person may, and no approval is waited for. */
+/** Writes a tag in all environments that the person may change without an approval. */
 const decodeTag = Effect.fnUntraced(function* (form: Form.Form, at: AtProject) {
   if (!form.has("key")) return yield* noneTicked
   const { data } = yield* load(at)
   const environments = data.columns.filter(({ waits, writes }) => writes && !waits).map(({ slug }) => slug)
-  // Whoever may write nowhere is refused by the use case.
+  // Without any writable environment, the use case refuses.
   return yield* Form.decode(TagSecrets)({
     environments: environments.length > 0 ? environments : data.columns.map(({ slug }) => slug),
     keys: form.all("key"),
@@ -271,36 +274,36 @@ const copySelected = action(project, {
 const askDelete = project((at) =>
   Effect.gen(function* () {
     const form = yield* Form.read
-    const shown = yield* load(at)
-    if (!form.has("key")) return pageWith(<MatrixPage {...shown} form={form} problem={noneTicked} />, noneTicked)
-    const deletion = yield* deletionOf(shown, form)
-    return Html.page(<DeletePage shown={shown} {...untouched} {...deletion} />)
+    const matrix = yield* load(at)
+    if (!form.has("key")) return pageWith(<MatrixPage {...matrix} form={form} problem={noneTicked} />, noneTicked)
+    const deletion = yield* deletionOf(matrix, form)
+    return Html.page(<DeletePage matrix={matrix} {...untouched} {...deletion} />)
   })
 )
 
 const deleteSelected = action(project, {
   decode: (form, at) =>
     Effect.gen(function* () {
-      const shown = yield* load(at)
-      return { form, deletion: yield* deletionOf(shown, form) }
+      const matrix = yield* load(at)
+      return { form, deletion: yield* deletionOf(matrix, form) }
     }),
   run: ({ deletion, form }, { projectId }) => remove(projectId, form, deletion),
   done: (waits, { projectId }) => to(Paths.project(projectId), waits ? "change-waits" : "secrets-deleted"),
   again: (at, attempt) =>
     Effect.gen(function* () {
-      const shown = yield* load(at)
-      const deletion = yield* deletionOf(shown, attempt.form)
-      return <DeletePage shown={shown} {...attempt} {...deletion} />
+      const matrix = yield* load(at)
+      const deletion = yield* deletionOf(matrix, attempt.form)
+      return <DeletePage matrix={matrix} {...attempt} {...deletion} />
     })
 })
 
-/** The page of a secret by its key: the script of the matrix knows no ids. */
+/** Redirects to the page of a secret by its key, because the matrix has no ids. */
 const byKey = environment(({ location }) =>
   Effect.gen(function* () {
     const key = yield* param("key", SecretKey)
     const { nodes } = yield* UseCases.secretReads.composition(location.query)
-    const found = nodes.find((node) => node.key === key)
-    return found === undefined ? yield* new SecretNotFound() : Html.seeOther(Paths.secret(location.path, found.id))
+    const node = nodes.find((one) => one.key === key)
+    return node === undefined ? yield* new SecretNotFound() : Html.seeOther(Paths.secret(location.path, node.id))
   })
 )
 

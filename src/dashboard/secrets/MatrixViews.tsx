@@ -1,4 +1,4 @@
-/** The keys of a project by environment, as a table that works without script; with script it takes its place. */
+/** Keys of a project by environment, as a table for pages without a script. The island replaces it. */
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import { EnvironmentPills } from "#src/dashboard/frame/EnvironmentFrame.tsx"
 import { FirstSteps } from "./FirstSteps.tsx"
@@ -26,12 +26,12 @@ import * as Paths from "#src/dashboard/frame/Paths.ts"
 import type { Attempt } from "#src/dashboard/frame/Routes.ts"
 import type { Visit } from "#src/dashboard/frame/Visit.ts"
 
-/** With script all rows are there at once: these are drawn first, and stay without it. */
+/** Rows of one page. The island shows all rows instead. */
 const pageSize = 50
-/** More is shown page by page alone: the script holds all rows. */
+/** Limit of the island, which holds all rows; a larger matrix stays a table with pages. */
 const maxCells = 30_000
 
-export interface MatrixShown extends Attempt {
+export interface MatrixProps extends Attempt {
   readonly visit: Visit
   readonly project: Project
   readonly environments: ReadonlyArray<ProjectEnvironment>
@@ -42,33 +42,33 @@ export interface MatrixShown extends Attempt {
   readonly show: Show
 }
 
-const linkTo = ({ data, show, words }: MatrixShown, changes: Readonly<Record<string, string>>) => {
+const linkTo = ({ data, show, words }: MatrixProps, changes: Readonly<Record<string, string>>) => {
   const members = { ...(words === "" ? {} : { q: words }), ...(show === "all" ? {} : { show }), ...changes }
   return Paths.withQuery(data.here, members)
 }
 
-const inColumn = ({ project }: MatrixShown, { slug }: MatrixColumn) =>
+const inColumn = ({ project }: MatrixProps, { slug }: MatrixColumn) =>
   Paths.environment({ projectId: project.id, slug })
 
 const ValueCell = ({
   cell,
   column,
   row,
-  shown
+  matrix
 }: {
-  readonly shown: MatrixShown
+  readonly matrix: MatrixProps
   readonly row: Row
   readonly column: number
   readonly cell: Cell
 }) => {
-  const { columns } = shown.data
+  const { columns } = matrix.data
   const { name, reads, slug, writes } = columns[column]
   const [key] = row
   if (cell === 0) {
     return (
       <td class="cell-missing">
         {writes ? (
-          <a href={`${inColumn(shown, columns[column])}?panel=add&key=${key}`}>
+          <a href={`${inColumn(matrix, columns[column])}?panel=add&key=${key}`}>
             + Add<span class="hidden"> {`${key} to ${name}`}</span>
           </a>
         ) : (
@@ -80,7 +80,7 @@ const ValueCell = ({
   const mark = markOf(row, column)
   return (
     <td>
-      <a class="cell-link" href={Paths.key({ projectId: shown.project.id, slug }, key)}>
+      <a class="cell-link" href={Paths.key({ projectId: matrix.project.id, slug }, key)}>
         {reads ? <span class="value-mask">••••••••</span> : <Icons.Lock />}
         <span class="hidden">{`${key} in ${name}${reads ? "" : ", not readable"}`}</span>
       </a>
@@ -104,12 +104,12 @@ const ValueCell = ({
   )
 }
 
-const RowTags = ({ of, shown, tags }: { readonly shown: MatrixShown; readonly tags: Tags; readonly of: string }) => (
+const RowTags = ({ of, matrix, tags }: { readonly matrix: MatrixProps; readonly tags: Tags; readonly of: string }) => (
   <>
     {(tags.get(of) ?? []).map((tag) => (
       <>
         {" "}
-        <a class="tag" href={Paths.withQuery(shown.data.here, { q: `#${tag}` })}>
+        <a class="tag" href={Paths.withQuery(matrix.data.here, { q: `#${tag}` })}>
           {tag}
         </a>
       </>
@@ -117,18 +117,18 @@ const RowTags = ({ of, shown, tags }: { readonly shown: MatrixShown; readonly ta
   </>
 )
 
-const Head = ({ shown }: { readonly shown: MatrixShown }) => (
+const Head = ({ matrix }: { readonly matrix: MatrixProps }) => (
   <thead>
     <tr>
       <th scope="col">Key</th>
-      {shown.data.columns.map((column, i) => (
+      {matrix.data.columns.map((column, i) => (
         <th scope="col" class={column.protected ? "guarded" : undefined}>
           <span class="column-head">
-            <a href={inColumn(shown, column)}>
+            <a href={inColumn(matrix, column)}>
               <bdi>{column.name}</bdi>
             </a>
             {column.protected ? <Ui.Protected /> : null}
-            <span class="hint count">{shown.data.rows.filter((row) => row[i + 1] !== 0).length}</span>
+            <span class="hint count">{matrix.data.rows.filter((row) => row[i + 1] !== 0).length}</span>
           </span>
         </th>
       ))}
@@ -136,8 +136,8 @@ const Head = ({ shown }: { readonly shown: MatrixShown }) => (
   </thead>
 )
 
-const Segments = ({ shown }: { readonly shown: MatrixShown }) => {
-  const { rows } = shown.data
+const Segments = ({ matrix }: { readonly matrix: MatrixProps }) => {
+  const { rows } = matrix.data
   const count: Record<Show, number> = {
     all: rows.length,
     missing: rows.filter(isMissing).length,
@@ -145,70 +145,70 @@ const Segments = ({ shown }: { readonly shown: MatrixShown }) => {
   }
   const titles: Record<Show, string> = { all: "All", missing: "Missing", differs: "Differs" }
   return (
-    <nav class="segments" aria-label="Which keys">
+    <nav class="segments" aria-label="Keys to show">
       {shows.map((one) => (
         <a
-          href={linkTo({ ...shown, show: one }, {})}
-          aria-current={one === shown.show ? "page" : undefined}
+          href={linkTo({ ...matrix, show: one }, {})}
+          aria-current={one === matrix.show ? "page" : undefined}
         >{`${titles[one]} ${count[one]}`}</a>
       ))}
     </nav>
   )
 }
 
-const Toolbar = ({ shown }: { readonly shown: MatrixShown }) => {
-  const target = shown.data.columns.find(({ writes }) => writes)
+const Toolbar = ({ matrix }: { readonly matrix: MatrixProps }) => {
+  const target = matrix.data.columns.find(({ writes }) => writes)
   return (
     <div class="toolbar">
-      <form class="search" method="get" action={shown.data.here}>
+      <form class="search" method="get" action={matrix.data.here}>
         <Icons.Search />
         <input
           type="search"
           name="q"
-          value={shown.words}
+          value={matrix.words}
           aria-label="Filter by key or tag"
           placeholder="Filter by key or #tag"
           autocomplete="off"
           spellcheck={false}
         />
-        {shown.show === "all" ? null : <input type="hidden" name="show" value={shown.show} />}
+        {matrix.show === "all" ? null : <input type="hidden" name="show" value={matrix.show} />}
         <button class="hidden">Filter</button>
       </form>
-      <Segments shown={shown} />
+      <Segments matrix={matrix} />
       {target === undefined ? null : (
         <div class="push">
-          <Ui.LinkButton href={`${inColumn(shown, target)}?panel=paste`}>Import</Ui.LinkButton>{" "}
-          <Ui.AddButton href={`${inColumn(shown, target)}?panel=add`}>Add secret</Ui.AddButton>
+          <Ui.LinkButton href={`${inColumn(matrix, target)}?panel=paste`}>Import</Ui.LinkButton>{" "}
+          <Ui.AddButton href={`${inColumn(matrix, target)}?panel=add`}>Add secret</Ui.AddButton>
         </div>
       )}
     </div>
   )
 }
 
-/** A tag goes to a key in each environment that the person may change. */
-const TagFields = ({ shown }: { readonly shown: MatrixShown }) =>
-  shown.data.columns.some(({ waits, writes }) => writes && !waits) ? (
+/** Adds or removes a tag in each environment that the person may change. */
+const TagFields = ({ matrix }: { readonly matrix: MatrixProps }) =>
+  matrix.data.columns.some(({ waits, writes }) => writes && !waits) ? (
     <div class="inline">
       <Ui.TextField
         name="tag"
         label="Tag"
         optional
-        value={shown.form.text("tag")}
-        hint="In each environment that you may change. Tags are not encrypted."
-        problem={shown.problem}
+        value={matrix.form.text("tag")}
+        hint="Applies in each environment that you can change. Tags are not encrypted."
+        problem={matrix.problem}
       />
-      <button class="button button-plain" formAction={`${shown.data.here}/tag-keys`} name="op" value="add">
-        Add the tag
+      <button class="button button-plain" formAction={`${matrix.data.here}/tag-keys`} name="op" value="add">
+        Add tag
       </button>
-      <button class="button button-plain" formAction={`${shown.data.here}/tag-keys`} name="op" value="remove">
-        Take it away
+      <button class="button button-plain" formAction={`${matrix.data.here}/tag-keys`} name="op" value="remove">
+        Remove tag
       </button>
     </div>
   ) : null
 
-/** What happens to the rows that are ticked. */
-const Selected = ({ shown }: { readonly shown: MatrixShown }) => {
-  const { columns } = shown.data
+/** Actions on the ticked rows. */
+const Selected = ({ matrix }: { readonly matrix: MatrixProps }) => {
+  const { columns } = matrix.data
   const writable = columns.filter(({ writes }) => writes)
   if (writable.length === 0) return null
   const choices = (of: ReadonlyArray<MatrixColumn>) => of.map(({ name, slug }) => ({ value: slug, label: name }))
@@ -217,39 +217,44 @@ const Selected = ({ shown }: { readonly shown: MatrixShown }) => {
   return (
     <fieldset class="panel panel-slim section-small selected">
       <legend>Ticked keys</legend>
-      {shown.problem?.field === "tag" ? null : <Ui.ProblemNote problem={shown.problem} />}
+      {matrix.problem?.field === "tag" ? null : <Ui.ProblemNote problem={matrix.problem} />}
       <div class="inline">
         <Ui.Select
           name="from"
           label="Environment"
           choices={choices(columns)}
-          value={shown.form.filled("from") ?? first.slug}
+          value={matrix.form.filled("from") ?? first.slug}
         />
-        <Ui.Select name="to" label="Copy to" choices={choices(writable)} value={shown.form.filled("to") ?? last.slug} />
+        <Ui.Select
+          name="to"
+          label="Copy to"
+          choices={choices(writable)}
+          value={matrix.form.filled("to") ?? last.slug}
+        />
         <button class="button button-plain">
           <Icons.Copy /> Copy
         </button>
-        <button class="button button-plain" formAction={`${shown.data.here}/export-keys`}>
+        <button class="button button-plain" formAction={`${matrix.data.here}/export-keys`}>
           Export
         </button>
-        <button class="button button-danger-quiet" formAction={`${shown.data.here}/delete-keys`}>
+        <button class="button button-danger-quiet" formAction={`${matrix.data.here}/delete-keys`}>
           Delete…
         </button>
       </div>
-      <Ui.CheckBox name="overwrite" checked={shown.form.has("overwrite")}>
-        Replace keys that are there already
+      <Ui.CheckBox name="overwrite" checked={matrix.form.has("overwrite")}>
+        Replace existing keys
       </Ui.CheckBox>
-      <TagFields shown={shown} />
+      <TagFields matrix={matrix} />
     </fieldset>
   )
 }
 
-const Table = ({ shown }: { readonly shown: MatrixShown }) => {
-  const { columns, here, rows } = shown.data
-  const tags = tagsOf(shown.data)
-  const matching = rows.filter((row) => fits(row, shown.words, shown.show, tags))
-  const onPage = matching.slice((shown.page - 1) * pageSize, shown.page * pageSize)
-  const ticked = new Set(shown.form.all("key"))
+const Table = ({ matrix }: { readonly matrix: MatrixProps }) => {
+  const { columns, here, rows } = matrix.data
+  const tags = tagsOf(matrix.data)
+  const matching = rows.filter((row) => fits(row, matrix.words, matrix.show, tags))
+  const onPage = matching.slice((matrix.page - 1) * pageSize, matrix.page * pageSize)
+  const ticked = new Set(matrix.form.all("key"))
   const ticks = columns.some(({ writes }) => writes)
   if (matching.length === 0) return <Ui.Empty title="No key matches" />
   return (
@@ -257,7 +262,7 @@ const Table = ({ shown }: { readonly shown: MatrixShown }) => {
       <div class="matrix-scroll" tabIndex={0} role="region" aria-label="Keys by environment">
         <table class="matrix">
           <caption class="hidden">Keys by environment</caption>
-          <Head shown={shown} />
+          <Head matrix={matrix} />
           <tbody>
             {linesOf(onPage).map((line) =>
               "group" in line ? (
@@ -277,10 +282,10 @@ const Table = ({ shown }: { readonly shown: MatrixShown }) => {
                     ) : (
                       <span class="key">{line.row[0]}</span>
                     )}
-                    <RowTags shown={shown} tags={tags} of={line.row[0]} />
+                    <RowTags matrix={matrix} tags={tags} of={line.row[0]} />
                   </th>
                   {cellsOf(line.row).map((cell, i) => (
-                    <ValueCell shown={shown} row={line.row} column={i} cell={cell} />
+                    <ValueCell matrix={matrix} row={line.row} column={i} cell={cell} />
                   ))}
                 </tr>
               )
@@ -289,52 +294,52 @@ const Table = ({ shown }: { readonly shown: MatrixShown }) => {
         </table>
       </div>
       <Pager
-        page={shown.page}
+        page={matrix.page}
         size={pageSize}
         total={matching.length}
-        link={(n) => linkTo(shown, { page: String(n) })}
+        link={(n) => linkTo(matrix, { page: String(n) })}
       />
-      <Selected shown={shown} />
+      <Selected matrix={matrix} />
     </form>
   )
 }
 
-const Steps = ({ shown: { data } }: { readonly shown: MatrixShown }) =>
+const Steps = ({ matrix: { data } }: { readonly matrix: MatrixProps }) =>
   data.steps === undefined ? null : <FirstSteps of={data.steps} />
 
-const NoKeys = ({ shown }: { readonly shown: MatrixShown }) => {
-  const target = shown.data.columns.find(({ writes }) => writes)
+const NoKeys = ({ matrix }: { readonly matrix: MatrixProps }) => {
+  const target = matrix.data.columns.find(({ writes }) => writes)
   if (target === undefined) return <Ui.Empty title="No secrets yet" />
   return (
     <Ui.Empty title="No secrets yet">
       <p>
-        <span class="needs-script">Drop your .env here, or paste its text anywhere on this page.</span>{" "}
-        <span class="without-script">Import the .env file that you have, or add secrets one by one.</span>
+        <span class="needs-script">Drop your .env file here, or paste its text anywhere on this page.</span>{" "}
+        <span class="without-script">Import your .env file, or add secrets one by one.</span>
       </p>
       <div class="buttons">
-        <Ui.LinkButton href={`${inColumn(shown, target)}?panel=paste`}>Import a file</Ui.LinkButton>
-        <Ui.AddButton href={`${inColumn(shown, target)}?panel=add`}>Add secret</Ui.AddButton>
+        <Ui.LinkButton href={`${inColumn(matrix, target)}?panel=paste`}>Import a file</Ui.LinkButton>
+        <Ui.AddButton href={`${inColumn(matrix, target)}?panel=add`}>Add secret</Ui.AddButton>
       </div>
     </Ui.Empty>
   )
 }
 
-const Content = ({ shown }: { readonly shown: MatrixShown }) =>
-  shown.data.rows.length === 0 ? (
+const Content = ({ matrix }: { readonly matrix: MatrixProps }) =>
+  matrix.data.rows.length === 0 ? (
     <>
-      <NoKeys shown={shown} />
-      <Steps shown={shown} />
+      <NoKeys matrix={matrix} />
+      <Steps matrix={matrix} />
     </>
   ) : (
     <>
-      <Steps shown={shown} />
-      <Toolbar shown={shown} />
-      <Table shown={shown} />
+      <Steps matrix={matrix} />
+      <Toolbar matrix={matrix} />
+      <Table matrix={matrix} />
     </>
   )
 
-export const MatrixPage = (shown: MatrixShown) => {
-  const { data, environments, formats, project, visit } = shown
+export const MatrixPage = (matrix: MatrixProps) => {
+  const { data, environments, formats, project, visit } = matrix
   const fitsScript = data.rows.length * data.columns.length <= maxCells
   return (
     <Layout
@@ -349,7 +354,8 @@ export const MatrixPage = (shown: MatrixShown) => {
       <EnvironmentPills environments={environments} project={project} />
       {data.columns.length > 1 && data.rows.length > 0 && !data.compared ? (
         <p class="hint">
-          Values are not compared right now: there were many comparisons in the last minute, or a secret was just saved.
+          Values are not compared now, because there were many comparisons in the last minute or a secret was just
+          saved.
         </p>
       ) : null}
       {data.columns.length === 0 ? (
@@ -361,37 +367,37 @@ export const MatrixPage = (shown: MatrixShown) => {
       ) : (
         <div
           id="matrix"
-          data-matrix={fitsScript && shown.problem === undefined ? JSON.stringify(data) : undefined}
+          data-matrix={fitsScript && matrix.problem === undefined ? JSON.stringify(data) : undefined}
           data-formats={formats}
         >
-          <Content shown={shown} />
+          <Content matrix={matrix} />
         </div>
       )}
     </Layout>
   )
 }
 
-/** The last question before keys of one environment are deleted. */
+/** Confirmation before keys of one environment are deleted. */
 export const DeletePage = ({
   column,
   keys,
   problem,
-  shown
+  matrix
 }: Attempt & {
-  readonly shown: MatrixShown
+  readonly matrix: MatrixProps
   readonly column: MatrixColumn
   readonly keys: ReadonlyArray<readonly [key: string, version: number]>
 }) => (
   <Layout
-    visit={shown.visit}
+    visit={matrix.visit}
     section="projects"
     title={`Delete ${keys.length === 1 ? "a secret" : `${keys.length} secrets`}`}
     crumbs={[
       { href: Paths.home, label: "Projects" },
-      { href: shown.data.here, label: shown.project.name }
+      { href: matrix.data.here, label: matrix.project.name }
     ]}
   >
-    <form method="post" action={`${shown.data.here}/delete-keys/confirmed`} class="panel narrow stack">
+    <form method="post" action={`${matrix.data.here}/delete-keys/confirmed`} class="panel narrow stack">
       <p>
         These are deleted from <bdi>{column.name}</bdi>. You can restore them for 30 days.
       </p>
@@ -407,7 +413,7 @@ export const DeletePage = ({
       {column.protected ? <Ui.Repeat name={column.slug} problem={problem} /> : null}
       <div class="buttons">
         <button class="button button-danger">Delete</button>
-        <Ui.LinkButton href={shown.data.here}>Cancel</Ui.LinkButton>
+        <Ui.LinkButton href={matrix.data.here}>Cancel</Ui.LinkButton>
       </div>
     </form>
   </Layout>

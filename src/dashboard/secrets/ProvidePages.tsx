@@ -1,4 +1,4 @@
-/** The one-time page where a person types a value that an agent requested: its page and its forms. */
+/** The one-time page on which a person enters a value that an agent or another person requested. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -25,7 +25,7 @@ import type { Visit } from "#src/dashboard/frame/Visit.ts"
 
 type ValueRequest = Effect.Effect.Success<ReturnType<ValueRequests["show"]>>
 
-/** A person of the team asks with a session; anything else is a program. */
+/** True if a person asks: people use a session, programs use other credentials. */
 const isPerson = ({ askedBy }: ValueRequest) => askedBy.kind === "session"
 
 const ProvidePage = ({
@@ -40,7 +40,7 @@ const ProvidePage = ({
     <Ui.ProblemNote problem={problem} />
     <p class="lead">
       {isPerson(request) ? "A person of your team asks" : "An agent asks"} for a value that{" "}
-      {isPerson(request) ? "they" : "it"} will not see. Ampoule stores what you type here and sends it nowhere else.
+      {isPerson(request) ? "they" : "it"} will not see. Ampoule stores the value and sends it nowhere else.
     </p>
     <dl class="facts section-small">
       <Ui.Fact name="Key">
@@ -64,7 +64,7 @@ const ProvidePage = ({
     <Ui.Callout tone="warning">
       <p>
         {isPerson(request)
-          ? "Continue only if you hold this key at its vendor and know why it is replaced."
+          ? "Continue only if you manage this key at its vendor and know why it is replaced."
           : "Continue only if you are working with this agent right now and know why it needs the value."}
       </p>
     </Ui.Callout>
@@ -93,7 +93,7 @@ const DonePage = ({ stored, visit }: { readonly visit: Visit; readonly stored: b
     title={stored ? "The value is stored" : "The request is declined"}
     lead={
       stored
-        ? "You can close this page. If the agent does not continue by itself, tell it that you are done."
+        ? "You can close this page. If the agent does not continue, tell it that you are done."
         : "You can close this page. The agent learns that you declined."
     }
   >
@@ -112,7 +112,7 @@ const details = screen(
   ProvidePage
 )
 
-/** A request that ended meanwhile has no page to show again: its error becomes the problem page. */
+/** A request that ended meanwhile has no page, so its error becomes the problem page. */
 const store = action(request, {
   decode: (form) => Form.decode(SecretText)(form.text("value")),
   run: (value, { code }) => UseCases.valueRequests.provide(code, value),

@@ -1,4 +1,4 @@
-/** An environment back to a moment: what would change, by name, and then the change. */
+/** Restores an environment to a moment: a preview by key, then the change. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -18,7 +18,7 @@ import * as Paths from "#src/dashboard/frame/Paths.ts"
 import { action, page, screen, to } from "#src/dashboard/frame/Routes.ts"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 
-/** A browser's date and time, which the page says is UTC. */
+/** Reads a browser's local date-time as UTC, as the label says. */
 const instant = (text: string) => (/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?$/.test(text) ? `${text}Z` : text)
 
 const hrefOf = ({ path }: Location) => `${Paths.environment(path)}/restore`
@@ -36,16 +36,19 @@ const Names = ({ keys, title }: { readonly title: string; readonly keys: Readonl
     </>
   )
 
-/** What a restoration comes to, by name alone. */
-export const WhatChanges = ({ of }: { readonly of: EnvironmentRestoration }) => (
+/** Effects of a restoration, by key. */
+export const RestorationChanges = ({ of }: { readonly of: EnvironmentRestoration }) => (
   <>
     <Names title="These keys come back" keys={of.created} />
-    <Names title="These keys get their earlier value" keys={of.updated} />
-    <Names title="These secrets get their earlier key" keys={of.renamed.map(({ from, to }) => `${from} → ${to}`)} />
-    <Names title="These keys are deleted; you can restore them for 30 days" keys={of.deleted} />
-    <Names title="These keys cannot come back: no version of that time was kept" keys={of.lost} />
+    <Names title="These keys get their earlier value back" keys={of.updated} />
     <Names
-      title="These keys were removed for good: the server does not know whether they were there"
+      title="These secrets get their earlier key back"
+      keys={of.renamed.map(({ from, to }) => `${from} → ${to}`)}
+    />
+    <Names title="These keys are deleted; you can restore them for 30 days" keys={of.deleted} />
+    <Names title="These keys cannot come back: no version from that time exists" keys={of.lost} />
+    <Names
+      title="These keys were removed for good: the server does not know whether they existed then"
       keys={of.unknown}
     />
   </>
@@ -56,18 +59,18 @@ const Preview = ({ location, preview }: { readonly location: Location; readonly 
     <h2 id="preview">What would change</h2>
     <p>
       <strong>{location.environment.name}</strong> as it was at{" "}
-      <time dateTime={preview.at}>{Ui.exact(preview.at)}</time>. Values are compared by their versions; none is shown.
+      <time dateTime={preview.at}>{Ui.exact(preview.at)}</time>. The server compares versions and shows no values.
     </p>
-    <WhatChanges of={preview} />
+    <RestorationChanges of={preview} />
     {isNothing(preview) ? (
-      <p>Nothing: it is as it was.</p>
+      <p>Nothing: the environment has not changed since.</p>
     ) : (
       <form method="post" action={hrefOf(location)}>
         <input type="hidden" name="at" value={preview.at} />
         <input type="hidden" name="expectedRevision" value={String(preview.revision)} />
-        <p>This writes new versions in one transaction. To undo it, go back to a moment before it.</p>
+        <p>This writes new versions in one transaction. To undo it, restore a moment before it.</p>
         <div class="buttons">
-          <button class="button button-danger">Take {location.environment.slug} back</button>
+          <button class="button button-danger">Restore {location.environment.slug}</button>
           <Ui.LinkButton href={hrefOf(location)}>Cancel</Ui.LinkButton>
         </div>
       </form>
@@ -75,18 +78,18 @@ const Preview = ({ location, preview }: { readonly location: Location; readonly 
   </section>
 )
 
-interface Shown {
+interface RestoreProps {
   readonly location: Location
   readonly at: string
   readonly preview: EnvironmentRestoration | undefined
   readonly problem: AnyApiError | undefined
 }
 
-const RestorePage = ({ at, location, preview, problem }: Shown) => (
-  <EnvironmentFrame location={location} view="deleted" title="Back to a moment">
+const RestorePage = ({ at, location, preview, problem }: RestoreProps) => (
+  <EnvironmentFrame location={location} view="deleted" title="Restore a moment">
     <section class="panel" aria-labelledby="moment">
-      <h2 id="moment">Back to a moment</h2>
-      <p>Every secret gets the value that it had then. What was not there then is deleted.</p>
+      <h2 id="moment">Restore a moment</h2>
+      <p>Every secret gets the value that it had then. Secrets that did not exist then are deleted.</p>
       {problem === undefined || problem.field === "at" ? null : <Ui.ProblemNote problem={problem} />}
       {location.writes ? (
         <form method="get" action={hrefOf(location)}>
@@ -101,18 +104,20 @@ const RestorePage = ({ at, location, preview, problem }: Shown) => (
   </EnvironmentFrame>
 )
 
-/** The preview of a moment, or what is wrong with it. */
+/** The preview of a moment, or the problem with it. */
 const previewOf = Effect.fnUntraced(function* (location: Location, at: string) {
   if (at === "" || !location.writes) return { preview: undefined, wrong: undefined }
-  const found = yield* attempt(
+  const preview = yield* attempt(
     Effect.flatMap(Form.decode(RestoreEnvironment)({ at: instant(at), preview: true }), (body) =>
       UseCases.secretWrites.restoreEnvironment(location.environment.id, body)
     )
   )
-  return Either.isRight(found) ? { preview: found.right, wrong: undefined } : { preview: undefined, wrong: found.left }
+  return Either.isRight(preview)
+    ? { preview: preview.right, wrong: undefined }
+    : { preview: undefined, wrong: preview.left }
 })
 
-const shown = screen(
+const moment = screen(
   ({ location }: AtEnvironment) =>
     Effect.gen(function* () {
       const at = (yield* query).text("at")
@@ -136,10 +141,10 @@ const restore = action(environment, {
     }),
   run: (body, { location }) => UseCases.secretWrites.restoreEnvironment(location.environment.id, body),
   done: (_, { location }) => to(Paths.environment(location.path), "environment-restored"),
-  again: shown
+  again: moment
 })
 
 export const routes = HttpRouter.empty.pipe(
-  HttpRouter.get("/app/projects/:projectId/env/:slug/restore", page(environment, shown)),
+  HttpRouter.get("/app/projects/:projectId/env/:slug/restore", page(environment, moment)),
   HttpRouter.post("/app/projects/:projectId/env/:slug/restore", restore)
 )

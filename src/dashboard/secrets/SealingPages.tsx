@@ -1,4 +1,4 @@
-/** The keypair that seals files of an environment: pages and forms. */
+/** Pages and forms of the keypair that seals files of an environment. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -119,7 +119,7 @@ const key = withIds(environment, Schema.Struct({ keyId: SealingKeyId }))
 const keys = screen(
   ({ location: { environment } }: AtEnvironment) =>
     Effect.gen(function* () {
-      // The first visit creates the keypair, which the list then has.
+      // Runs first, because the first visit creates the keypair.
       const active = yield* UseCases.sealingKeys.keypair(environment.id)
       return { active, keys: yield* UseCases.sealingKeys.list(environment.id) }
     }),

@@ -1,4 +1,4 @@
-/** What people say of a secret: who looks after it, what it is for, by which day its value should be replaced. */
+/** Metadata of a secret: owner, note, tags, and the day by which its value should be replaced. */
 import type { AnyApiError } from "#schema/ApiError.ts"
 import { DescribeSecret } from "#schema/SecretRequests.ts"
 import type { DescribedSecret } from "#schema/SecretResponses.ts"
@@ -8,16 +8,16 @@ import * as Form from "#src/dashboard/frame/Form.ts"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import type { Attempt } from "#src/dashboard/frame/Routes.ts"
 
-/** Days begin in UTC, as for the reminder. */
+/** True from the day on, in UTC, like the reminder. */
 export const isDue = (rotateBy: string | null, now: number): boolean =>
   rotateBy !== null && rotateBy <= new Date(now).toISOString().slice(0, 10)
 
-interface Shown extends SecretDetails {
+interface AboutProps extends SecretDetails {
   readonly about: DescribedSecret
   readonly attempt: Attempt
 }
 
-/** Each leads to the keys of the project that have it. */
+/** Tags, each with a link to the project's keys that have it. */
 export const Tags = ({ at, of }: { readonly of: ReadonlyArray<string>; readonly at: Paths.EnvironmentPath }) => (
   <span class="tags">
     {of.map((tag) => (
@@ -28,12 +28,12 @@ export const Tags = ({ at, of }: { readonly of: ReadonlyArray<string>; readonly 
   </span>
 )
 
-const Facts = ({ about, location }: Shown) => (
+const Facts = ({ about, location }: AboutProps) => (
   <dl class="facts">
-    <Ui.Fact name="Owner" is={about.owner ?? <span class="hint">nobody is named</span>} />
+    <Ui.Fact name="Owner" is={about.owner ?? <span class="hint">none</span>} />
     <Ui.Fact name="Replace by">
       {about.rotateBy === null ? (
-        <span class="hint">no day</span>
+        <span class="hint">none</span>
       ) : (
         <>
           <time dateTime={about.rotateBy}>{about.rotateBy}</time>{" "}
@@ -49,26 +49,26 @@ const Facts = ({ about, location }: Shown) => (
   </dl>
 )
 
-export const AboutPanel = (shown: Shown & { readonly problem: AnyApiError | undefined }) => {
-  const { about, attempt, location, problem } = shown
+export const AboutPanel = (props: AboutProps & { readonly problem: AnyApiError | undefined }) => {
+  const { about, attempt, location, problem } = props
   const tags = problem === undefined ? about.tags.join(" ") : attempt.form.text("tags")
   const valueOf = (name: "owner" | "note" | "rotateBy") =>
     problem === undefined ? (about[name] ?? "") : attempt.form.text(name)
   return (
     <section class="panel" aria-labelledby="about">
       <h2 id="about">About</h2>
-      <Facts {...shown} />
+      <Facts {...props} />
       {location.writes ? (
         <details class="confirm" open={problem !== undefined}>
           <summary class="button button-plain">Change</summary>
-          <form method="post" action={`${here(shown)}/about`} class="confirm-panel confirm-plain">
+          <form method="post" action={`${here(props)}/about`} class="confirm-panel confirm-plain">
             {problem?.field === undefined ? <Ui.ProblemNote problem={problem} /> : null}
             <Ui.TextField
               name="owner"
               label="Owner"
               optional
               value={valueOf("owner")}
-              hint="A person or a team. It gives nobody a right."
+              hint="A person or a team. This grants no access."
               problem={problem}
             />
             <Ui.TextField
@@ -77,7 +77,7 @@ export const AboutPanel = (shown: Shown & { readonly problem: AnyApiError | unde
               label="Replace the value by"
               optional
               value={valueOf("rotateBy")}
-              hint="On this day the team's webhooks are told, once."
+              hint="On this day, the team's webhooks get one event."
               problem={problem}
             />
             <Ui.TextField
@@ -85,7 +85,7 @@ export const AboutPanel = (shown: Shown & { readonly problem: AnyApiError | unde
               label="Note"
               optional
               value={valueOf("note")}
-              hint="Whoever can read the key can read the note. It is not encrypted: never write a value here."
+              hint="Everyone who can see the key can read the note. It is not encrypted, so never write a value here."
               problem={problem}
             />
             <Ui.TextField
@@ -104,7 +104,7 @@ export const AboutPanel = (shown: Shown & { readonly problem: AnyApiError | unde
   )
 }
 
-/** A field that is left empty takes away what was there. */
+/** Decodes the form. An empty field clears its member. */
 export const decodeAbout = (form: Form.Form) =>
   Form.decode(DescribeSecret)({
     owner: form.filled("owner") ?? null,

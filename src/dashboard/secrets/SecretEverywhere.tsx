@@ -1,4 +1,4 @@
-/** A key in all environments of its project, and a new value that the server makes. */
+/** A key in the other environments of its project, and the form for a generated value. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { ChangeSecrets } from "#schema/ProjectChangesApi.ts"
@@ -32,8 +32,8 @@ export const elsewhereOf = Effect.fnUntraced(function* ({ location, node }: Secr
   )
 })
 
-const There = ({ of: { environment }, shown }: { readonly of: Elsewhere; readonly shown: SecretDetails }) => {
-  const { location, node } = shown
+const There = ({ of: { environment }, details }: { readonly of: Elsewhere; readonly details: SecretDetails }) => {
+  const { location, node } = details
   const path = { projectId: location.project.id, slug: environment.slug }
   return rightsAt(location.visit, location.project, environment).readsValues ? (
     <SecretValue action={`${Paths.environment(path)}/reveal`} secretKey={node.key} />
@@ -42,8 +42,8 @@ const There = ({ of: { environment }, shown }: { readonly of: Elsewhere; readonl
   )
 }
 
-const NotThere = ({ of: { environment }, shown }: { readonly of: Elsewhere; readonly shown: SecretDetails }) => {
-  const { location, node } = shown
+const NotThere = ({ of: { environment }, details }: { readonly of: Elsewhere; readonly details: SecretDetails }) => {
+  const { location, node } = details
   const path = { projectId: location.project.id, slug: environment.slug }
   return rightsAt(location.visit, location.project, environment).writes ? (
     <a href={`${Paths.environment(path)}?panel=add&key=${node.key}`}>
@@ -56,7 +56,7 @@ const NotThere = ({ of: { environment }, shown }: { readonly of: Elsewhere; read
 
 export const ElsewherePanel = ({
   elsewhere,
-  ...shown
+  ...details
 }: SecretDetails & { readonly elsewhere: ReadonlyArray<Elsewhere> }) =>
   elsewhere.length === 0 ? null : (
     <section class="panel" aria-labelledby="elsewhere">
@@ -67,7 +67,10 @@ export const ElsewherePanel = ({
             name={
               one.isThere ? (
                 <a
-                  href={Paths.key({ projectId: shown.location.project.id, slug: one.environment.slug }, shown.node.key)}
+                  href={Paths.key(
+                    { projectId: details.location.project.id, slug: one.environment.slug },
+                    details.node.key
+                  )}
                 >
                   <bdi>{one.environment.name}</bdi>
                 </a>
@@ -78,17 +81,17 @@ export const ElsewherePanel = ({
           >
             {one.isThere ? (
               <div data-secret>
-                <There of={one} shown={shown} />
+                <There of={one} details={details} />
               </div>
             ) : (
-              <NotThere of={one} shown={shown} />
+              <NotThere of={one} details={details} />
             )}
           </Ui.Fact>
         ))}
       </dl>
       <p class="hint">
-        <a href={`${Paths.environment(shown.location.path)}/access`}>
-          Who can read it in {shown.location.environment.name}
+        <a href={`${Paths.environment(details.location.path)}/access`}>
+          Who can read it in {details.location.environment.name}
         </a>
       </p>
     </section>
@@ -96,12 +99,14 @@ export const ElsewherePanel = ({
 
 const lengths = ["16", "24", "32", "48", "64", "128"]
 
-export const GenerateForm = (shown: SecretDetails) => (
+export const GenerateForm = (details: SecretDetails) => (
   <details class="confirm">
     <summary class="button button-plain">Generate a value</summary>
-    <form method="post" action={`${here(shown)}/generate`} class="confirm-panel confirm-plain">
-      <p>The server makes a random value and saves it as a new version. It is not shown before you reveal it.</p>
-      <input type="hidden" name="expectedVersion" value={String(shown.currentVersion)} />
+    <form method="post" action={`${here(details)}/generate`} class="confirm-panel confirm-plain">
+      <p>
+        The server generates a random value and saves it as a new version. The value stays hidden until you reveal it.
+      </p>
+      <input type="hidden" name="expectedVersion" value={String(details.currentVersion)} />
       <Ui.Select
         name="length"
         label="Characters"

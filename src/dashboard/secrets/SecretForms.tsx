@@ -1,4 +1,4 @@
-/** Adding one secret, and pasting many. */
+/** Forms that add one secret or import many. */
 import type { AnyApiError } from "#schema/ApiError.ts"
 import { maxImported } from "#schema/SecretRequests.ts"
 import { danger, isDangerous } from "#src/formats/DangerousNames.ts"
@@ -10,17 +10,17 @@ import * as Paths from "#src/dashboard/frame/Paths.ts"
 import type { Attempt } from "#src/dashboard/frame/Routes.ts"
 
 export const kinds = [
-  { value: "", label: "Automatic: ${KEY} makes a reference" },
-  { value: "literal", label: "Plain text, always" },
+  { value: "", label: "Automatic: ${KEY} is a reference" },
+  { value: "literal", label: "Always plain text" },
   { value: "template", label: "Template" }
 ]
 
-/** With script, the field keeps what was typed. */
+/** Note for pages without a script; a script keeps the text in its field. */
 export const EnterAgain = () => (
   <span class="without-script">The server does not send values back to the page. Please enter it again.</span>
 )
 
-/** The names among these that decide which code a program runs or where its traffic goes, each with the reason. */
+/** Warning about keys that decide which code a program runs or where its traffic goes, each with the reason. */
 export const DangerousNames = ({
   children,
   keys
@@ -43,15 +43,15 @@ export const DangerousNames = ({
         ))}
       </ul>
       <p>
-        Programs act upon such a variable: with it, anyone who may write here can run code in them or redirect their
-        traffic. The command line does not pass it on unless it is told to.
+        Programs react to such a variable. Anyone who can write it can run code in them or redirect their traffic. The
+        command line passes it on only with --allow.
       </p>
       {children}
     </Ui.Callout>
   )
 }
 
-/** The tick box's name, and its value: the key that it is for, so that another dangerous key needs another tick. */
+/** Name of the tick box. Its value is the dangerous key, so that another dangerous key needs another tick. */
 export const anyway = "anyway"
 
 export const AddSecret = ({ form, location, problem }: Attempt & { readonly location: Location }) => {
@@ -144,7 +144,7 @@ const PreviewNotes = ({ preview }: { readonly preview: Preview.Preview }) => {
               </li>
             ))}
           </ul>
-          <p>Keys are A–Z, 0–9 and _, and start with a letter. Change or remove these lines.</p>
+          <p>Keys consist of A–Z, 0–9 and _, and start with a letter. Change or remove these lines.</p>
         </Ui.Callout>
       )}
       {count > maxImported ? (
@@ -176,8 +176,8 @@ const PasteButtons = ({ here, preview }: { readonly here: string; readonly previ
 }
 
 /**
- * Two steps: a preview, then the change. What was pasted is never sent back to the page: the script keeps it in its
- * field while the preview is fetched; without script it is pasted once more.
+ * Two steps: a preview, then the change. The server never sends pasted text back. The script keeps it in its field
+ * during the preview; without a script, the person pastes it again.
  */
 export const PasteSecrets = ({
   failure,

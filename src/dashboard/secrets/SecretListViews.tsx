@@ -20,26 +20,26 @@ export interface SecretList {
   readonly items: ReadonlyArray<SecretListItem>
   readonly page: number
   readonly total: number
-  /** What the list is filtered by. */
+  /** Words of the filter. */
   readonly words: string
-  /** Secrets of the environment whose values should have been replaced by now. */
+  /** Secrets whose values are due for replacement. */
   readonly due: { readonly total: number; readonly keys: ReadonlyArray<string> }
-  /** Who was handed the current versions, by key; none for who may not know. */
+  /** Holders of the current versions, by key; empty if the person may not see them. */
   readonly holders: ReadonlyMap<string, Holders>
 }
 
-interface Shown {
+interface ListProps {
   readonly location: Location
   readonly list: SecretList
   readonly panel?: ComponentChildren
   readonly revealed?: RevealedValue | undefined
 }
 
-/** Who, in one word: an address without its domain; the whole of it is in the title. */
+/** Short name of a person: the address without its domain. The title has the whole address. */
 const shortName = ({ name, type }: { readonly name: string | null; readonly type: string }) =>
   name?.split("@")[0] ?? type
 
-/** When it was handed out last, for who may know; absent where the list does not say. */
+/** Time of the last read; renders nothing if the list does not have it. */
 const Read = ({ item: { lastRead, notReadFor90Days }, now }: { readonly item: SecretListItem; readonly now: number }) =>
   lastRead === undefined ? null : (
     <span class="refs">
@@ -54,14 +54,14 @@ const Read = ({ item: { lastRead, notReadFor90Days }, now }: { readonly item: Se
           </span>
         </>
       )}{" "}
-      {notReadFor90Days === true ? <Ui.Badge tone="amber">not read for 90 days</Ui.Badge> : null}
+      {notReadFor90Days === true ? <Ui.Badge tone="amber">not read in the last 90 days</Ui.Badge> : null}
     </span>
   )
 
-/** "2 people, 1 token" */
-const HandedTo = ({ holders, item }: { readonly holders: Holders | undefined; readonly item: SecretListItem }) =>
+/** Counts of holders, such as "2 people, 1 token". */
+const HolderCounts = ({ holders, item }: { readonly holders: Holders | undefined; readonly item: SecretListItem }) =>
   holders === undefined ? null : (
-    <span class="refs" title={`v${item.version} was handed to`}>
+    <span class="refs" title={`Who has v${item.version}`}>
       {holders.all ? "" : "at least "}
       {countsText(holders.counts)}
     </span>
@@ -121,7 +121,7 @@ const SecretRow = ({
     </td>
     <td class="tight hint" data-label="Version">
       v{item.version}
-      <HandedTo holders={holders} item={item} />
+      <HolderCounts holders={holders} item={item} />
     </td>
     <td class="tight hint" data-label="Changed">
       <Ui.Ago at={item.updatedAt} now={location.visit.now} />
@@ -147,7 +147,7 @@ const NoSecrets = ({ here, writes }: { readonly here: string; readonly writes: b
   <Ui.Empty title="No secrets yet">
     {writes ? (
       <>
-        <p>Add secrets one by one, or import the .env file that you have.</p>
+        <p>Add secrets one by one, or import your .env file.</p>
         <div class="buttons">
           <AddButtons here={here} />
         </div>
@@ -183,7 +183,7 @@ const FilterForm = ({ here, list: { items, total, words } }: { readonly here: st
   )
 }
 
-const SecretTable = ({ list, location, revealed }: Shown) => {
+const SecretTable = ({ list, location, revealed }: ListProps) => {
   const here = Paths.environment(location.path)
   const { items, page, total, words } = list
   const from = (page - 1) * pageSize
@@ -199,7 +199,7 @@ const SecretTable = ({ list, location, revealed }: Shown) => {
           <Ui.Table
             label="Secrets"
             kind="secrets"
-            head={["Key", "Value", list.holders.size === 0 ? "Version" : "Version, handed to", "Changed"]}
+            head={["Key", "Value", list.holders.size === 0 ? "Version" : "Version, who has it", "Changed"]}
           >
             {onPage.map((item) => (
               <SecretRow holders={list.holders.get(item.key)} location={location} item={item} revealed={revealed} />
@@ -225,7 +225,7 @@ const SecretTable = ({ list, location, revealed }: Shown) => {
 
 const counts = /^(\d{1,4})\.(\d{1,4})\.(\d{1,4})$/
 
-/** What can be said or done about the change that led here. */
+/** Counts or an undo button for the change that led to this page. */
 const AfterChange = ({ location }: { readonly location: Location }) => {
   const { about, notice } = location.visit
   const [, created, updated, unchanged] = counts.exec(about) ?? []
@@ -243,20 +243,20 @@ const AfterChange = ({ location }: { readonly location: Location }) => {
   ) : null
 }
 
-/** What the person may not do here, said once. */
+/** Limits of the person's rights here. */
 const Bounds = ({ location: { environment, lacksValues, writes } }: { readonly location: Location }) => {
   const bounds = [
     !writes && environment.protected
-      ? "This environment is protected: only owners and admins can change its secrets."
+      ? "This environment is protected. Only owners and admins can change its secrets."
       : null,
-    lacksValues ? "Its values are for people who were granted them: ask for access below." : null,
+    lacksValues ? "Only people with a grant can read values here. Ask for access below." : null,
     !writes && !environment.protected && !lacksValues ? "Your role in this team can read names, but not values." : null
   ].filter((bound) => bound !== null)
   return bounds.length === 0 ? null : <p class="hint">{bounds.join(" ")}</p>
 }
 
-/** Values whose day has come, by name. */
-const Due = ({ list: { due }, location }: Shown) =>
+/** Keys whose values are due for replacement. */
+const Due = ({ list: { due }, location }: ListProps) =>
   due.total === 0 ? null : (
     <Ui.Callout
       tone="warning"
@@ -279,8 +279,8 @@ const Due = ({ list: { due }, location }: Shown) =>
     </Ui.Callout>
   )
 
-export const SecretsPage = (shown: Shown) => {
-  const { list, location, panel } = shown
+export const SecretsPage = (props: ListProps) => {
+  const { list, location, panel } = props
   const { path, writes } = location
   const here = Paths.environment(path)
   return (
@@ -293,10 +293,10 @@ export const SecretsPage = (shown: Shown) => {
     >
       {panel}
       {panel === undefined ? <Bounds location={location} /> : null}
-      {panel === undefined ? <Due {...shown} /> : null}
+      {panel === undefined ? <Due {...props} /> : null}
       <section class={panel === undefined ? undefined : "section"} aria-label="Secrets">
         {list.total > 0 ? (
-          <SecretTable {...shown} />
+          <SecretTable {...props} />
         ) : panel === undefined ? (
           <NoSecrets here={here} writes={writes} />
         ) : null}

@@ -1,4 +1,4 @@
-/** One secret, and the deleted ones of an environment: pages and forms. */
+/** Pages and forms of one secret, and of the deleted secrets of an environment. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -32,11 +32,11 @@ import { HistoryPanel, Undo } from "./SecretVersions.tsx"
 import { type RevealedValue, SecretValue } from "./SecretValue.tsx"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 
-/** Which form of the page was refused. */
+/** Name of the refused form. */
 type Editing = "about" | "edit" | "rename" | "delete"
 
-interface Shown extends SecretDetails {
-  /** Who was handed it; undefined: not for this person. */
+interface SecretProps extends SecretDetails {
+  /** Sentence about its holders; undefined if the person may not see it. */
   readonly exposure: string | undefined
   readonly elsewhere: ReadonlyArray<Elsewhere>
   readonly about: DescribedSecret
@@ -45,7 +45,7 @@ interface Shown extends SecretDetails {
   readonly attempt: Attempt
 }
 
-const problemOf = ({ attempt, editing }: Shown, form: Editing): AnyApiError | undefined =>
+const problemOf = ({ attempt, editing }: SecretProps, form: Editing): AnyApiError | undefined =>
   editing === form ? attempt.problem : undefined
 
 const KeyLinks = ({ graph, keys, location }: SecretDetails & { readonly keys: ReadonlyArray<string> }) => {
@@ -70,14 +70,14 @@ const KeyLinks = ({ graph, keys, location }: SecretDetails & { readonly keys: Re
   )
 }
 
-const ValuePanel = (shown: Shown) => {
-  const { location, node, revealed } = shown
+const ValuePanel = (props: SecretProps) => {
+  const { location, node, revealed } = props
   return (
     <section class="panel" aria-label="Value">
       <h2>{node.kind === "template" ? "Value, references expanded" : "Value"}</h2>
       {location.readsValues ? (
         <SecretValue
-          action={`${here(shown)}/reveal`}
+          action={`${here(props)}/reveal`}
           secretKey={node.key}
           revealed={revealed?.representation === "materialized" ? revealed : undefined}
         />
@@ -88,14 +88,14 @@ const ValuePanel = (shown: Shown) => {
   )
 }
 
-const EditPanel = (shown: Shown) => {
-  const { attempt, currentVersion, node, revealed } = shown
-  const problem = problemOf(shown, "edit")
+const EditPanel = (props: SecretProps) => {
+  const { attempt, currentVersion, node, revealed } = props
+  const problem = problemOf(props, "edit")
   return (
     <section class="panel" aria-labelledby="edit">
       <h2 id="edit">Edit</h2>
-      {/* The text as written is a value too, so it comes through a recorded reveal. */}
-      <form method="post" action={`${here(shown)}/reveal`} data-source-form class="buttons-top">
+      {/* A template's text is a value too, so the trail records its reveal. */}
+      <form method="post" action={`${here(props)}/reveal`} data-source-form class="buttons-top">
         <input type="hidden" name="key" value={node.key} />
         <input type="hidden" name="representation" value="source" />
         <button class="button button-plain without-script">Show the current text in the field</button>
@@ -103,7 +103,7 @@ const EditPanel = (shown: Shown) => {
           Load the current text
         </button>
       </form>
-      <form method="post" action={`${here(shown)}/edit`} id="edit-form">
+      <form method="post" action={`${here(props)}/edit`} id="edit-form">
         {problem?.field === "value" || problem?.field === "kind" ? null : <Ui.ProblemNote problem={problem} />}
         <input type="hidden" name="expectedVersion" value={String(currentVersion)} />
         <Ui.TextArea
@@ -133,16 +133,16 @@ const EditPanel = (shown: Shown) => {
         />
         <Ui.Submit>Save a new version</Ui.Submit>
       </form>
-      <GenerateForm {...shown} />
+      <GenerateForm {...props} />
     </section>
   )
 }
 
-const ReferencesPanel = (shown: Shown) => {
-  const uses = shown.graph.edges.filter(({ from }) => from === shown.node.key).map(({ to }) => to)
-  const users = usedBy(shown)
+const ReferencesPanel = (props: SecretProps) => {
+  const uses = props.graph.edges.filter(({ from }) => from === props.node.key).map(({ to }) => to)
+  const users = usedBy(props)
   const links = (keys: ReadonlyArray<string>) =>
-    keys.length === 0 ? <span class="hint">nothing</span> : <KeyLinks {...shown} keys={keys} />
+    keys.length === 0 ? <span class="hint">nothing</span> : <KeyLinks {...props} keys={keys} />
   return (
     <section class="panel" aria-labelledby="references">
       <h2 id="references">References</h2>
@@ -152,8 +152,8 @@ const ReferencesPanel = (shown: Shown) => {
       </dl>
       {uses.length + users.length === 0 ? null : (
         <p class="section-small">
-          <a href={Paths.withQuery(`${Paths.environment(shown.location.path)}/graph`, { from: shown.node.key })}>
-            Show them as a picture
+          <a href={Paths.withQuery(`${Paths.environment(props.location.path)}/graph`, { from: props.node.key })}>
+            Show the graph
           </a>
         </p>
       )}
@@ -161,23 +161,23 @@ const ReferencesPanel = (shown: Shown) => {
   )
 }
 
-const DeletePanel = (shown: Shown) => {
-  const { attempt, node } = shown
-  const users = usedBy(shown)
-  const cascades = shown.editing === "delete" && attempt.form.text("disposition") === "cascade"
+const DeletePanel = (props: SecretProps) => {
+  const { attempt, node } = props
+  const users = usedBy(props)
+  const cascades = props.editing === "delete" && attempt.form.text("disposition") === "cascade"
   return (
     <section class="section panel panel-danger" aria-labelledby="delete">
       <h2 id="delete">Delete</h2>
-      <Ui.ProblemNote problem={problemOf(shown, "delete")} />
-      <details class="confirm" open={shown.editing === "delete"}>
+      <Ui.ProblemNote problem={problemOf(props, "delete")} />
+      <details class="confirm" open={props.editing === "delete"}>
         <summary class="button button-danger-quiet">Delete this secret</summary>
-        <form method="post" action={`${here(shown)}/delete`} class="confirm-panel">
+        <form method="post" action={`${here(props)}/delete`} class="confirm-panel">
           {users.length === 0 ? (
             <p>No other secret uses it. You can restore it for 30 days.</p>
           ) : (
             <>
               <p>{users.length === 1 ? "One secret uses it:" : `${users.length} secrets use it:`}</p>
-              <KeyLinks {...shown} keys={users} />
+              <KeyLinks {...props} keys={users} />
               <fieldset>
                 <legend>What happens to the secrets that use it?</legend>
                 <Ui.CheckBox
@@ -208,8 +208,8 @@ const DeletePanel = (shown: Shown) => {
   )
 }
 
-const SecretPage = (shown: Shown) => {
-  const { currentVersion, location, node } = shown
+const SecretPage = (props: SecretProps) => {
+  const { currentVersion, location, node } = props
   return (
     <Layout
       visit={location.visit}
@@ -221,7 +221,7 @@ const SecretPage = (shown: Shown) => {
         view: "secrets",
         slug: location.environment.slug
       }}
-      notice={<Undo {...shown} />}
+      notice={<Undo {...props} />}
       heading={
         <span class="key">
           <Ui.KeyName name={node.key} />
@@ -229,7 +229,7 @@ const SecretPage = (shown: Shown) => {
       }
       lead={
         <span class="badges">
-          {node.kind === "template" ? <Ui.Badge tone="accent">template</Ui.Badge> : <Ui.Badge>plain text</Ui.Badge>}
+          {node.kind === "template" ? <Ui.Badge tone="accent">template</Ui.Badge> : null}
           <Ui.Badge>version {currentVersion}</Ui.Badge>
           {location.environment.protected ? <Ui.Badge tone="amber">protected environment</Ui.Badge> : null}
         </span>
@@ -242,19 +242,19 @@ const SecretPage = (shown: Shown) => {
     >
       <div class="columns" data-secret>
         <div>
-          <ValuePanel {...shown} />
-          <ElsewherePanel {...shown} />
-          {location.writes ? <EditPanel {...shown} /> : null}
+          <ValuePanel {...props} />
+          <ElsewherePanel {...props} />
+          {location.writes ? <EditPanel {...props} /> : null}
         </div>
         <div>
-          <AboutPanel {...shown} problem={problemOf(shown, "about")} />
-          <ReferencesPanel {...shown} />
-          <ExposurePanel sentence={shown.exposure} href={`${here(shown)}/exposure`} />
-          <HistoryPanel {...shown} />
+          <AboutPanel {...props} problem={problemOf(props, "about")} />
+          <ReferencesPanel {...props} />
+          <ExposurePanel sentence={props.exposure} href={`${here(props)}/exposure`} />
+          <HistoryPanel {...props} />
         </div>
       </div>
-      {location.writes ? <RenamePanel {...shown} problem={problemOf(shown, "rename")} /> : null}
-      {location.writes ? <DeletePanel {...shown} /> : null}
+      {location.writes ? <RenamePanel {...props} problem={problemOf(props, "rename")} /> : null}
+      {location.writes ? <DeletePanel {...props} /> : null}
     </Layout>
   )
 }
@@ -270,14 +270,14 @@ const DeletedPage = ({
     title="Deleted secrets"
     actions={
       location.writes ? (
-        <Ui.LinkButton href={`${Paths.environment(location.path)}/restore`}>Back to a moment</Ui.LinkButton>
+        <Ui.LinkButton href={`${Paths.environment(location.path)}/restore`}>Restore a moment</Ui.LinkButton>
       ) : undefined
     }
   >
     <Ui.ProblemNote problem={problem} />
     {items.length === 0 ? (
       <Ui.Empty title="No deleted secrets">
-        <p>Deleted secrets are listed here for 30 days. You can restore them until then.</p>
+        <p>This page lists deleted secrets for 30 days. Until then, you can restore them.</p>
       </Ui.Empty>
     ) : (
       <Ui.Table label="Deleted secrets" head={["Key", "Deleted", "Removed for good", ""]}>
@@ -309,7 +309,7 @@ const DeletedPage = ({
   </EnvironmentFrame>
 )
 
-const shown = Effect.fnUntraced(function* (at: AtSecret) {
+const loadPage = Effect.fnUntraced(function* (at: AtSecret) {
   const details = yield* load(at)
   const exposure = yield* sentenceOf(details)
   const elsewhere = yield* elsewhereOf(details)
@@ -317,8 +317,8 @@ const shown = Effect.fnUntraced(function* (at: AtSecret) {
 })
 
 const details = (editing?: Editing) =>
-  screen(shown, ({ form, problem, ...shown }) => (
-    <SecretPage {...shown} attempt={{ form, problem }} editing={editing} />
+  screen(loadPage, ({ form, problem, ...props }) => (
+    <SecretPage {...props} attempt={{ form, problem }} editing={editing} />
   ))
 
 const revealOne = secret((at) =>
@@ -326,23 +326,23 @@ const revealOne = secret((at) =>
     const revealed = yield* reveal(at.location.query, yield* Form.read)
     return (yield* wantsJson)
       ? asJson(revealed)
-      : Html.page(<SecretPage {...yield* shown(at)} attempt={untouched} revealed={revealed} />)
+      : Html.page(<SecretPage {...yield* loadPage(at)} attempt={untouched} revealed={revealed} />)
   })
 )
 
 const decodeEdit = Effect.fnUntraced(function* (form: Form.Form) {
   const kind = form.filled("kind")
   const value = form.text("value")
-  // A field that is left empty by mistake must not empty the secret; with a kind, the current text is kept.
-  const written = value !== "" || form.has("empty")
-  if (!written && kind === undefined) {
+  // A field left empty by mistake must not empty the secret. With only a kind, the current text stays.
+  const hasText = value !== "" || form.has("empty")
+  if (!hasText && kind === undefined) {
     return yield* new ValidationFailed({
       field: "value",
       message: "Enter a text, or choose to save an empty text"
     })
   }
   return yield* Form.decode(UpdateSecret)({
-    ...(written ? { value } : {}),
+    ...(hasText ? { value } : {}),
     ...(kind === undefined ? {} : { kind }),
     expectedVersion: Number(form.text("expectedVersion"))
   })
@@ -356,7 +356,7 @@ const edit = action(secret, {
   again: details("edit")
 })
 
-/** A random value that the server makes: it is in no request and in no answer. */
+/** Saves a random value of the server, which no request or response contains. */
 const generate = action(secret, {
   decode: (form, at) => Effect.flatMap(load(at), (details) => decodeGenerate(form, details)),
   run: (input, { location }) => UseCases.secretWrites.change(location.project.id, input),
@@ -385,7 +385,7 @@ const rename = action(secret, {
 const remove = action(secret, {
   decode: (form) => Form.decode(Schema.UndefinedOr(Disposition))(form.filled("disposition")),
   run: (disposition, { secretId }) => UseCases.secretWrites.remove(secretId, disposition),
-  // What else was changed or deleted with it does not come back with it.
+  // No undo if dependents changed too, because it would restore only this secret.
   done: ({ cascaded, flattened, id }, { location }) =>
     to(Paths.environment(location.path), "secret-deleted", cascaded.length + flattened.length === 0 ? id : undefined),
   again: details("delete")

@@ -1,4 +1,4 @@
-/** Another key for a secret. */
+/** Form that renames a secret. */
 import * as Effect from "effect/Effect"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
@@ -11,21 +11,21 @@ import type { Attempt } from "#src/dashboard/frame/Routes.ts"
 import { anyway, DangerousNames } from "./SecretForms.tsx"
 
 export const RenamePanel = (
-  shown: SecretDetails & { readonly attempt: Attempt; readonly problem: AnyApiError | undefined }
+  props: SecretDetails & { readonly attempt: Attempt; readonly problem: AnyApiError | undefined }
 ) => {
-  const { attempt, currentVersion, node, problem } = shown
+  const { attempt, currentVersion, node, problem } = props
   const typed = problem === undefined ? node.key : attempt.form.text("key").trim().toUpperCase()
-  const users = usedBy(shown).length
+  const users = usedBy(props).length
   const asks = problem?.field === anyway
   return (
     <section class="section panel" aria-labelledby="rename">
       <h2 id="rename">Rename</h2>
       {problem === undefined || problem.field === "key" || asks ? null : <Ui.ProblemNote problem={problem} />}
       <details class="confirm" open={problem !== undefined}>
-        <summary class="button button-plain">Give it another key</summary>
-        <form method="post" action={`${here(shown)}/rename`} class="confirm-panel confirm-plain">
+        <summary class="button button-plain">Change the key</summary>
+        <form method="post" action={`${here(props)}/rename`} class="confirm-panel confirm-plain">
           <p>
-            The secret keeps its versions. Programs that read <code>{node.key}</code> do not find it any more.
+            The secret keeps its versions. Programs that read <code>{node.key}</code> no longer find it.
           </p>
           <input type="hidden" name="expectedVersion" value={String(currentVersion)} />
           <Ui.TextField id="rename-key" name="key" label="New key" mono capitals value={typed} problem={problem} />
@@ -35,9 +35,7 @@ export const RenamePanel = (
               value="rewrite"
               checked={problem !== undefined && attempt.form.has("references")}
             >
-              {users === 1
-                ? "Write the secret that uses it with the new key"
-                : `Write the ${users} secrets that use it with the new key`}
+              {users === 1 ? "Update the secret that uses it" : `Update the ${users} secrets that use it`}
             </Ui.CheckBox>
           )}
           {asks ? (
@@ -57,7 +55,7 @@ export const RenamePanel = (
 export const decodeRename = Effect.fnUntraced(function* (form: Form.Form, { location }: AtSecret) {
   const references = form.filled("references")
   const input = yield* Form.decode(RenameSecret)({
-    // Keys are in capitals; the page shows them so while they are typed.
+    // Keys are in capitals, as the page shows them during typing.
     key: form.text("key").trim().toUpperCase(),
     ...(references === undefined ? {} : { references }),
     expectedVersion: Number(form.text("expectedVersion"))

@@ -1,7 +1,4 @@
-/**
- * A value behind a button. It is not in the page: it comes with the answer to a POST, which is recorded in the audit
- * trail first.
- */
+/** A hidden value with a button. Only the response to a POST contains it, after the audit trail recorded the read. */
 import * as Icons from "#src/dashboard/frame/Icons.tsx"
 
 export interface RevealedValue {
@@ -19,9 +16,9 @@ export const SecretValue = ({
   /** Address of the reveal. */
   readonly action: string
   readonly secretKey: string
-  /** Which of several values with this key the form asks for. */
+  /** Selects one of several values with this key. */
   readonly of?: string | number
-  /** Without script, the page that answers the POST holds the revealed value. */
+  /** The revealed value, for a reveal without a script. */
   readonly revealed?: RevealedValue | undefined
 }) => {
   const text = revealed?.key === secretKey ? revealed.text : undefined

@@ -1,4 +1,4 @@
-/** The history of a secret, an earlier version beside the current one, and the way back to it. */
+/** History of a secret, a comparison of an earlier version with the current one, and the rollback. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import { SecretVersionNotFound } from "#schema/Errors.ts"
@@ -19,15 +19,15 @@ import { may } from "#src/dashboard/frame/Visit.ts"
 
 type Version = SecretDetails["versions"][number]
 
-const Author = ({ shown, version }: { readonly shown: SecretDetails; readonly version: Version }) => (
+const Author = ({ props, version }: { readonly props: SecretDetails; readonly version: Version }) => (
   <span class="refs hint">
-    <Ui.Ago at={version.createdAt} now={shown.location.visit.now} /> by{" "}
+    <Ui.Ago at={version.createdAt} now={props.location.visit.now} /> by{" "}
     {version.createdBy.name ?? version.createdBy.type}
   </span>
 )
 
-export const HistoryPanel = (shown: SecretDetails) => {
-  const { currentVersion, location, node, versions } = shown
+export const HistoryPanel = (props: SecretDetails) => {
+  const { currentVersion, location, node, versions } = props
   return (
     <section class="panel" aria-labelledby="history">
       <h2 id="history">History</h2>
@@ -39,10 +39,10 @@ export const HistoryPanel = (shown: SecretDetails) => {
               {version.version === currentVersion ? <Ui.Badge tone="ok">current</Ui.Badge> : null}{" "}
               {version.kind === "template" ? <Ui.Badge tone="accent">template</Ui.Badge> : null}{" "}
               {version.deleted ? <Ui.Badge tone="danger">deleted</Ui.Badge> : null}
-              <Author shown={shown} version={version} />
+              <Author props={props} version={version} />
             </div>
             {version.version === currentVersion || version.deleted ? null : (
-              <a class="button button-quiet" href={`${here(shown)}/versions/${version.version}`}>
+              <a class="button button-quiet" href={`${here(props)}/versions/${version.version}`}>
                 Compare<span class="hidden"> version {version.version} with the current one</span>
               </a>
             )}
@@ -69,13 +69,13 @@ export const HistoryPanel = (shown: SecretDetails) => {
   )
 }
 
-/** Takes the change back that led to the page, while the version before it is kept. */
-export const Undo = (shown: SecretDetails) => {
-  const { currentVersion, location, versions } = shown
+/** Undoes the change that led to the page, if the version before it still exists. */
+export const Undo = (props: SecretDetails) => {
+  const { currentVersion, location, versions } = props
   const before = versions.find(({ version }) => String(version) === location.visit.about)
   return before === undefined || before.version === currentVersion || !location.writes ? null : (
     <Ui.Act
-      action={`${here(shown)}/rollback`}
+      action={`${here(props)}/rollback`}
       fields={{ version: String(before.version), expectedVersion: String(currentVersion) }}
       kind="quiet"
     >
@@ -84,28 +84,28 @@ export const Undo = (shown: SecretDetails) => {
   )
 }
 
-interface Compared extends SecretDetails, Partial<Attempt> {
+interface ComparisonProps extends SecretDetails, Partial<Attempt> {
   readonly earlier: Version
-  /** Texts by version: without script, the page that answers the POST holds them. */
+  /** Texts by version, for a reveal without a script. */
   readonly revealed?: ReadonlyMap<number, RevealedValue>
 }
 
-const Side = ({ shown, version }: { readonly shown: Compared; readonly version: Version }) => (
+const Side = ({ props, version }: { readonly props: ComparisonProps; readonly version: Version }) => (
   <section class="panel" data-secret aria-label={`Version ${version.version}`}>
     <h2>
       Version {version.version}{" "}
-      {version.version === shown.currentVersion ? <Ui.Badge tone="ok">current</Ui.Badge> : null}{" "}
+      {version.version === props.currentVersion ? <Ui.Badge tone="ok">current</Ui.Badge> : null}{" "}
       {version.kind === "template" ? <Ui.Badge tone="accent">template</Ui.Badge> : null}
     </h2>
     <p class="section-small">
-      <Author shown={shown} version={version} />
+      <Author props={props} version={version} />
     </p>
-    {shown.location.readsValues ? (
+    {props.location.readsValues ? (
       <SecretValue
-        action={`${here(shown)}/versions/${shown.earlier.version}/reveal`}
-        secretKey={shown.node.key}
+        action={`${here(props)}/versions/${props.earlier.version}/reveal`}
+        secretKey={props.node.key}
         of={version.version}
-        revealed={shown.revealed?.get(version.version)}
+        revealed={props.revealed?.get(version.version)}
       />
     ) : (
       <p class="hint">You can read names here, but not values.</p>
@@ -113,15 +113,15 @@ const Side = ({ shown, version }: { readonly shown: Compared; readonly version: 
   </section>
 )
 
-const Rollback = (shown: Compared) => {
-  const { currentVersion, earlier } = shown
-  const users = usedBy(shown).length
+const Rollback = (props: ComparisonProps) => {
+  const { currentVersion, earlier } = props
+  const users = usedBy(props).length
   return (
     <section class="section panel">
       <h2>Roll back to version {earlier.version}</h2>
-      <Ui.ProblemNote problem={shown.problem} />
+      <Ui.ProblemNote problem={props.problem} />
       <p>
-        The text of version {earlier.version} is written as version {currentVersion + 1}.
+        This saves the text of version {earlier.version} as version {currentVersion + 1}.
         {users === 0
           ? ""
           : ` ${users === 1 ? "One secret uses" : `${users} secrets use`} this one and ${users === 1 ? "changes" : "change"} with it.`}{" "}
@@ -129,19 +129,19 @@ const Rollback = (shown: Compared) => {
       </p>
       <div class="buttons">
         <Ui.Act
-          action={`${here(shown)}/rollback`}
+          action={`${here(props)}/rollback`}
           fields={{ version: String(earlier.version), expectedVersion: String(currentVersion) }}
         >
           Roll back to version {earlier.version}
         </Ui.Act>
-        <Ui.LinkButton href={here(shown)}>Cancel</Ui.LinkButton>
+        <Ui.LinkButton href={here(props)}>Cancel</Ui.LinkButton>
       </div>
     </section>
   )
 }
 
-const VersionsPage = (shown: Compared) => {
-  const { earlier, location, node, versions } = shown
+const VersionsPage = (props: ComparisonProps) => {
+  const { earlier, location, node, versions } = props
   return (
     <Layout
       visit={location.visit}
@@ -153,24 +153,24 @@ const VersionsPage = (shown: Compared) => {
           <Ui.KeyName name={node.key} />
         </span>
       }
-      lead="Two versions as they were written. To see them, reveal one: both are shown, and the audit trail has both."
+      lead="Two versions as they were saved. Reveal one to see both. The audit trail records both reads."
       crumbs={[
         { href: Paths.environment(location.path), label: `${location.project.name} / ${location.environment.name}` },
-        { href: here(shown), label: node.key }
+        { href: here(props), label: node.key }
       ]}
     >
       <div class="columns columns-even" data-together>
-        <Side shown={shown} version={earlier} />
+        <Side props={props} version={earlier} />
         {versions.slice(0, 1).map((current) => (
-          <Side shown={shown} version={current} />
+          <Side props={props} version={current} />
         ))}
       </div>
-      {location.writes ? <Rollback {...shown} /> : null}
+      {location.writes ? <Rollback {...props} /> : null}
     </Layout>
   )
 }
 
-/** An earlier version that is still kept. */
+/** Guard for an earlier version that still exists. */
 const version = within(secret, (at: AtSecret) =>
   Effect.gen(function* () {
     const params = yield* HttpRouter.params
@@ -184,17 +184,17 @@ const version = within(secret, (at: AtSecret) =>
   })
 )
 
-const compared = screen(
+const comparison = screen(
   (at: { readonly details: SecretDetails; readonly earlier: Version }) => Effect.succeed(at),
   ({ details, earlier }) => <VersionsPage {...details} earlier={earlier} />
 )
 
-/** `of`: which of the two the script asks for; a form without script gets both. */
+/** `of` is the version that the script requests; a plain form gets both versions. */
 const reveal = version(({ details, earlier }) =>
   Effect.gen(function* () {
     const read = (number: number) =>
-      Effect.map(UseCases.secretReads.version(details.node.id, number), (found): RevealedValue => ({
-        ...found,
+      Effect.map(UseCases.secretReads.version(details.node.id, number), (value): RevealedValue => ({
+        ...value,
         representation: "source"
       }))
     const of = (yield* Form.read).text("of")
@@ -214,8 +214,8 @@ const rollback = action(secret, {
       expectedVersion: Number(form.text("expectedVersion"))
     }),
   run: (input, { secretId }) => UseCases.secretWrites.rollback(secretId, input),
-  done: (written, { location, secretId }, { expectedVersion }) =>
-    to(Paths.secret(location.path, secretId), "secret-rolled-back", versionBefore(written.version, expectedVersion)),
+  done: ({ version }, { location, secretId }, { expectedVersion }) =>
+    to(Paths.secret(location.path, secretId), "secret-rolled-back", versionBefore(version, expectedVersion)),
   again: (at, { form, problem }) =>
     Effect.gen(function* () {
       const details = yield* load(at)
@@ -227,7 +227,7 @@ const rollback = action(secret, {
 
 const at = "/app/projects/:projectId/env/:slug/secrets/:secretId"
 export const routes = HttpRouter.empty.pipe(
-  HttpRouter.get(`${at}/versions/:version`, page(version, compared)),
+  HttpRouter.get(`${at}/versions/:version`, page(version, comparison)),
   HttpRouter.post(`${at}/versions/:version/reveal`, reveal),
   HttpRouter.post(`${at}/rollback`, rollback)
 )

@@ -1,4 +1,4 @@
-/** Which secrets of an environment use which. */
+/** Graph of the references between the secrets of an environment. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import type { SecretId } from "#schema/Ids.ts"
@@ -16,7 +16,7 @@ import * as Paths from "#src/dashboard/frame/Paths.ts"
 import { page, screen } from "#src/dashboard/frame/Routes.ts"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 
-/** A picture of more secrets is too large to read; the list below it shows them all. */
+/** Nodes of a readable graph; the list below shows all references. */
 const maxDrawn = 300
 const maxLabel = 30
 const height = 30
@@ -27,20 +27,20 @@ const margin = 16
 
 const Picture = ({ graph, location }: { readonly location: Location; readonly graph: SecretCompositionGraph }) => {
   const { edges, nodes } = collapsed(graph.edges)
-  const placed = layout(edges)
+  const plan = layout(edges)
   const x = (column: number) => margin + column * columnGap
   const y = (row: number) => margin + row * rowGap
-  const where = new Map(placed.nodes.map((node) => [node.key, node]))
-  const known = new Map(graph.nodes.map((node) => [node.key, node]))
-  const w = 2 * margin + (placed.columns - 1) * columnGap + width
-  const h = 2 * margin + (placed.rows - 1) * rowGap + height
+  const where = new Map(plan.nodes.map((node) => [node.key, node]))
+  const nodeOf = new Map(graph.nodes.map((node) => [node.key, node]))
+  const w = 2 * margin + (plan.columns - 1) * columnGap + width
+  const h = 2 * margin + (plan.rows - 1) * rowGap + height
   return (
-    <div class="graph" tabIndex={0} role="region" aria-label="Picture of the references, scrollable">
+    <div class="graph" tabIndex={0} role="region" aria-label="Graph of the references, scrollable">
       <svg
         width={w}
         height={h}
         viewBox={`0 0 ${w} ${h}`}
-        aria-label="Templates on the left, what they use on the right"
+        aria-label="Templates on the left, the secrets that they use on the right"
         role="group"
       >
         <defs>
@@ -63,8 +63,8 @@ const Picture = ({ graph, location }: { readonly location: Location; readonly gr
             />
           )
         })}
-        {placed.nodes.map(({ column, key, row }) => {
-          const node = known.get(key)
+        {plan.nodes.map(({ column, key, row }) => {
+          const node = nodeOf.get(key)
           if (node === undefined) return null
           const more = (nodes.get(key)?.length ?? 1) - 1
           const label = more === 0 ? key : `${more + 1}: ${key}, …`
@@ -91,7 +91,7 @@ const Picture = ({ graph, location }: { readonly location: Location; readonly gr
   )
 }
 
-/** The picture starts from one key, or shows all. */
+/** Choice of the key that the graph starts from. */
 const Start = ({
   from,
   graph,
@@ -115,15 +115,15 @@ const Start = ({
   )
 }
 
-interface Shown {
+interface GraphProps {
   readonly location: Location
   /** All references of the environment. */
   readonly whole: SecretCompositionGraph
-  /** The key that the picture starts from; empty: all. */
+  /** Key that the graph starts from; empty for the whole graph. */
   readonly from: string
 }
 
-const GraphPage = ({ from, location, whole }: Shown) => {
+const GraphPage = ({ from, location, whole }: GraphProps) => {
   const graph = from === "" ? whole : { ...whole, edges: around(whole.edges, from) }
   const touched = new Set(graph.edges.flatMap(({ from, to }) => [from, to]))
   const templates = [...new Set(graph.edges.map(({ from }) => from))]
@@ -152,14 +152,14 @@ const GraphPage = ({ from, location, whole }: Shown) => {
             <Ui.Badge tone="accent">template</Ui.Badge>
             <Ui.Badge>plain text</Ui.Badge>
             <span class="hint">
-              Arrows lead from a template to what it uses.{" "}
+              Arrows lead from a template to the secrets that it uses.{" "}
               {from === "" ? `${graph.nodes.length - touched.size} other secrets have no references.` : null}
             </span>
           </div>
           {collapsed(graph.edges).nodes.size <= maxDrawn ? (
             <Picture location={location} graph={graph} />
           ) : (
-            <Ui.Callout title="There are too many references for a picture.">
+            <Ui.Callout title="There are too many references for a graph.">
               The list below shows all of them.
             </Ui.Callout>
           )}
@@ -192,8 +192,8 @@ const references = screen(
   ({ location }: AtEnvironment) =>
     Effect.gen(function* () {
       const whole = yield* UseCases.secretReads.composition(location.query)
-      const asked = (yield* query).text("from")
-      return { whole, from: whole.edges.some(({ from, to }) => from === asked || to === asked) ? asked : "" }
+      const key = (yield* query).text("from")
+      return { whole, from: whole.edges.some(({ from, to }) => from === key || to === key) ? key : "" }
     }),
   GraphPage
 )
