@@ -38,7 +38,7 @@ export const columns = (project: "p" | "ep"): string => `
 
 /**
  * Null if the MAC of the environment or of its project is invalid: then it does not exist. Member by member
- * (docs/architecture.md, "No hidden class is made for a request").
+ * (docs/architecture.md, "No request makes a hidden class").
  */
 export const named = (row: EnvironmentRow, macs: RowMac): NamedEnvironment | null => {
   if (row.eTeamId === null || row.eTeamId === undefined) return null

@@ -8,7 +8,8 @@ import * as Policy from "#src/access/Policy.ts"
 import { diffPolicy, type RateLimiter } from "#src/limits/RateLimiter.ts"
 import type * as Composition from "./Composition.ts"
 import { withDependents } from "./KeyGraph.ts"
-import { type Changes, isRestoration, writeOf, type KeyResult } from "./SecretChanges.ts"
+import type { Change, Changes, KeyResult } from "./SecretChanges.ts"
+import type { Write } from "./ValueSource.ts"
 import * as SecretRows from "./SecretRows.ts"
 
 interface Writing {
@@ -16,6 +17,9 @@ interface Writing {
   readonly live: ReadonlyMap<string, unknown>
   readonly limiter: RateLimiter
 }
+
+/** The text that a key has afterwards. */
+const writeOf = (change: Exclude<Change, null>): Write => ("write" in change ? change.write : change)
 
 export type ComparePermit = EnvironmentPermit<"secrets:read">
 
@@ -42,7 +46,7 @@ const guessesOf = (writing: Writing, changes: Changes) =>
     ? 0
     : [...changes].filter(
         ([key, change]) =>
-          change !== null && !isRestoration(change) && writeOf(change).from !== "server" && writing.live.has(key)
+          change !== null && !("restored" in change) && writeOf(change).from !== "server" && writing.live.has(key)
       ).length
 
 /** All parts of one request together; `changes` are in the order of `writings`. */

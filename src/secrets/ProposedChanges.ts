@@ -23,7 +23,7 @@ import * as Rows from "#src/database/Rows.ts"
 import * as Guesses from "./Guesses.ts"
 import type { Transaction } from "./LockedEnvironment.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
-import { type Change, type Changes, isContinuation, isRestoration, type Continuation } from "./SecretChanges.ts"
+import type { Change, Changes, Continuation } from "./SecretChanges.ts"
 
 const life = days(7)
 const requestsPerPerson = 20
@@ -75,7 +75,7 @@ const contextOf = (target: EnvironmentTarget, id: ChangeRequestId, dataKeyId: st
 })
 
 const stored = (change: Exclude<Change, Continuation>) =>
-  change !== null && isRestoration(change) ? { restores: change.restored.id } : change
+  change !== null && "restored" in change ? { restores: change.restored.id } : change
 
 /** What a request keeps, opened; altered when the row tells another author or other changes. */
 export const open = Effect.fnUntraced(function* (
@@ -138,7 +138,7 @@ export const recordOf = (caller: Caller, row: RequestRow): ChangeRequest => {
 
 const kindOf = (change: Exclude<Change, Continuation>, isLive: boolean): typeof Kind.Type => {
   if (change === null) return "delete"
-  return isRestoration(change) ? "restore" : isLive ? "update" : "create"
+  return "restored" in change ? "restore" : isLive ? "update" : "create"
 }
 
 /** Part of the transaction that found the write to be in order: keeps it instead, with its entry. */
@@ -151,7 +151,7 @@ export const keep = Effect.fnUntraced(function* (transaction: Transaction, chang
   yield* ApprovalRequests.checkLimits(sql, "change_requests", where, requestsPerPerson)
   const all = []
   for (const [key, change] of changes) {
-    if (change !== null && isContinuation(change))
+    if (change !== null && "continued" in change)
       return yield* Effect.dieMessage("a secret that goes on under another key waits for no approval")
     const version = live.get(key)?.version ?? 0
     all.push({ key, change: kindOf(change, live.has(key)), version, written: stored(change) })

@@ -7,7 +7,7 @@ import type { RenamedSecret } from "#schema/SecretResponses.ts"
 import * as Composition from "./Composition.ts"
 import * as LockedEnvironment from "./LockedEnvironment.ts"
 import type { Transaction } from "./LockedEnvironment.ts"
-import { type Change, isContinuation } from "./SecretChanges.ts"
+import type { Change } from "./SecretChanges.ts"
 import { metadataOf, refOf } from "./SecretMetadata.ts"
 import type { Needs } from "./SourcedWrites.ts"
 import * as EnvironmentWrite from "./EnvironmentWrite.ts"
@@ -37,7 +37,7 @@ const rewritten = Effect.fnUntraced(function* (state: Composition.State, from: s
 /** The key before, and the keys of the templates that were written with the new one. */
 const told = ({ changes, results }: Outcome, key: string) => {
   const change = changes.get(key)
-  const formerKey = change !== undefined && change !== null && isContinuation(change) ? change.continued.key : key
+  const formerKey = change !== undefined && change !== null && "continued" in change ? change.continued.key : key
   return { formerKey, rewritten: [...results.keys()].filter((one) => one !== key).sort() }
 }
 

@@ -15,13 +15,11 @@ export interface Continuation {
   readonly continued: SecretMetadata
   readonly write: Write
 }
-/** What becomes of a key: a text, a secret that comes back or goes on under it, or null for a deletion. */
+/** A text for a key, a secret that comes back or goes on under it, or null for a deletion. */
 export type Change = Write | Restoration | Continuation | null
 export type Changes = ReadonlyMap<string, Change>
 /** The member of the request that a key's text came in: one for all keys, or by key. */
 export type Fields = string | ReadonlyMap<string, string>
-export const fieldOf = (fields: Fields | undefined, key: string): string | undefined =>
-  typeof fields === "object" ? fields.get(key) : fields
 
 export interface KeyResult {
   readonly secret: SecretMetadata
@@ -29,8 +27,3 @@ export interface KeyResult {
 }
 /** Of each key that was written, without deleted ones. */
 export type Results = ReadonlyMap<string, KeyResult>
-type Given = Exclude<Change, null>
-export const isRestoration = (change: Given): change is Restoration => "restored" in change
-export const isContinuation = (change: Given): change is Continuation => "continued" in change
-/** The text that a key has afterwards. */
-export const writeOf = (change: Given): Write => ("write" in change ? change.write : change)

@@ -10,16 +10,7 @@ import * as Composition from "./Composition.ts"
 import * as Guesses from "./Guesses.ts"
 import { opened, type Transaction } from "./LockedEnvironment.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
-import {
-  type Changes,
-  type Continuation,
-  type Fields,
-  fieldOf,
-  isContinuation,
-  isRestoration,
-  type Results,
-  type KeyResult
-} from "./SecretChanges.ts"
+import { type Changes, type Continuation, type Fields, type Results, type KeyResult } from "./SecretChanges.ts"
 import { metadataOf, type SecretMetadata } from "./SecretMetadata.ts"
 import type * as SecretRowChanges from "./SecretRowChanges.ts"
 import * as SecretRows from "./SecretRows.ts"
@@ -32,6 +23,9 @@ interface NewText extends Partial<Pick<Continuation, "continued">> {
   readonly key: string
   readonly write: Write
 }
+
+const fieldOf = (fields: Fields | undefined, key: string): string | undefined =>
+  typeof fields === "object" ? fields.get(key) : fields
 
 const entryOf = ({ kind, scan, text }: Write, field?: string) => Composition.entry(kind, text, field, scan)
 
@@ -51,10 +45,10 @@ const compare = Effect.fnUntraced(function* (transaction: Transaction, changes: 
     if (change === null) {
       entries.set(key, null)
       if (row !== undefined) deleted.push(row.id)
-    } else if (isRestoration(change)) {
+    } else if ("restored" in change) {
       entries.set(key, yield* entryOf(change.write))
       restored.push(metadataOf(change.restored))
-    } else if (isContinuation(change)) {
+    } else if ("continued" in change) {
       const { id, key: from } = change.continued
       if (live.get(from)?.id === id) entries.set(from, null)
       entries.set(key, yield* entryOf(change.write))
