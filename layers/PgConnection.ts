@@ -1,11 +1,8 @@
 /**
  * One connection to Postgres: `pg.Client` with named statements, a time limit for each, and a check that its server
  * accepts writes.
- *
- * It redefines `processID`, `release`, `query` and `connect` of the driver. Check them first at an upgrade of `pg`,
- * `pg-pool` or `@effect/sql-pg`.
  */
-import * as Pg from "pg"
+import type * as Pg from "pg"
 import {
   afterSockets,
   type Probe,
@@ -18,6 +15,7 @@ import {
   type Server,
   type OnServer
 } from "#layers/PgDatabase.ts"
+import { type Callback, Driver } from "#layers/PgDriver.ts"
 import * as PgStatement from "#layers/PgStatement.ts"
 import type { RequestOrigin } from "#src/database/RequestInfo.ts"
 
@@ -26,10 +24,6 @@ const PROBE_SHARE = 0.4
 
 const readsOnly =
   /^\s*(?:(?:SELECT|SAVEPOINT|RELEASE|ROLLBACK TO|SET LOCAL)\b|WITH\b(?![^]*\b(?:INSERT|UPDATE|DELETE)\b))/i
-
-type Callback = (error: Error | null | undefined, result?: unknown) => void
-type Query = (config: unknown, values?: unknown, callback?: Callback) => unknown
-export type Release = (error?: Error | boolean) => void
 
 /**
  * The transaction ended with its last statement (`src/database/TransactionEnd.ts`), so it can neither continue nor be
@@ -102,10 +96,9 @@ interface Lineage {
 }
 
 /** `pg.Client` with named statements and time limits. Its release waits for a running statement. */
-export class Connection extends Pg.Client {
+export class Connection extends Driver {
   readonly #database: Database
   readonly #host: string | undefined
-  readonly #begin: (answer: (error?: Error | null) => void) => void
   #generation: number
   /** Request that holds the connection; undefined: the service. */
   #request: RequestOrigin | undefined
@@ -119,8 +112,7 @@ export class Connection extends Pg.Client {
   #running = 0
   #poisoned = false
   #left: (() => void) | undefined
-  #release: Release | undefined
-  #waitingRelease: Release | undefined
+  #waitsForRelease = false
 
   constructor(database: Database, config?: Pg.ClientConfig, host = database.host) {
     super(host === undefined ? config : { ...config, connectionString: host })
@@ -128,42 +120,23 @@ export class Connection extends Pg.Client {
     this.#host = host
     this.#generation = database.generation
     this.#descriptions = new PgStatement.Descriptions(database.descriptions)
-    // @effect/sql-pg cancels this backend through the pool when a fiber is interrupted, but the backend may run another
-    // request's query by then. Without a process id it does not try.
-    Object.defineProperty(this, "processID", { get: () => undefined, set: () => {} })
-    // The pool sets `release` at each checkout. An interrupted fiber releases the connection while its statement still
-    // runs, so the release must wait.
-    Object.defineProperty(this, "release", {
-      get: () => this.#releaseWhenIdle,
-      set: (release: Release) => {
-        this.#release = release
-      }
-    })
-    // pg's `query` has a dozen overloads; both callers (sql-pg and pg-pool) use the callback form.
-    const query = super.query.bind(this) as Query
-    Object.defineProperty(this, "query", {
-      value: (config: unknown, values: unknown, callback?: Callback) => {
-        const answer = callback ?? (typeof values === "function" ? (values as Callback) : undefined)
-        const input = inputOf(config, callback === undefined ? undefined : values)
-        const local = this.#ofTransaction(input.text)
-        if (local !== undefined) return answer?.(local, { rows: [] })
-        if (answer === undefined) {
-          if (this.#begins) this.#sendBegin(undefined, query)
-          return query(config, values)
-        }
-        const committed = this.#request?.committed ?? false
-        const statement = this.#prepare(input)
-        if (this.#begins) this.#sendBegin(statement, query)
-        const onAnswer =
-          statement instanceof PgStatement.Statement ? this.#recordEnd(statement, committed, answer) : answer
-        return query(statement, undefined, this.#watched(onAnswer))
-      }
-    })
-    // `connect` is overloaded; both callers (pg-pool and our own) use the callback form.
-    this.#begin = super.connect.bind(this) as (answer: (error?: Error | null) => void) => void
-    Object.defineProperty(this, "connect", { value: (answer: (error?: Error) => void) => this.#connectChecked(answer) })
     // Between two owners there is no listener, and an 'error' without one would end the process.
     this.on("error", () => {})
+  }
+
+  protected ask(config: unknown, values: unknown, answer: Callback | undefined): unknown {
+    const input = inputOf(config, values)
+    const local = this.#ofTransaction(input.text)
+    if (local !== undefined) return answer?.(local, { rows: [] })
+    if (answer === undefined) {
+      if (this.#begins) this.#sendBegin(undefined)
+      return this.queryDriver(config, values)
+    }
+    const committed = this.#request?.committed ?? false
+    const statement = this.#prepare(input)
+    if (this.#begins) this.#sendBegin(statement)
+    const onAnswer = statement instanceof PgStatement.Statement ? this.#recordEnd(statement, committed, answer) : answer
+    return this.queryDriver(statement, undefined, this.#watched(onAnswer))
   }
 
   /** Assigns the connection to a request until its release, which calls `onRelease`. */
@@ -180,10 +153,10 @@ export class Connection extends Pg.Client {
   /** Connects and identifies the server, without deciding whether to use it. */
   identify(onResult: OnServer) {
     const { session } = this.#database.options
-    this.#begin((error) => {
+    this.connectDriver((error) => {
       if (error != null) return onResult(error)
       if (session === undefined) return onResult(undefined)
-      this.query(sessionOf(session), (error: Error | null | undefined, results: unknown) => {
+      this.ask(sessionOf(session), undefined, (error, results) => {
         if (error != null) return onResult(error)
         const { began = "", read_only } = rowOf<Session>(results) ?? {}
         const server: Server = { began, isReadOnly: read_only === "on" }
@@ -194,7 +167,7 @@ export class Connection extends Pg.Client {
 
   /** Optional, because not every service with Postgres' protocol has it. Without it the order of hosts decides. */
   #readLineage(server: Server, onResult: OnServer) {
-    this.query(lineage, (error: Error | null | undefined, results: unknown) => {
+    this.ask(lineage, undefined, (error, results) => {
       if (error != null) return isServerError(error) ? onResult(undefined, server) : onResult(error)
       const row = rowOf<Lineage>(results)
       const timeline = parseInt(row?.segment.slice(0, 8) ?? "", 16)
@@ -202,7 +175,7 @@ export class Connection extends Pg.Client {
     })
   }
 
-  #connectChecked(answer: (error?: Error) => void) {
+  protected open(answer: (error?: Error) => void) {
     const database = this.#database
     this.identify((error, server) => {
       const refusal = error ?? database.accept(this, this.#host, server)
@@ -217,20 +190,20 @@ export class Connection extends Pg.Client {
     })
   }
 
-  readonly #releaseWhenIdle: Release = (error) => {
-    const release = this.#release
-    if (release === undefined) return
-    if (error === undefined && this.#running > 0) this.#waitingRelease = release
-    else this.#giveBack(release, error)
+  /** An interrupted fiber releases while its statement still runs: the next user gets the connection once it is free. */
+  protected leave(error: Error | boolean | undefined) {
+    if (error === undefined && this.#running > 0) this.#waitsForRelease = true
+    else this.#return(error)
   }
 
-  #giveBack(release: Release, error?: Error | boolean) {
+  #return(error?: Error | boolean) {
+    this.#waitsForRelease = false
     const left = this.#left
     this.#left = undefined
     this.#request = undefined
     this.#begins = false
     this.#ended = false
-    release(error ?? (this.#spoiled || undefined))
+    this.giveBack(error ?? (this.#spoiled || undefined))
     left?.()
   }
 
@@ -254,11 +227,11 @@ export class Connection extends Pg.Client {
   }
 
   /** Sends BEGIN with the statement, or before it, so that no statement of the transaction runs outside of it. */
-  #sendBegin(statement: unknown, query: Query) {
+  #sendBegin(statement: unknown) {
     this.#begins = false
     if (statement instanceof PgStatement.Statement && statement.isSendable) statement.begins = true
     else
-      query(
+      this.queryDriver(
         "BEGIN",
         undefined,
         this.#watched((error) => error != null && this.abandon(error))
@@ -335,26 +308,14 @@ export class Connection extends Pg.Client {
       if (error == null || isServerError(error)) database.recordResponse(this.#host)
       if (error != null && spoilsConnection(error)) this.#spoil(error)
       callback(error, result)
-      const waiting = this.#waitingRelease
-      if (waiting !== undefined && this.#running === 0) {
-        this.#waitingRelease = undefined
-        // Next tick, because `pg` updates its own state after this callback.
-        process.nextTick(() => this.#giveBack(waiting))
-      }
+      // Next tick, because `pg` updates its own state after this callback.
+      if (this.#waitsForRelease && this.#running === 0) process.nextTick(() => this.#waitsForRelease && this.#return())
     }
   }
 
   #spoil(error: Error) {
     if (codeOf(error) === READ_ONLY && !this.stale) this.#database.demoted()
     this.#poisoned = true
-  }
-
-  /** Destroys the socket: pg then fails all queries of this connection with `error`, and the pool drops it. */
-  abandon(error?: Error) {
-    const { stream } = (
-      this as unknown as { readonly connection: { readonly stream: { destroy(error?: Error): void } } }
-    ).connection
-    stream.destroy(error)
   }
 }
 

@@ -12,6 +12,7 @@ import * as Pg from "pg"
 import * as PgConnection from "#layers/PgConnection.ts"
 import * as PgDirect from "#layers/PgDirect.ts"
 import { type Database, type Options, QueryDeadlineExceeded } from "#layers/PgDatabase.ts"
+import type { Release } from "#layers/PgDriver.ts"
 import * as PgStatement from "#layers/PgStatement.ts"
 import type { Endpoint } from "#layers/PrivateConnection.ts"
 import { DatabaseEpoch } from "#src/database/DatabaseEpoch.ts"
@@ -60,47 +61,99 @@ const currentRequest = () => {
   }
 }
 
-type Connected = (error: Error | undefined, client: Pg.PoolClient | undefined, release: PgConnection.Release) => void
+type Connected = (error: Error | undefined, client: Pg.PoolClient | undefined, release: Release) => void
 
 const noRelease = () => {}
 
 /**
- * Puts a fair queue with turns per team in front of the pool. Stale and failed connections are dropped. With several
- * hosts a failed one starts a new search for the primary. When the server hangs, all waiting requests fail.
+ * A pool behind a fair queue, in which teams take turns. Stale and failed connections are dropped. With several hosts a
+ * failed one starts a new search for the primary. When the server hangs, all waiting requests fail.
  */
-const withQueue = (pool: Pg.Pool, database: Database, options: PoolOptions): FairTurns.Queue => {
-  const { checkoutMillis, hosts, queueMillis = checkoutMillis, size } = options
-  const queue = new FairTurns.Queue({
-    atOnce: size,
-    longAtOnce: Math.max(1, Math.floor(size * shareOfTransactions)),
-    waiting: maximumWaiting
-  })
-  let hangs = false
-  const failAll = () => {
-    hangs = true
-    queue.refuse()
-    hangs = false
+class Pool extends Pg.Pool {
+  readonly queue: FairTurns.Queue
+  readonly #database: Database
+  readonly #settings: PoolOptions
+  #hangs = false
+
+  constructor(database: Database, settings: PoolOptions) {
+    super({
+      application_name: "ampoule",
+      idleTimeoutMillis: 30_000,
+      types: PgStatement.types,
+      // With `session`, a statement sets this; poolers refuse it here.
+      ...(settings.session === undefined ? { options: "-c jit=off" } : {}),
+      ...settings.connection,
+      max: settings.size,
+      connectionTimeoutMillis: settings.checkoutMillis,
+      Client: class extends PgConnection.Connection {
+        constructor(config?: Pg.ClientConfig) {
+          super(database, config)
+        }
+      }
+    })
+    this.#database = database
+    this.#settings = settings
+    this.queue = new FairTurns.Queue({
+      atOnce: settings.size,
+      longAtOnce: Math.max(1, Math.floor(settings.size * shareOfTransactions)),
+      waiting: maximumWaiting
+    })
+    // The pool drops a broken idle connection; without a listener the error would end the process.
+    this.on("error", () => {})
+    database.onSilence(() => this.#failAll())
   }
-  database.onSilence(failAll)
-  // `connect` is overloaded; both callers (sql-pg and pg-pool) use the callback form.
-  const connect = pool.connect.bind(pool) as unknown as (answer: Connected) => void
-  const checkOut = (request: RequestOrigin | undefined, onRelease: () => void, answer: Connected) => {
+
+  #failAll() {
+    this.#hangs = true
+    this.queue.refuse()
+    this.#hangs = false
+  }
+
+  override connect(): Promise<Pg.PoolClient>
+  override connect(callback: Connected): void
+  override connect(callback?: Connected): Promise<Pg.PoolClient> | void {
+    if (callback !== undefined) return this.#join(callback)
+    return new Promise((resolve, reject) =>
+      this.#join((error, client) => (client === undefined ? reject(error) : resolve(client)))
+    )
+  }
+
+  #join(answer: Connected) {
+    const { checkoutMillis, queueMillis = checkoutMillis } = this.#settings
+    const { inTransaction, request } = currentRequest()
+    let timer: NodeJS.Timeout | undefined
+    const turn: FairTurns.Turn = this.queue.join(
+      request?.owner,
+      (runs) => {
+        clearTimeout(timer)
+        // Next tick: `turn` is assigned by then.
+        if (runs) process.nextTick(() => this.#checkOut(request, () => this.queue.leave(turn), answer))
+        else answer(this.#hangs ? new QueryDeadlineExceeded() : new Busy(), undefined, noRelease)
+      },
+      inTransaction
+    )
+    if (turn.state === "waiting") timer = setTimeout(() => this.queue.refuse(turn), queueMillis)
+  }
+
+  #checkOut(request: RequestOrigin | undefined, onRelease: () => void, answer: Connected) {
+    const { checkoutMillis, hosts } = this.#settings
     const startedAt = performance.now()
     let tries = hosts?.length ?? 1
     const attempt = () =>
-      database.findPrimary((failure) => {
-        if (failure === undefined) return connect(onConnected)
+      this.#database.findPrimary((failure) => {
+        if (failure === undefined) return super.connect(onConnected)
         onRelease()
         // Without a primary, waiting requests would fail in the same way.
-        failAll()
+        this.#failAll()
         return answer(failure, undefined, noRelease)
       })
     const onConnected: Connected = (error, client, release) => {
-      if (error !== undefined && --tries > 0 && performance.now() - startedAt < checkoutMillis / 2) return attempt()
+      const elapsed = performance.now() - startedAt
+      if (error !== undefined && --tries > 0 && elapsed < checkoutMillis / 2) return attempt()
       if (!(client instanceof PgConnection.Connection)) {
         onRelease()
         // The time limit is used up, so waiting requests would fail in the same way.
-        if (performance.now() - startedAt >= checkoutMillis) failAll()
+        if (elapsed >= checkoutMillis) this.#failAll()
         return answer(error, client, release)
       }
       if (client.stale) {
@@ -112,24 +165,6 @@ const withQueue = (pool: Pg.Pool, database: Database, options: PoolOptions): Fai
     }
     attempt()
   }
-  Object.defineProperty(pool, "connect", {
-    value: (answer: Connected) => {
-      const { inTransaction, request } = currentRequest()
-      let timer: NodeJS.Timeout | undefined
-      const turn: FairTurns.Turn = queue.join(
-        request?.owner,
-        (runs) => {
-          clearTimeout(timer)
-          // Next tick: `turn` is assigned by then.
-          if (runs) process.nextTick(() => checkOut(request, () => queue.leave(turn), answer))
-          else answer(hangs ? new QueryDeadlineExceeded() : new Busy(), undefined, noRelease)
-        },
-        inTransaction
-      )
-      if (turn.state === "waiting") timer = setTimeout(() => queue.refuse(turn), queueMillis)
-    }
-  })
-  return queue
 }
 
 /** Marks requests for a transaction's connection. */
@@ -141,41 +176,21 @@ const withTransactionMark = <A extends SqlClient.SqlClient>(client: A): A => {
   })
 }
 
-const acquirePool = (options: PoolOptions, database: Database): Effect.Effect<Pg.Pool, never, Scope.Scope> =>
+const acquirePool = (options: PoolOptions, database: Database): Effect.Effect<Pool, never, Scope.Scope> =>
   Effect.acquireRelease(
-    Effect.sync(() => {
-      const pool = new Pg.Pool({
-        application_name: "ampoule",
-        idleTimeoutMillis: 30_000,
-        types: PgStatement.types,
-        // With `session`, a statement sets this; poolers refuse it here.
-        ...(options.session === undefined ? { options: "-c jit=off" } : {}),
-        ...options.connection,
-        max: options.size,
-        connectionTimeoutMillis: options.checkoutMillis,
-        Client: class extends PgConnection.Connection {
-          constructor(config?: Pg.ClientConfig) {
-            super(database, config)
-          }
-        }
-      })
-      // The pool drops a broken idle connection; without a listener the error would end the process.
-      pool.on("error", () => {})
-      return { pool, queue: withQueue(pool, database, options) }
-    }),
-    ({ pool }) => Effect.promise(() => pool.end()).pipe(Effect.interruptible, Effect.timeoutOption("2 seconds"))
+    Effect.sync(() => new Pool(database, options)),
+    (pool) => Effect.promise(() => pool.end()).pipe(Effect.interruptible, Effect.timeoutOption("2 seconds"))
   ).pipe(
-    Effect.tap(({ pool, queue }) =>
+    Effect.tap((pool) =>
       Collectors.register(() =>
         Metrics.databasePool({
           total: pool.totalCount,
           idle: pool.idleCount,
-          waiting: queue.waiting + pool.waitingCount,
+          waiting: pool.queue.waiting + pool.waitingCount,
           size: options.size
         })
       )
-    ),
-    Effect.map(({ pool }) => pool)
+    )
   )
 
 /**

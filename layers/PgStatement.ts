@@ -7,7 +7,7 @@
  */
 import * as Str from "effect/String"
 import * as Pg from "pg"
-import { prepareValue } from "pg/lib/utils.js"
+import { prepareValue, type Wire, wireOf } from "#layers/PgDriver.ts"
 
 /** A bigint of the database is beyond 2^53, where a JavaScript number loses digits. The value is not repeated. */
 export class BigintOutOfRange extends Error {
@@ -101,17 +101,6 @@ export class Descriptions {
   }
 }
 
-/** Actual form of `pg.Connection`: its declared type lacks `parsedStatements`, and has messages with `more`. */
-interface Wire {
-  readonly stream: { cork(): void; uncork(): void }
-  readonly parsedStatements: Readonly<Record<string, string | undefined>>
-  parse(message: { readonly name: string; readonly text: string }): void
-  bind(message: { readonly statement: string; readonly values: ReadonlyArray<string | Buffer | null> }): void
-  describe(message: { readonly type: "P"; readonly name: string }): void
-  execute(message: { readonly rows: number }): void
-  sync(): void
-}
-
 /** A statement with its parameters, for a connection. */
 export interface StatementInput {
   readonly text: string
@@ -192,7 +181,7 @@ export class Statement implements Pg.Submittable {
   submit(connection: Pg.Connection): Error | undefined {
     const values = this.#values
     if (values instanceof Error) return values
-    const wire = connection as unknown as Wire
+    const wire = wireOf(connection)
     const { name, text } = this
     const isParsed = name !== "" && wire.parsedStatements[name] !== undefined
     this.#description = isParsed ? this.#descriptions.of(name) : undefined
