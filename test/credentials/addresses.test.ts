@@ -133,7 +133,7 @@ layer(app, { excludeTestServices: true })("a team", (it) => {
       assert.deepStrictEqual([led.status, led.headers.get("location")], [303, "/app/teams/new"])
       const told = yield* TestApp.get("/app/teams/new", from(cafe, alone))
       assert.strictEqual(told.status, 200)
-      assert.include(told.text, "let its people in from certain addresses alone")
+      assert.include(told.text, "accept only certain IP addresses")
       assert.notInclude(told.text, team.id)
       // Its settings are out of reach as well, so nobody opens it from there.
       assert.strictEqual((yield* set(null, cafe)).status, 404)

@@ -293,7 +293,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
       Effect.gen(function* () {
         const { page, rooms } = yield* Browser.entered()
         const list = `/secrets?projectId=${rooms.project.id}&environment=development` as const
-        const value = () => Browser.steps(() => page.getByLabel(/only time it is shown/).inputValue())
+        const value = () => Browser.steps(() => page.getByLabel(/is shown only once/).inputValue())
         yield* Browser.steps(async () => {
           await page.goto(`/app/teams/${rooms.team.id}/tokens/new`)
           await page.getByRole("textbox", { name: "Name" }).fill("deploy")
@@ -308,7 +308,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           await button(page, "Copy").click()
           assert.strictEqual(
             await page.evaluate(() => navigator.clipboard.readText()),
-            await page.getByLabel(/only time it is shown/).inputValue()
+            await page.getByLabel(/is shown only once/).inputValue()
           )
         })
         const first = yield* value()
@@ -355,7 +355,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
             await page.getByLabel("E-mail address").fill(email)
             await page.locator("#f-role").selectOption("viewer")
             await button(page, "Create the link").click()
-            return page.getByLabel(/only time it is shown/).inputValue()
+            return page.getByLabel(/is shown only once/).inputValue()
           }
           const mistaken = await invite("grac@example.com")
           const link = await invite("grace@example.com")

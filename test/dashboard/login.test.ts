@@ -51,7 +51,7 @@ layer(Layer.merge(Browser.layerWith(), Ampoule.Default), { excludeTestServices: 
           yield* Browser.steps(async () => {
             const page = await context.newPage()
             await page.goto("/app/grants")
-            const card = page.locator("li.project").filter({ hasText: "kept as plain text" })
+            const card = page.locator("li.project").filter({ hasText: "stored as plain text" })
             await card.locator("summary").click()
             await card.getByRole("button", { name: "Revoke this login" }).click()
             await page.getByText("The login is revoked").waitFor()

@@ -161,7 +161,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
             await page.getByRole("checkbox", { name: "All projects" }).check()
             await page.getByRole("checkbox", { name: "development" }).check()
             await press("Create the token")
-            await page.getByLabel(/only time it is shown/).waitFor()
+            await page.getByLabel(/is shown only once/).waitFor()
             await judge("token-once")
 
             await page.goto(`${rooms.pages["audit"]}?action=secret.create&key=lower`)

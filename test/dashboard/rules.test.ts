@@ -206,7 +206,7 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("pag
         assert.include(refused.text, sentence)
       }
       const everything = { ...token, allProjects: "yes", allEnvironments: "yes" }
-      assert.include((yield* send(`${here}/tokens/new`, owner, everything)).text, "only time it is shown")
+      assert.include((yield* send(`${here}/tokens/new`, owner, everything)).text, "is shown only once")
       const { json: device } = yield* TestApp.post("/auth/cli/device", {})
       const login = { code: String(device.userCode), team: team.id, [`scope.${team.id}`]: "identity:read" }
       const refused = yield* send("/app/device/approve", owner, login)

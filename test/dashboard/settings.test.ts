@@ -116,7 +116,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
         }
         const shownSecret = async () => {
           await inspect(page, "used-webhook-once-1440-light", true)
-          const secret = await page.getByLabel(/only time it is shown/).inputValue()
+          const secret = await page.getByLabel(/is shown only once/).inputValue()
           await page.getByRole("link", { name: "I have saved it" }).click()
           assert.notInclude(await page.content(), secret)
           return secret
@@ -220,7 +220,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           // shown.
           const { status, text } = yield* send(path, session)
           assert.strictEqual(status, 403, path)
-          assert.notInclude(text, "only time it is shown")
+          assert.notInclude(text, "is shown only once")
         }
         assert.notInclude((yield* TestApp.get(rooms.pages["team-settings"], { session })).text, "/access")
       }
@@ -287,7 +287,7 @@ describe("words of a trust rule", () => {
     assert.include(warns(Words.githubIssuer, { repository_owner: "acme", environment: "x" }), "Every repository")
     assert.include(warns(Words.gitlabIssuer, { project_path: "acme/shop" }), "Every branch")
     assert.strictEqual(warns("https://git.example.com", { project_path: "acme/shop", ref_protected: "true" }), "")
-    assert.include(warns("https://issuer.example.com", { sub: "x" }), "Anything that this issuer signs")
+    assert.include(warns("https://issuer.example.com", { sub: "x" }), "This rule trusts any JWT of this issuer")
     assert.include(
       warns(Words.githubIssuer, { repository: "acme/shop", ref: "refs/heads/main" }, "write"),
       "change and delete"

@@ -128,7 +128,7 @@ layer(app, { excludeTestServices: true })("all that a person has in a team", (it
         })
       const path = `/app/teams/${team.id}/members/${person.id}`
       const page = yield* go(path)
-      assert.include(page.text, "and the person is signed out")
+      assert.include(page.text, "and signs the person out")
       const ended = yield* go(`${path}/end`, [["deactivate", "on"]])
       assert.oneOf(ended.status, [200, 303])
       assert.include((yield* go(path)).text, "deactivated")

@@ -186,7 +186,7 @@ layer(operatorsOnly, { excludeTestServices: true })("teams, where only the opera
       assert.match(answer.error.message, /only its operator/)
       const page = yield* TestApp.get("/app/teams/new", { session })
       assert.notInclude(page.text, "Create the team")
-      assert.include(page.text, "On this server only its operator creates teams.")
+      assert.include(page.text, "On this server, only its operator can create teams.")
       assert.notInclude((yield* TestApp.get("/app", { session })).text, "New team")
     })
   )

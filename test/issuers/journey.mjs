@@ -138,7 +138,7 @@ export const journey = async (browser, server, issuer) => {
     await signIn(page, grace)
     await back(page)
     equal(await teamsOf(context), [], "after the last group was lost")
-    await page.getByText("You reach no team from here").waitFor()
+    await page.getByText("You have no team here").waitFor()
   })
   steps.push("a group that is lost is a role that is lost, at the next sign-in; with the last one the person leaves")
 
@@ -184,7 +184,7 @@ export const journey = async (browser, server, issuer) => {
       equal(await teamsOf(glass), [["Platform", "owner"]], "behind glass")
     })
     await page.reload()
-    await page.getByText("A password let an owner in").waitFor()
+    await page.getByText("An owner signed in with a password").waitFor()
     await page.getByRole("checkbox", { name: issuer.name, exact: true }).uncheck()
     await page.getByRole("button", { name: "Save", exact: true }).click()
     await page.getByText("The choice is saved.").waitFor()

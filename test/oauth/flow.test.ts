@@ -171,7 +171,7 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
           ticked.map(([box]) => (box.includes(`name="everywhere"`) ? "everywhere" : /value="([^"]*)"/.exec(box)?.[1])),
           ["projects:read", project.team.id, "everywhere"]
         )
-        assert.include(page, "has it already")
+        assert.include(page, "already granted")
         assert.include(page, "Values in plain text")
         // From the decision on, what the earlier consent gave is dead.
         assert.strictEqual((yield* mcp(base, first.access_token)).status, 401)

@@ -221,11 +221,11 @@ layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true }
           const first = yield* connect(laptop)
           assert.notInclude(first.page, "another machine")
           const second = yield* connect(desktop)
-          assert.include(second.page, "A connection of this program that you made in another browser stays as it is.")
+          assert.include(second.page, "A connection of this program from another browser stays unchanged.")
           assert.deepStrictEqual([yield* works(first.bearer), yield* works(second.bearer)], [true, true])
           // More scopes on the laptop: only its own earlier connection ends.
           const third = yield* connect(laptop)
-          assert.include(third.page, "has it already")
+          assert.include(third.page, "already granted")
           assert.include(third.page, "This is another machine")
           assert.deepStrictEqual(
             [yield* works(first.bearer), yield* works(second.bearer), yield* works(third.bearer)],

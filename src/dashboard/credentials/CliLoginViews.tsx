@@ -1,4 +1,4 @@
-/** The logins of command lines that act for a person. */
+/** Views of the CLI logins that act for a person. */
 import type { CliGrant } from "#schema/DeviceApi.ts"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as CopyText from "#src/dashboard/frame/CopyText.tsx"
@@ -7,7 +7,7 @@ import { Layout, OwnAccessTabs } from "#src/dashboard/frame/Layout.tsx"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import type { Visit } from "#src/dashboard/frame/Visit.ts"
 
-/** Names of projects and environments by their ids, as far as the person still sees them. */
+/** Names of projects and environments by id, limited to those that the person can still see. */
 export type Names = ReadonlyMap<string, string>
 export const namesOf = ({ environments, projects }: Restrictable): Names =>
   new Map<string, string>(
@@ -17,9 +17,11 @@ export const namesOf = ({ environments, projects }: Restrictable): Names =>
     ])
   )
 const listOf = (names: Names, ids: ReadonlyArray<string>) => {
-  const known = ids.flatMap((id) => names.get(id) ?? [])
-  const gone = ids.length - known.length
-  return [...known, ...(gone === 0 ? [] : [`${gone} that no longer ${gone === 1 ? "exists" : "exist"}`])].join(", ")
+  const visible = ids.flatMap((id) => names.get(id) ?? [])
+  const hidden = ids.length - visible.length
+  return [...visible, ...(hidden === 0 ? [] : [`${hidden} that no longer ${hidden === 1 ? "exists" : "exist"}`])].join(
+    ", "
+  )
 }
 
 const GrantFacts = ({
@@ -60,7 +62,7 @@ const GrantFacts = ({
   )
 }
 
-const Grant = ({ grant, ...shown }: { readonly grant: CliGrant; readonly names: Names; readonly now: number }) => {
+const Grant = ({ grant, ...props }: { readonly grant: CliGrant; readonly names: Names; readonly now: number }) => {
   const claims = [grant.host?.hostname, grant.host?.os].filter((text) => text !== undefined && text !== "")
   const { environmentIds, projectIds } = grant.restrictions
   return (
@@ -70,12 +72,12 @@ const Grant = ({ grant, ...shown }: { readonly grant: CliGrant; readonly names: 
         <span class="badges">
           {grant.machine ? <Ui.Badge tone="amber">unattended</Ui.Badge> : null}
           {grant.credentialProtection === "plaintext_local" ? (
-            <Ui.Badge tone="amber">kept as plain text</Ui.Badge>
+            <Ui.Badge tone="amber">stored as plain text</Ui.Badge>
           ) : null}
           {projectIds === null && environmentIds === null ? null : <Ui.Badge tone="accent">restricted</Ui.Badge>}
         </span>
       </div>
-      <GrantFacts grant={grant} {...shown} />
+      <GrantFacts grant={grant} {...props} />
       <Ui.Confirm action={`${Paths.grants}/${grant.id}/revoke`} label="Revoke" verb="Revoke this login">
         <p>It stops working with its next request. To use the device again, log in again.</p>
       </Ui.Confirm>
@@ -97,7 +99,7 @@ export const GrantsPage = ({
     section="grants"
     title="CLI logins"
     tabs={<OwnAccessTabs current="grants" />}
-    lead="Command lines and agents that act for you. One that you revoke stops working with its next request."
+    lead="Command lines and agents that act for you. A revoked login stops working with its next request."
   >
     {items.length === 0 ? (
       <Ui.Empty title="No logins">

@@ -1,6 +1,6 @@
 /**
- * The page on which a person decides about a client that wants to act for them over MCP, and the list of connections. A
- * GET never approves.
+ * The consent page for a client that wants to act for a person over MCP, and the list of connections. A GET never
+ * approves.
  */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
@@ -71,17 +71,15 @@ const Connection = ({ grant, visit }: { readonly grant: OAuthGrant; readonly vis
       <Ui.Fact name="Teams">
         {listOf(
           grant.teams.map(({ name }) => name),
-          "none any more, because your membership changed"
+          "none, because your membership changed"
         )}
       </Ui.Fact>
-      {grant.projects === null ? null : <Ui.Fact name="Projects" is={listOf(grant.projects, "none any more")} />}
-      {grant.environments === null ? null : (
-        <Ui.Fact name="Environments" is={listOf(grant.environments, "none any more")} />
-      )}
+      {grant.projects === null ? null : <Ui.Fact name="Projects" is={listOf(grant.projects, "none")} />}
+      {grant.environments === null ? null : <Ui.Fact name="Environments" is={listOf(grant.environments, "none")} />}
       <Ui.Fact name="May" is={<Ui.Keys of={grant.scopes} />} />
     </dl>
     <Ui.Confirm action={`${Paths.connections}/${grant.id}/revoke`} label="Revoke" verb="Revoke this connection">
-      <p>It stops working with its next request. To connect again, the program has to ask you again.</p>
+      <p>It stops working with its next request. To connect again, the program must ask you again.</p>
     </Ui.Confirm>
   </li>
 )
@@ -92,7 +90,7 @@ const ConnectionsPage = ({ items, visit }: { readonly visit: Visit; readonly ite
     section="connections"
     title="Connected agents"
     tabs={<OwnAccessTabs current="connections" />}
-    lead="Programs that work with your secrets over MCP. One that you revoke stops working with its next request."
+    lead="Programs that work with your secrets over MCP. A revoked connection stops working with its next request."
   >
     {items.length === 0 ? (
       <Ui.Empty title="No connections">
@@ -116,18 +114,16 @@ const cookies = Effect.map(HttpServerRequest.HttpServerRequest, ({ headers }) =>
 const request = withIds(person, Schema.Struct({ uid: Uid }))
 
 const sessionCookie = Effect.zipWith(AppConfig, Authenticate, SessionCookie.make)
-/** For the consent: which interaction, and which browser. */
+/** Cookies that identify the interaction and the browser. */
 const browser = Effect.gen(function* () {
   const { device } = yield* (yield* sessionCookie).presented
   return { cookies: yield* cookies, device }
 })
 
-const waiting = within(request, ({ uid }) => Effect.flatMap(browser, (from) => UseCases.consent.show(uid, from)))
-/**
- * The browser follows the redirect of the form's response to the client, and the policy of the form's page covers that.
- */
+const pendingConsent = within(request, ({ uid }) => Effect.flatMap(browser, (from) => UseCases.consent.show(uid, from)))
+/** Allows the client's origin in the page's policy, because the form's response redirects to the client. */
 const consent: Guard<AtConsent> = (handler) =>
-  waiting((at) => Effect.map(handler(at), (response) => Html.withFormActions(response, [at.redirectOrigin])))
+  pendingConsent((at) => Effect.map(handler(at), (response) => Html.withFormActions(response, [at.redirectOrigin])))
 
 const ask = screen(
   (at: AtConsent) =>
@@ -140,15 +136,15 @@ const ask = screen(
   ConsentPage
 )
 
-/** What is wrong with the choice is for the person to mend in the form. */
-const mendable: ReadonlyMap<string, string> = new Map([
-  ["TEAM_NOT_FOUND", "A team that you chose does not exist any more"],
+/** Errors about the choice, which the person can fix in the form. */
+const choiceErrors: ReadonlyMap<string, string> = new Map([
+  ["TEAM_NOT_FOUND", "A team that you chose no longer exists"],
   ["PROJECT_NOT_FOUND", "A project that you chose does not exist in these teams"],
   ["ENVIRONMENT_NOT_FOUND", "An environment that you chose does not exist in these teams"],
   ["FORBIDDEN", "Your role in these teams does not allow what you chose"]
 ])
 const asChoice = (error: unknown) => {
-  const message = isApiError(error) ? mendable.get(error._tag) : undefined
+  const message = isApiError(error) ? choiceErrors.get(error._tag) : undefined
   return message === undefined ? error : new ValidationFailed({ message })
 }
 
@@ -156,7 +152,7 @@ const approve = action(consent, {
   decode: (form) =>
     Effect.gen(function* () {
       for (const [name, message] of [
-        ["scopes", "Choose at least one thing that the program may do."],
+        ["scopes", "Choose at least one scope."],
         ["teamIds", "Choose at least one team."]
       ] as const) {
         if (!form.has(name)) return yield* new ValidationFailed({ message })

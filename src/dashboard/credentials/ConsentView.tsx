@@ -1,4 +1,4 @@
-/** What a person sees of a client that wants to act for them, and chooses: scopes, teams, projects and environments. */
+/** Consent page for a client: its facts, and the choice of scopes, teams, projects and environments. */
 import type { CallerTeam } from "#schema/Caller.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
 import type { Scope } from "#schema/Scopes.ts"
@@ -12,16 +12,16 @@ import * as Paths from "#src/dashboard/frame/Paths.ts"
 import { everywhere, isAboutReach, ReachFields, type Restrictable } from "#src/dashboard/frame/ReachFields.tsx"
 import type { AtPerson, Attempt } from "#src/dashboard/frame/Routes.ts"
 
-/** The scope by which a value reaches the model that the client talks to; it is chosen apart from the others. */
+/** The scope that lets values reach the client's model. The page offers it apart from the others. */
 export const plaintext: Scope = "secrets:read_values"
 
-/** What a person agrees to; the page shows the scope's name beside it. */
+/** Descriptions of scopes for the consent, shown beside their names. */
 export const consentWords: Readonly<Record<Scope, string>> = {
   "identity:read": "See your name, e-mail address and teams",
   "projects:read": "List projects and environments",
   "secrets:read": "List secrets by name, without values",
   "secrets:read_values":
-    "Read values in plain text. They become part of the conversation and of every copy of it. Few programs need this",
+    "Read values in plain text. They become part of the conversation and its copies. Few programs need this",
   "secrets:write":
     "Create, change and delete secrets. It copies values between environments only if you also allow it to read values or to run programs",
   "secrets:run":
@@ -32,18 +32,18 @@ export const consentWords: Readonly<Record<Scope, string>> = {
 export interface AtConsent extends AtPerson {
   readonly uid: string
   readonly client: ConsentRequest
-  /** What the person granted this client before, as far as it is in force; this decision replaces it. */
+  /** The current grant of this client, which this decision replaces. */
   readonly earlier: OAuthGrant | undefined
-  /** Connections of the same client that stay as they are: they were made in other browsers. */
+  /** Number of connections of the same client from other browsers, which stay unchanged. */
   readonly elsewhere: number
   readonly redirectOrigin: string
 }
 
 /**
- * What is ticked at first for a program that has something already. Undefined when none of what it was restricted to
- * can be offered: the person has to choose anew.
+ * Preselection for a client with an earlier grant. Undefined if none of its projects or environments can be offered, so
+ * that the person must choose again.
  */
-const held = (
+const preselection = (
   { environmentIds, projectIds, scopes, teams }: OAuthGrant,
   { environments, projects }: Restrictable
 ): Form.Form | undefined => {
@@ -96,7 +96,7 @@ const ScopeTick = ({ earlier, form, scope, teams }: Omit<ScopeChoiceProps, "clie
   teams.some(({ role }) => Policy.roleAllows(role ?? "viewer", scope)) ? (
     <Ui.CheckBox name="scopes" value={scope} checked={isTicked(form, "scopes", scope)} hint={<code>{scope}</code>}>
       {consentWords[scope]} {scope === plaintext ? <Ui.Badge tone="amber">values can reach the model</Ui.Badge> : null}{" "}
-      {earlier?.scopes.includes(scope) === true ? <Ui.Badge>has it already</Ui.Badge> : null}
+      {earlier?.scopes.includes(scope) === true ? <Ui.Badge>already granted</Ui.Badge> : null}
     </Ui.CheckBox>
   ) : (
     <p class="hint">
@@ -130,7 +130,9 @@ const ScopeChoice = ({ client, ...choice }: ScopeChoiceProps) => (
   </>
 )
 
-/** A client known by its document has one name on every machine, so the person says whether this is another one. */
+/**
+ * Choice for clients with a document: they have one name on all machines, so the person says if this is another one.
+ */
 const MachineChoice = ({
   client,
   earlier,
@@ -141,8 +143,8 @@ const MachineChoice = ({
     {elsewhere === 0 ? null : (
       <p class="hint">
         {elsewhere === 1
-          ? "A connection of this program that you made in another browser stays as it is."
-          : `${elsewhere} connections of this program that you made in other browsers stay as they are.`}
+          ? "A connection of this program from another browser stays unchanged."
+          : `${elsewhere} connections of this program from other browsers stay unchanged.`}
       </p>
     )}
     {earlier === undefined || client.documentedAt === null ? null : (
@@ -165,7 +167,7 @@ export const ConsentPage = ({
   visit
 }: AtConsent & Attempt & { readonly restrictable: Restrictable }) => {
   const { teams } = visit.caller
-  const before = earlier === undefined ? undefined : held(earlier, restrictable)
+  const before = earlier === undefined ? undefined : preselection(earlier, restrictable)
   const form = before === undefined || problem !== undefined ? typed : before
   const labelOf = ({ slug, teamId }: Project) =>
     teams.length > 1 ? `${teams.find(({ id }) => id === teamId)?.name ?? ""} / ${slug}` : slug
@@ -175,8 +177,8 @@ export const ConsentPage = ({
       <ClientFacts client={client} />
       {earlier === undefined ? null : (
         <p class="hint">
-          You connected it <Ui.Ago at={earlier.createdAt.toISOString()} now={visit.now} />. What you choose now replaces
-          what it has{form === before ? ", which is ticked" : ""}.
+          You connected it <Ui.Ago at={earlier.createdAt.toISOString()} now={visit.now} />. Your new choice replaces its
+          access{form === before ? ", which is preselected" : ""}.
         </p>
       )}
       <form method="post" action={`${Paths.connect(client.uid)}/approve`} data-leaves>

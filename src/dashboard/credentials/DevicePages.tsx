@@ -1,4 +1,4 @@
-/** The login of a command line, and the list of such logins: pages and forms. A GET never approves. */
+/** Pages and forms of a command line's login, and the list of logins. A GET never approves. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Effect from "effect/Effect"
@@ -23,11 +23,11 @@ import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 const restrictable = Effect.gen(function* () {
   const projects = yield* UseCases.projects.list()
   const environments = yield* UseCases.environments.byProject("all")
-  const found: Restrictable = { projects, environments }
-  return found
+  const result: Restrictable = { projects, environments }
+  return result
 })
 
-/** The person who approved the request sees its progress; anybody else sees only that it is decided. */
+/** Page of a decided request. Only the person who approved it sees its progress. */
 const decidedPage = Effect.fnUntraced(function* (visit: Visit, request: DeviceRequest, state: string) {
   const Page = request.manages === undefined ? DecidedPage : ManagingPage
   const own = yield* attempt(UseCases.deviceGrants.progress(request.userCode))
@@ -38,13 +38,15 @@ const decidedPage = Effect.fnUntraced(function* (visit: Visit, request: DeviceRe
   )
 })
 
-/** The request that a code names, or the form for another code. */
+/** Page of the request with this code, or the form for another code. */
 const requestPage = Effect.fnUntraced(function* (visit: Visit, typed: string, form?: Form.Form, problem?: AnyApiError) {
-  const shown = yield* attempt(Effect.flatMap(Form.decode(UserCode)(typed), (code) => UseCases.deviceGrants.show(code)))
-  if (Either.isLeft(shown)) {
-    return pageWith(<EnterCode visit={visit} code={typed} problem={shown.left} />, shown.left)
+  const result = yield* attempt(
+    Effect.flatMap(Form.decode(UserCode)(typed), (code) => UseCases.deviceGrants.show(code))
+  )
+  if (Either.isLeft(result)) {
+    return pageWith(<EnterCode visit={visit} code={typed} problem={result.left} />, result.left)
   }
-  const request = shown.right
+  const request = result.right
   if (request.status !== "pending") {
     return pageWith(yield* decidedPage(visit, request, request.status), problem)
   }
@@ -66,10 +68,12 @@ const view = person(({ visit }) =>
   })
 )
 
-/** Who has to confirm first is led there and back; any other failure stands on the page. */
-const decided = <A, E, R>(work: Effect.Effect<A, E, R>) =>
-  Effect.flatMap(attempt(work), (done) =>
-    Either.isLeft(done) && done.left._tag === StepUpRequired.code ? Effect.fail(done.left) : Effect.succeed(done)
+/** Lets a missing confirmation fail, so that it redirects there and back. The page shows any other failure. */
+const attemptDecision = <A, E, R>(work: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(attempt(work), (result) =>
+    Either.isLeft(result) && result.left._tag === StepUpRequired.code
+      ? Effect.fail(result.left)
+      : Effect.succeed(result)
   )
 
 const decisionOf = Effect.fnUntraced(function* (form: Form.Form) {
@@ -86,7 +90,7 @@ const approve = person(({ visit }) =>
   Effect.gen(function* () {
     const form = yield* Form.read
     const typed = form.text("code")
-    const approved = yield* decided(
+    const approved = yield* attemptDecision(
       Effect.gen(function* () {
         const decision = yield* decisionOf(form)
         return yield* UseCases.deviceGrants.approve(yield* Form.decode(UserCode)(typed), decision)
@@ -101,7 +105,7 @@ const approve = person(({ visit }) =>
 const approveManagement = person(({ visit }) =>
   Effect.gen(function* () {
     const typed = (yield* Form.read).text("code")
-    const approved = yield* decided(
+    const approved = yield* attemptDecision(
       Effect.flatMap(Form.decode(UserCode)(typed), (code) => UseCases.deviceGrants.approveManagement(code))
     )
     return Either.isRight(approved)

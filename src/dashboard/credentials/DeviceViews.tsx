@@ -1,4 +1,4 @@
-/** The login of a command line: entering its code, deciding about it, and the outcome. A GET never approves. */
+/** Views of a command line's login: entering its code, the decision, and its result. A GET never approves. */
 import type { AnyApiError } from "#schema/ApiError.ts"
 import type { CallerTeam } from "#schema/Caller.ts"
 import type { DeviceRequest } from "#schema/DeviceApi.ts"
@@ -24,7 +24,7 @@ export const EnterCode = ({
   <Card
     visitor={visit}
     title="Enter a code"
-    lead="Of a command line that wants to log in, or to manage a team: your terminal shows it."
+    lead="Your terminal shows the code of a command line that wants to log in or to manage a team."
   >
     <form method="get" action={Paths.device}>
       <Ui.ProblemNote problem={problem} />
@@ -76,7 +76,7 @@ const StoredIn = ({ request }: { readonly request: DeviceRequest }) => (
   </Ui.Fact>
 )
 
-/** What the form had when it was sent; before that, what is preselected. */
+/** True for a tick of the sent form, or of the preselection before that. */
 type Ticked = (name: string, value: string, preselected: boolean) => boolean
 
 const TeamScopes = ({
@@ -122,7 +122,7 @@ const Unattended = ({ ticked }: { readonly ticked: Ticked }) => (
     <Ui.CheckBox
       name="machine"
       checked={ticked("machine", "yes", true)}
-      hint="The device wants to work without you, as a build server or an agent does."
+      hint="The device wants to work without you, like a build server or an agent."
     >
       Allow unattended use
     </Ui.CheckBox>
@@ -150,7 +150,7 @@ export const DecidePage = ({
       {isAboutReach(problem) ? null : <Ui.ProblemNote problem={problem} />}
       <p class="code">{request.userCode}</p>
       <p class="lead">
-        <strong>Does this code match your terminal?</strong> If you did not start a login a moment ago, deny it: someone
+        <strong>Does this code match your terminal?</strong> If you did not start a login a moment ago, deny it. Someone
         may be trying to use your account.
       </p>
       <RequestFacts request={request} now={visit.now} />
@@ -174,14 +174,14 @@ export const DecidePage = ({
         </div>
       </form>
       <p class="card-foot">
-        The login acts for you: it can never do more than you can, and works for at most 180 days. You can revoke it at
+        The login acts for you. It can never do more than you can, and works for at most 180 days. You can revoke it at
         any time.
       </p>
     </Card>
   )
 }
 
-/** A login of this person asks to manage a team for some minutes. */
+/** Decision about a login of this person that wants to manage a team for a few minutes. */
 export const ManagePage = ({
   problem,
   request,
@@ -204,8 +204,8 @@ export const ManagePage = ({
     <section class="part">
       <h2>What it may do</h2>
       <p>
-        For 10 minutes, as you: projects and their environments, API tokens and members of {team.name}. It reads no
-        secret and no value. The command that asked ends it when it is done.
+        For 10 minutes, it manages projects and their environments, API tokens and members of {team.name} in your name.
+        It cannot read secrets or values. The command ends this access when it finishes.
       </p>
     </section>
     <form method="post" action="/app/device/approve-management">
@@ -226,15 +226,15 @@ export const ManagePage = ({
 const managing = {
   approved: {
     title: "Management is approved",
-    lead: "Go back to your terminal. It continues by itself.",
+    lead: "Go back to your terminal. The command continues there.",
     now: "Waiting for your terminal …"
   },
   consumed: {
     title: "The command line manages the team",
     lead: "You can close this page.",
-    now: "The command line has what it asked for."
+    now: "The command line has its access."
   },
-  denied: { title: "Management is denied", lead: "The command got nothing.", now: "The command got nothing." },
+  denied: { title: "Management is denied", lead: "The command got no access.", now: "The command got no access." },
   expired: {
     title: "The code has expired",
     lead: "Start the command again in your terminal.",
@@ -242,11 +242,11 @@ const managing = {
   }
 } as const
 
-/** What the page says about a request that is decided. */
+/** Texts about a decided login, by state. */
 const outcomes = {
   approved: {
     title: "The login is approved",
-    lead: "Go back to your terminal. It continues by itself.",
+    lead: "Go back to your terminal. The command continues there.",
     now: "Waiting for your terminal …"
   },
   consumed: {
@@ -261,23 +261,23 @@ const outcomes = {
     now: "Your terminal did not fetch the login in time. Start the login again there."
   }
 } as const
-type Outcome = keyof typeof outcomes
-const isOutcome = (state: string): state is Outcome => Object.hasOwn(outcomes, state)
-/** A request whose state has no page of its own is over. */
-export const outcomeOf = (state: string): Outcome => (isOutcome(state) ? state : "expired")
+type DecidedState = keyof typeof outcomes
+const isOutcome = (state: string): state is DecidedState => Object.hasOwn(outcomes, state)
+/** State for the page; a state without texts counts as expired. */
+export const outcomeOf = (state: string): DecidedState => (isOutcome(state) ? state : "expired")
 
-/** `code`: of a request that this person approved; the page waits until the terminal has fetched the login. */
-interface Decided {
+/** `code` belongs to a request that this person approved. The page waits until the terminal has fetched the login. */
+interface DecidedProps {
   readonly visit: Visit
-  readonly state: Outcome
+  readonly state: DecidedState
   readonly code?: string | undefined
 }
 
-export const DecidedPage = (decided: Decided) => (
-  <Outcomes {...decided} words={outcomes} href={Paths.grants} label="Your CLI logins" />
+export const DecidedPage = (props: DecidedProps) => (
+  <Outcomes {...props} words={outcomes} href={Paths.grants} label="Your CLI logins" />
 )
-export const ManagingPage = (decided: Decided) => (
-  <Outcomes {...decided} words={managing} href={Paths.sessions} label="Where you are signed in" />
+export const ManagingPage = (props: DecidedProps) => (
+  <Outcomes {...props} words={managing} href={Paths.sessions} label="Where you are signed in" />
 )
 
 const Outcomes = ({
@@ -287,8 +287,10 @@ const Outcomes = ({
   state,
   visit,
   words
-}: Decided & {
-  readonly words: Readonly<Record<Outcome, { readonly title: string; readonly lead: string; readonly now: string }>>
+}: DecidedProps & {
+  readonly words: Readonly<
+    Record<DecidedState, { readonly title: string; readonly lead: string; readonly now: string }>
+  >
   readonly href: string
   readonly label: string
 }) => (

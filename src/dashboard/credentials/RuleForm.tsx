@@ -1,4 +1,4 @@
-/** The form that creates a trust rule, with a preview of the rule in words. */
+/** Form for a new trust rule, with a preview of the rule in words. */
 import type { ComponentChildren } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import { Beside } from "#src/dashboard/frame/Beside.tsx"
@@ -16,12 +16,12 @@ const lifetimes = [300, 900, 1800, 3600]
 
 const repositoryHint = (
   <>
-    For example <code>acme/shop</code>, or <code>acme/*</code> for all of an owner.
+    For example <code>acme/shop</code>, or <code>acme/*</code> for all repositories of an owner.
   </>
 )
 const refHint = (
   <>
-    For example <code>refs/heads/main</code> or <code>refs/tags/*</code>. If empty: every branch and tag.
+    For example <code>refs/heads/main</code> or <code>refs/tags/*</code>. Leave empty to allow every branch and tag.
   </>
 )
 
@@ -93,11 +93,11 @@ const EnvironmentClaim = (attempt: Attempt) => (
     {...attempt}
     name="environment"
     label="Environment of the job (optional)"
-    hint="As the job names it. The CI decides which branches may use it. If empty: any environment, or none."
+    hint="The name in the job. The CI decides which branches may use it. Leave empty to allow any environment, or none."
   />
 )
 
-/** `repository`: the member that a problem with the first claim is about. */
+/** `repository` is the member that a problem with the first claim names. */
 const GitHubClaims = ({ repository, ...attempt }: Attempt & { readonly repository: string }) => (
   <>
     <Claim
@@ -124,7 +124,7 @@ const GitLabClaims = ({ project, ...attempt }: Attempt & { readonly project: str
       label="Branch or tag (optional)"
       hint={
         <>
-          For example <code>main</code>. If empty: every branch and tag.
+          For example <code>main</code>. Leave empty to allow every branch and tag.
         </>
       }
     />
@@ -136,7 +136,7 @@ const GitLabClaims = ({ project, ...attempt }: Attempt & { readonly project: str
 
 const TrustedJobFields = ({ form, kind, problem }: Attempt & { readonly kind: Words.Kind }) => {
   const attempt = { form, problem }
-  // A claim that has its own field shows its problem there.
+  // A claim with its own field shows its problem there.
   const [first] = Words.claimFields[kind]
   const ofFirst = first !== undefined && problem?.field === "claims" && form.filled("claims") === undefined
   const atField = ofFirst || Words.claimFields[kind].some((name) => problem?.field === `claims.${name}`)
@@ -182,7 +182,7 @@ const TokenFields = ({
       label="Each token expires after"
       choices={lifetimes.map((seconds) => ({ value: String(seconds), label: minutes(seconds) }))}
       value={form.filled("lifetimeSeconds") ?? "900"}
-      hint={kind === "gitlab" ? "A job gets one token: choose a time in which the whole job is done." : undefined}
+      hint={kind === "gitlab" ? "A job gets one token, so choose a time in which the whole job ends." : undefined}
       problem={problem}
     />
     <details class="disclosure part" open={form.filled("audience") !== undefined}>
@@ -195,7 +195,7 @@ const TokenFields = ({
         value={form.text("audience")}
         hint={
           <>
-            The <code>aud</code> that the job requests from its CI. If empty: <code>{visit.ui.baseUrl}</code>.
+            The <code>aud</code> that the job requests from its CI. Leave empty for <code>{visit.ui.baseUrl}</code>.
           </>
         }
         problem={problem}
@@ -261,9 +261,9 @@ export const NewRulePage = ({
       <div class="section-small">
         <Beside
           words={[
-            ["No stored secret", "A job of your CI proves who it is and gets a token that ends by itself."],
-            ["Try it first", "The preview says whom the rule lets in before it is made."],
-            ["As narrow as the job", "A branch and an environment by name keep every other job out."]
+            ["No stored secret", "A job of your CI proves its identity and gets a short-lived token."],
+            ["Try it first", "Before you create the rule, the preview shows which jobs it trusts."],
+            ["As narrow as the job", "Name a branch and an environment to keep all other jobs out."]
           ]}
         >
           <form method="post" action={`${at}/new`} class="panel">
@@ -274,7 +274,7 @@ export const NewRulePage = ({
               label="Name"
               value={form.text("name")}
               focus
-              hint="What the rule is for: shop deploys"
+              hint="The purpose of the rule, for example shop deploys"
               problem={problem}
             />
             <TrustedJobFields {...attempt} kind={kind} />

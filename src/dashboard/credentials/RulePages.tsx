@@ -1,4 +1,4 @@
-/** Trust rules: pages and forms. A rule is shown in words before it is created. */
+/** Pages and forms of trust rules. A preview shows a rule in words before its creation. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -38,9 +38,9 @@ const newRule = (preview?: RuleTerms) =>
         yield* UseCases.rules.mayCreate(teamId)
         return { restrictable: yield* restrictable(teamId), inQuery: (yield* query).text("kind") }
       }),
-    ({ inQuery, ...shown }) => {
-      const kind = shown.form.filled("kind") ?? inQuery
-      return <NewRulePage {...shown} kind={Words.isKind(kind) ? kind : "github"} preview={preview} />
+    ({ inQuery, ...props }) => {
+      const kind = props.form.filled("kind") ?? inQuery
+      return <NewRulePage {...props} kind={Words.isKind(kind) ? kind : "github"} preview={preview} />
     }
   )
 

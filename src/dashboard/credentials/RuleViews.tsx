@@ -1,4 +1,4 @@
-/** Trust rules in words: which jobs of a CI they trust, and what those get. */
+/** Trust rules in words: the trusted jobs of a CI, and their access. */
 import type { MachineRule } from "#schema/MachineIdentityApi.ts"
 import { AccessFrame, crumbsOf, fits } from "#src/dashboard/frame/AccessFrame.tsx"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
@@ -23,7 +23,7 @@ const Conditions = ({ claims }: Pick<MachineRule, "claims">) => (
 
 export type RuleTerms = Pick<MachineRule, "issuer" | "audience" | "claims" | "accessLevel" | "lifetimeSeconds">
 
-/** The rule as a sentence, and what its author may not have thought of. */
+/** The rule as a sentence, with warnings about wide access. */
 export const TrustedJobs = ({ rule }: { readonly rule: RuleTerms }) => {
   const cautions = Words.cautions(rule)
   return (
@@ -62,23 +62,23 @@ export const RulesPage = ({
   readonly items: ReadonlyArray<MachineRule>
   readonly words: string
 }) => {
-  const found = items.filter(({ createdBy, name }) => fits(words, name, createdBy.email))
+  const matches = items.filter(({ createdBy, name }) => fits(words, name, createdBy.email))
   return (
     <AccessFrame
       visit={visit}
       kind="machine_rule"
       words={words}
-      lead="A job shows a token that its CI signed for it, and gets an Ampoule token for a few minutes. You store no secret in the CI."
+      lead="A job presents a token that its CI signed, and gets an Ampoule token for a few minutes. You store no secret in the CI."
     >
       {items.length === 0 ? (
         <Ui.Empty title="No CI identities">
           <p>A trust rule gives access to jobs of a repository, a branch or an environment.</p>
         </Ui.Empty>
-      ) : found.length === 0 ? (
-        <Ui.Empty title="Nothing fits" />
+      ) : matches.length === 0 ? (
+        <Ui.Empty title="No matches" />
       ) : (
         <Ui.Table label="Trust rules" head={["Rule", "Trusts", "Access to", "Last use"]}>
-          {found.map((rule) => (
+          {matches.map((rule) => (
             <tr>
               <th scope="row">
                 <a href={Paths.rule(rule.teamId, rule.id)}>{rule.name}</a>

@@ -1,4 +1,4 @@
-/** Trust rules as forms write them and as people read them. Pure. */
+/** Conversion of trust rules between forms and sentences. Pure. */
 import type { CreateMachineRule, MachineRule } from "#schema/MachineIdentityApi.ts"
 import type * as Form from "#src/dashboard/frame/Form.ts"
 
@@ -15,7 +15,7 @@ export const kindNames: Readonly<Record<Kind, string>> = {
 export const githubIssuer = "https://token.actions.githubusercontent.com"
 export const gitlabIssuer = "https://gitlab.com"
 
-/** The kind whose form and example fit a rule; a GitLab of one's own is known by the claim that only GitLab has. */
+/** Kind of a rule, for its form and example. A self-managed GitLab is recognized by a claim that only GitLab has. */
 export const kindOf = ({ claims, issuer }: Pick<CreateMachineRule, "claims" | "issuer">): Kind =>
   issuer === githubIssuer
     ? "github"
@@ -23,27 +23,27 @@ export const kindOf = ({ claims, issuer }: Pick<CreateMachineRule, "claims" | "i
       ? "gitlab"
       : "other"
 
-/** Claims that have a field of their own: name of the field is name of the claim. */
+/** Claims with their own field, which has the name of the claim. */
 export const claimFields: Readonly<Record<Kind, ReadonlyArray<string>>> = {
   github: ["repository", "environment", "ref"],
   gitlab: ["project_path", "environment", "ref"],
   other: []
 }
 
-/** `name = value`, one per line; undefined when a line has another form, or a name appears twice. */
+/** Parses `name = value`, one per line. Undefined for another form, or for a repeated name. */
 const parseClaims = (text: string): ReadonlyArray<readonly [string, string]> | undefined => {
-  const found = new Map<string, string>()
+  const claims = new Map<string, string>()
   for (const line of text.split("\n")) {
     if (line.trim() === "") continue
     const at = line.indexOf("=")
     const [name, value] = [line.slice(0, Math.max(0, at)).trim(), line.slice(at + 1).trim()]
-    if (name === "" || /\s/.test(name) || /[\r\u2028\u2029]/.test(value) || found.has(name)) return undefined
-    found.set(name, value)
+    if (name === "" || /\s/.test(name) || /[\r\u2028\u2029]/.test(value) || claims.has(name)) return undefined
+    claims.set(name, value)
   }
-  return [...found]
+  return [...claims]
 }
 
-/** All claims of a form; undefined when its further ones cannot be read, or repeat one that has a field. */
+/** All claims of a form. Undefined if the further claims are invalid, or repeat one that has a field. */
 export const claimsOf = (form: Form.Form, kind: Kind): Readonly<Record<string, string>> | undefined => {
   const further = parseClaims(form.text("claims"))
   if (further === undefined) return undefined
@@ -61,7 +61,7 @@ export const claimsOf = (form: Form.Form, kind: Kind): Readonly<Record<string, s
 
 type Trusted = Pick<MachineRule, "issuer" | "claims">
 
-/** Who presents a JWT that the rule accepts. */
+/** Bearers of the JWTs that the rule accepts. */
 export const trustedBearers = (rule: Trusted): string => {
   const kind = kindOf(rule)
   if (kind === "github") return "Jobs of GitHub Actions"
@@ -81,7 +81,7 @@ export const conditions = (claims: Readonly<Record<string, string>>): ReadonlyAr
     value.endsWith("*") ? { claim, verb: "begins with", value: value.slice(0, -1) } : { claim, verb: "is", value }
   )
 
-/** Claims that say which part of a repository or project it is; without one of them it is every branch. */
+/** Claims that limit a rule to a part of a repository or project. Without any of them, it trusts every branch. */
 const narrower: ReadonlySet<string> = new Set([
   "ref",
   "ref_protected",
@@ -96,32 +96,32 @@ const ownerWide = (claims: Readonly<Record<string, string>>) =>
   ["repository", "project_path"].every((name) => claims[name] === undefined || claims[name].endsWith("*")) &&
   !["repository_id", "project_id", "sub"].some((name) => Object.hasOwn(claims, name))
 
-/** What a rule also allows, and its author may not have thought of. */
+/** Warnings about access that the author of a rule may have overlooked. */
 export const cautions = (rule: Trusted & { readonly accessLevel: string }): ReadonlyArray<string> => {
   const kind = kindOf(rule)
   const source = kind === "gitlab" ? "project" : "repository"
-  const found: Array<string> = []
+  const sentences: Array<string> = []
   if (kind === "other") {
-    found.push(
-      "Anything that this issuer signs with these claims is trusted: make sure you know who can get such a JWT from it."
+    sentences.push(
+      "This rule trusts any JWT of this issuer with these claims. Make sure that you know who can get one."
     )
   } else {
-    if (ownerWide(rule.claims)) found.push(`Every ${source} of the owner is trusted, including later ones.`)
+    if (ownerWide(rule.claims)) sentences.push(`Every ${source} of the owner is trusted, including later ones.`)
     if (!Object.keys(rule.claims).some((name) => narrower.has(name))) {
-      found.push(
-        `Every branch is trusted: anyone who can push a branch to the ${source} can read what the rule gives access to.`
+      sentences.push(
+        `Every branch is trusted. Anyone who can push a branch to the ${source} gets the access of this rule.`
       )
     }
   }
-  if (rule.accessLevel === "write") found.push("Its tokens can also change and delete secrets.")
-  return found
+  if (rule.accessLevel === "write") sentences.push("Its tokens can also change and delete secrets.")
+  return sentences
 }
 
 const plain = /^[\w.:/@%+-]+$/
-/** Text that is the same in YAML, in a shell and in an address; anything else is left for the reader to fill in. */
+/** Text that needs no quoting in YAML, a shell or an address. For any other text, the reader fills in a placeholder. */
 const literal = (text: string, otherwise: string) => (plain.test(text) ? text : otherwise)
 
-/** What a job has to do, ready to be put into its file. */
+/** Example for the file of a job. */
 export const example = (
   rule: Pick<MachineRule, "id" | "issuer" | "claims" | "audience">,
   {

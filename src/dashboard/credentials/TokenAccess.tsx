@@ -1,4 +1,4 @@
-/** What a token may do and where: as a summary, and as the fields that choose it. For API tokens and trust rules. */
+/** Access of API tokens and trust rules: its summary, and the fields that choose it. */
 import * as Effect from "effect/Effect"
 import type { ApiToken } from "#schema/ApiTokensApi.ts"
 import type { AnyApiError } from "#schema/ApiError.ts"
@@ -10,7 +10,7 @@ import type * as Form from "#src/dashboard/frame/Form.ts"
 import * as Problem from "#src/dashboard/frame/Problem.ts"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 
-/** Names of the boxes that choose everything. */
+/** Names of the boxes for everything. */
 const everything = { projects: "allProjects", environments: "allEnvironments" } as const
 
 type Restrictions = Pick<ApiToken, "projects" | "environments">
@@ -45,7 +45,7 @@ export const AccessSummary = ({ of }: { readonly of: Restrictions }) => {
 
 export interface Restrictable {
   readonly projects: ReadonlyArray<Project>
-  /** `projects`: names of those that have an environment of this slug. */
+  /** Slugs of environments; `projects` names the projects that have one with this slug. */
   readonly slugs: ReadonlyArray<{
     readonly slug: string
     readonly protected: boolean
@@ -53,7 +53,7 @@ export interface Restrictable {
   }>
 }
 
-/** What a token of a team can be restricted to. */
+/** Projects and environments to which a token of the team can be restricted. */
 export const restrictable = Effect.fnUntraced(function* (teamId: TeamId) {
   const projects = yield* UseCases.projects.list()
   const environments = yield* UseCases.environments.byProject(teamId)
@@ -61,26 +61,26 @@ export const restrictable = Effect.fnUntraced(function* (teamId: TeamId) {
   const slugs = new Map<string, { isProtected: boolean; readonly projects: Array<string> }>()
   for (const project of own) {
     for (const one of environments.get(project.id) ?? []) {
-      const known = slugs.get(one.slug)
-      if (known === undefined) slugs.set(one.slug, { isProtected: one.protected, projects: [project.name] })
+      const entry = slugs.get(one.slug)
+      if (entry === undefined) slugs.set(one.slug, { isProtected: one.protected, projects: [project.name] })
       else {
-        known.isProtected ||= one.protected
-        known.projects.push(project.name)
+        entry.isProtected ||= one.protected
+        entry.projects.push(project.name)
       }
     }
   }
-  const found: Restrictable = {
+  const result: Restrictable = {
     projects: own,
     slugs: [...slugs]
       .map(([slug, { isProtected, projects }]) => ({ slug, protected: isProtected, projects }))
       .slice(0, 100)
   }
-  return found
+  return result
 })
 
 /**
- * What a token gets access to, as members of a body. Everything is a choice of its own: a form without any choice is
- * refused, so that the least work does not give the widest token.
+ * Access of a token, as members of a request body. Everything is an explicit choice. A form without any choice is
+ * refused, so that the least effort does not create the widest token.
  */
 export const accessOf = Effect.fnUntraced(function* (form: Form.Form) {
   for (const field of ["projects", "environments"] as const) {
@@ -88,10 +88,10 @@ export const accessOf = Effect.fnUntraced(function* (form: Form.Form) {
       return yield* new ValidationFailed({ field, message: `Choose ${field}, or choose all ${field}.` })
     }
   }
-  return { accessLevel: form.text("accessLevel"), ...chosen(form, "projects", "environments") }
+  return { accessLevel: form.text("accessLevel"), ...ticksOf(form, "projects", "environments") }
 })
 
-/** Which projects have it: one slug is a box for all of them. Nothing to say where each has it. */
+/** Projects that have an environment with the slug of a box; undefined if all have one. */
 const whereOf = (projects: ReadonlyArray<string>, all: number): string | undefined =>
   projects.length === all
     ? undefined
@@ -99,11 +99,11 @@ const whereOf = (projects: ReadonlyArray<string>, all: number): string | undefin
       ? `in ${projects.length} projects`
       : `in ${projects.join(", ")}`
 
-/** Members of a body that the fields below fill: a list without a tick is left out. */
-export const chosen = (form: Form.Form, ...names: ReadonlyArray<string>) =>
+/** Members of a request body for the fields below, without empty lists. */
+export const ticksOf = (form: Form.Form, ...names: ReadonlyArray<string>) =>
   Object.fromEntries(names.filter((name) => form.has(name)).map((name) => [name, form.all(name)]))
 
-export const picked = (form: Form.Form, name: string, value: string) => form.all(name).includes(value)
+export const isTicked = (form: Form.Form, name: string, value: string) => form.all(name).includes(value)
 
 export const ProjectChecks = ({
   form,
@@ -116,7 +116,7 @@ export const ProjectChecks = ({
 }) => (
   <div class="checks">
     {projects.map((project) => (
-      <Ui.CheckBox name={name} value={project.id} checked={form !== undefined && picked(form, name, project.id)}>
+      <Ui.CheckBox name={name} value={project.id} checked={form !== undefined && isTicked(form, name, project.id)}>
         {project.name} <code class="hint">{project.slug}</code>
       </Ui.CheckBox>
     ))}
@@ -170,7 +170,7 @@ export const AccessFields = ({
       </fieldset>
       <fieldset class="part">
         <legend>Projects</legend>
-        <AllBox form={form} name={everything.projects} hint="Including projects that are added later.">
+        <AllBox form={form} name={everything.projects} hint="Includes projects that are added later.">
           All projects of the team
         </AllBox>
         <ProjectChecks name="projects" projects={restrictable.projects} form={form} />
@@ -181,7 +181,7 @@ export const AccessFields = ({
         <AllBox
           form={form}
           name={everything.environments}
-          hint="Including protected environments, which it only reads, and environments that are added later. The boxes below limit the token to the environments of these names that exist now."
+          hint="Includes environments that are added later, and protected ones, which it can only read. The boxes below limit the token to existing environments with these names."
         >
           All environments of these projects
         </AllBox>
@@ -190,7 +190,7 @@ export const AccessFields = ({
             <Ui.CheckBox
               name="environments"
               value={environment.slug}
-              checked={picked(form, "environments", environment.slug)}
+              checked={isTicked(form, "environments", environment.slug)}
               hint={whereOf(environment.projects, restrictable.projects.length)}
             >
               <code>{environment.slug}</code>{" "}

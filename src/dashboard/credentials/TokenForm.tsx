@@ -1,4 +1,4 @@
-/** The form that creates an API token. */
+/** Form for a new API token. */
 import { Lifetime } from "#schema/ApiTokensApi.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
 import * as Plans from "#src/limits/Plans.ts"
@@ -10,7 +10,7 @@ import { Layout } from "#src/dashboard/frame/Layout.tsx"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import * as Problem from "#src/dashboard/frame/Problem.ts"
 import type { Attempt, TeamVisit } from "#src/dashboard/frame/Routes.ts"
-import { AccessFields, picked, type Restrictable } from "./TokenAccess.tsx"
+import { AccessFields, isTicked, type Restrictable } from "./TokenAccess.tsx"
 
 const lifetimes: Readonly<Record<Lifetime, string>> = {
   "1d": "1 day",
@@ -48,7 +48,7 @@ export const ScopeChecks = ({
   </div>
 )
 
-/** Where a token with MCP scopes works. Only `/mcp` is preselected; without a scope the choice has no effect. */
+/** Field for the reach of a token with MCP scopes. Preselects `/mcp` alone; has no effect without a scope. */
 const mcpUse = "mcpUse"
 export const mcpOnlyIn = (form: Form.Form): boolean => form.has("mcpScopes") && form.filled(mcpUse) !== "everywhere"
 
@@ -58,7 +58,7 @@ const McpFields = ({ form, problem }: { readonly form: Form.Form; readonly probl
     <details class="disclosure part mcp-fields" open={form.has("mcpScopes") || problem !== undefined}>
       <summary>For AI agents (MCP)</summary>
       <p class="hint">If you choose none, the token does not work at /mcp.</p>
-      <ScopeChecks name="mcpScopes" scopes={allScopes} checked={(scope) => picked(form, "mcpScopes", scope)} />
+      <ScopeChecks name="mcpScopes" scopes={allScopes} checked={(scope) => isTicked(form, "mcpScopes", scope)} />
       {problem === undefined ? null : <p class="error">{problem}</p>}
       <fieldset class="part mcp-use">
         <legend>Where a token with MCP scopes works</legend>
@@ -67,7 +67,7 @@ const McpFields = ({ form, problem }: { readonly form: Form.Form; readonly probl
           name={mcpUse}
           value="mcp"
           checked={!everywhere}
-          hint="An agent that holds the token can do what the scopes above allow, and nothing else."
+          hint="An agent with the token can do only what the scopes above allow."
         >
           At /mcp only
         </Ui.CheckBox>
@@ -85,7 +85,7 @@ const McpFields = ({ form, problem }: { readonly form: Form.Form; readonly probl
   )
 }
 
-/** What a form for a purpose begins with; what it reaches stays a choice. */
+/** Presets of the form by purpose. The person still chooses projects and environments. */
 const presets: ReadonlyMap<string, { readonly title: string; readonly entries: Form.Form["entries"] }> = new Map([
   [
     "deploy",
@@ -125,14 +125,14 @@ const presets: ReadonlyMap<string, { readonly title: string; readonly entries: F
   ]
 ])
 
-/** The form as its address asks for it: for a purpose, and for the projects and environments that a link named. */
-export const presetOf = (asked: Form.Form): Form.Form => {
-  const named = asked.entries.filter(([name]) => name === "projects" || name === "environments")
-  return new Form.Form([...(presets.get(asked.text("preset"))?.entries ?? []), ...named])
+/** The form as its address presets it: a purpose, projects and environments. */
+export const presetOf = (parameters: Form.Form): Form.Form => {
+  const reach = parameters.entries.filter(([name]) => name === "projects" || name === "environments")
+  return new Form.Form([...(presets.get(parameters.text("preset"))?.entries ?? []), ...reach])
 }
 
 const Presets = ({ current, here }: { readonly here: string; readonly current: string }) => (
-  <nav class="pills" aria-label="What the token is for">
+  <nav class="pills" aria-label="Purpose of the token">
     {[...presets].map(([name, { title }]) => (
       <a class="pill" href={`${here}?preset=${name}`} aria-current={current === name ? "page" : undefined}>
         {title}
@@ -143,10 +143,10 @@ const Presets = ({ current, here }: { readonly here: string; readonly current: s
 
 const words = [
   ["Shown once", "The next page shows the token, with the command that uses it. The server keeps only a hash of it."],
-  ["As little as it needs", "A token for everything also reaches what is made later. Name its environments instead."],
+  ["As little as it needs", "A token for everything also reaches later projects. Choose its environments instead."],
   [
     "When it ends",
-    "On its day; earlier when its creator leaves the team, or their role or password changes, or somebody who manages tokens revokes it."
+    "On its date, or earlier if someone revokes it, its creator leaves the team, or the creator's role or password changes."
   ]
 ] as const
 
@@ -159,7 +159,7 @@ export const NewTokenPage = ({
 }: Attempt & {
   readonly visit: TeamVisit
   readonly restrictable: Restrictable
-  /** What the address asks for. */
+  /** Parameters of the page's address. */
   readonly preset: Form.Form
 }) => {
   const form = problem === undefined ? presetOf(preset) : typed
@@ -200,11 +200,11 @@ export const NewTokenPage = ({
           <McpFields form={form} problem={scopesProblem} />
           <Ui.TextField
             name="addresses"
-            label="Addresses that it is taken from"
+            label="Allowed IP addresses"
             value={form.text("addresses")}
             optional
             mono
-            hint="Addresses or blocks such as 192.0.2.0/24, separated by commas. Nothing here: from anywhere."
+            hint="Addresses or blocks such as 192.0.2.0/24, separated by commas. Leave empty to allow any."
             problem={problem}
           />
           <Ui.Submit cancel={Paths.tokens(id)}>Create the token</Ui.Submit>

@@ -1,4 +1,4 @@
-/** A new token, shown once, with commands that run as they stand. */
+/** A new token, shown once, with ready-to-run commands. */
 import * as Effect from "effect/Effect"
 import type { ApiTokenWithValue } from "#schema/ApiTokensApi.ts"
 import { crumbsOf } from "#src/dashboard/frame/AccessFrame.tsx"
@@ -9,26 +9,26 @@ import * as Paths from "#src/dashboard/frame/Paths.ts"
 import type { TeamVisit } from "#src/dashboard/frame/Routes.ts"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 
-/** A project and an environment that the token reaches, as the command line names them. */
+/** Slugs of a project and an environment that the token reaches. */
 interface Place {
   readonly project: string
   readonly environment: string
 }
 interface NewToken {
   readonly token: ApiTokenWithValue
-  /** Undefined: it reaches nothing yet. */
+  /** Undefined if the token reaches no environment yet. */
   readonly place: Place | undefined
 }
 
 /** The first environment of the token's reach. */
 export const withPlace = Effect.fnUntraced(function* (token: ApiTokenWithValue) {
-  const { environments: named, projects } = token
+  const { environments: allowed, projects } = token
   const all = yield* UseCases.environments.byProject(token.teamId)
   const places = (yield* UseCases.projects.list())
     .filter(({ id, teamId }) => teamId === token.teamId && (projects === null || projects.some((one) => one.id === id)))
     .flatMap((project) =>
       (all.get(project.id) ?? [])
-        .filter(({ id }) => named === null || named.some((one) => one.id === id))
+        .filter(({ id }) => allowed === null || allowed.some((one) => one.id === id))
         .map((environment): Place => ({ project: project.slug, environment: environment.slug }))
     )
   const created: NewToken = { token, place: places.at(0) }
@@ -56,14 +56,14 @@ export const TokenOnce = ({
   >
     <div class="narrow stack">
       {replaced ? <p>The old token no longer works. Use the new one instead.</p> : null}
-      <CopyText.Once label="The token: this is the only time it is shown" text={token.value} />
+      <CopyText.Once label="The token, which is shown only once" text={token.value} />
       {token.mcpOnly || place === undefined ? null : (
         <>
           <p>To run a program with the secrets of its environment, in a shell:</p>
           <CopyText.Command block>{commands({ token, place }, visit.ui.baseUrl)}</CopyText.Command>
           <p class="hint">
-            In CI, set <code>AMPOULE_URL</code> and <code>AMPOULE_API_TOKEN</code> as protected variables: a shell keeps
-            what you type in its history.
+            In CI, set <code>AMPOULE_URL</code> and <code>AMPOULE_API_TOKEN</code> as protected variables. A shell keeps
+            typed commands in its history.
           </p>
         </>
       )}

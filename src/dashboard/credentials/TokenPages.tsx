@@ -1,4 +1,4 @@
-/** API tokens of a team: pages and forms. */
+/** Pages and forms of a team's API tokens. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -24,7 +24,7 @@ import {
   to,
   withIds
 } from "#src/dashboard/frame/Routes.ts"
-import { AccessLevelBadge, accessOf, AccessSummary, chosen, restrictable } from "./TokenAccess.tsx"
+import { AccessLevelBadge, accessOf, AccessSummary, ticksOf, restrictable } from "./TokenAccess.tsx"
 import { mcpOnlyIn, NewTokenPage, ScopeChecks } from "./TokenForm.tsx"
 import { TokenOnce, withPlace } from "./TokenOnce.tsx"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
@@ -75,7 +75,7 @@ const TokensPage = ({
   readonly items: ReadonlyArray<ApiToken>
   readonly words: string
 }) => {
-  const found = items.filter(({ createdBy, name }) => fits(words, name, createdBy.email))
+  const matches = items.filter(({ createdBy, name }) => fits(words, name, createdBy.email))
   return (
     <AccessFrame
       visit={visit}
@@ -92,11 +92,11 @@ const TokensPage = ({
         <Ui.Empty title="No API tokens">
           <p>People sign in here or with the command line. Programs use a token.</p>
         </Ui.Empty>
-      ) : found.length === 0 ? (
-        <Ui.Empty title="Nothing fits" />
+      ) : matches.length === 0 ? (
+        <Ui.Empty title="No matches" />
       ) : (
         <Ui.Table label="API tokens" head={["Token", "Access to", "Created by", "Expires", "Last use"]}>
-          {found.map((token) => (
+          {matches.map((token) => (
             <TokenRow visit={visit} token={token} />
           ))}
         </Ui.Table>
@@ -105,7 +105,7 @@ const TokensPage = ({
   )
 }
 
-/** What the scopes limit, and what they do not. */
+/** MCP scopes of a token, with a note about their limits. */
 const McpScopes = ({ token }: { readonly token: ApiToken }) => (
   <>
     {token.mcpScopes.length === 0 ? <span class="hint">none</span> : <Ui.Keys of={token.mcpScopes} />}
@@ -135,7 +135,7 @@ const Facts = ({ now, token }: { readonly token: ApiToken; readonly now: number 
     <dl class="facts">
       <Ui.Fact name="Access to" is={<AccessSummary of={token} />} />
       <Ui.Fact name="MCP scopes" is={<McpScopes token={token} />} />
-      <Ui.Fact name="Taken from" is={token.addresses === null ? "anywhere" : <Ui.Keys of={token.addresses} />} />
+      <Ui.Fact name="Allowed IP addresses" is={token.addresses === null ? "any" : <Ui.Keys of={token.addresses} />} />
       <Ui.Fact name="Created">
         <Ui.Ago at={token.createdAt} now={now} /> by {token.createdBy.email}
       </Ui.Fact>
@@ -171,11 +171,11 @@ const EditForm = ({ form, problem, token }: Attempt & { readonly token: ApiToken
     )}
     <Ui.TextField
       name="addresses"
-      label="Addresses that it is taken from"
+      label="Allowed IP addresses"
       value={problem === undefined ? (token.addresses ?? []).join(", ") : form.text("addresses")}
       optional
       mono
-      hint="Addresses or blocks such as 192.0.2.0/24, separated by commas. Nothing here: from anywhere."
+      hint="Addresses or blocks such as 192.0.2.0/24, separated by commas. Leave empty to allow any."
       problem={problem}
     />
     <Ui.Submit>Save</Ui.Submit>
@@ -186,7 +186,7 @@ const Rotate = ({ here }: { readonly here: string }) => (
   <section class="panel">
     <h2>Rotate</h2>
     <p class="hint section-small">
-      Replaces the token by a new one with the same name, access and expiry. You become its creator.
+      Replaces the token with a new one that has the same name, access and expiry. You become its creator.
     </p>
     <div class="buttons">
       <Ui.Confirm action={`${here}/rotate`} label="Rotate" tone="plain" verb="Replace the token now">
@@ -279,7 +279,7 @@ const create = action(team, {
         name: form.text("name"),
         lifetime: form.text("lifetime"),
         ...access,
-        ...chosen(form, "mcpScopes"),
+        ...ticksOf(form, "mcpScopes"),
         mcpOnly: mcpOnlyIn(form),
         ...(form.filled("addresses") === undefined ? {} : { addresses: Form.listItems(form.text("addresses")) })
       })
@@ -292,7 +292,7 @@ const create = action(team, {
 const load = ({ teamId, tokenId }: AtToken) => UseCases.tokens.get(teamId, tokenId)
 const details = screen((at: AtToken) => Effect.map(load(at), (token) => ({ token })), TokenPage)
 
-/** Where the form has others: a change of these asks for more than a name does. */
+/** Addresses only if they changed, because changing them needs more rights than changing the name. */
 const addressesIn = (form: Form.Form, before: ReadonlyArray<string> | null) => {
   const typed = Form.listItems(form.text("addresses"))
   const isSame = !form.has("addresses") || typed.join() === (before ?? []).join()

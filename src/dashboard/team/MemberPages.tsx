@@ -1,4 +1,4 @@
-/** Members of a team and the links that bring people in: pages and forms. */
+/** Pages and forms of a team's members and invitations. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -38,7 +38,7 @@ const roleWords: Readonly<Record<Role, string>> = {
   viewer: "Viewer: names and metadata, no values"
 }
 
-/** Roles that the acting person may give to others and take from them. */
+/** Roles that the current person may give and take. */
 const rolesFor = (visit: TeamVisit) =>
   Role.literals
     .filter((one) => visit.team.role === "owner" || one !== "owner")
@@ -50,7 +50,7 @@ const InvitePanel = ({ form, problem, visit }: Attempt & { readonly visit: TeamV
     <Beside
       words={[
         ["The link", "You send it to the person yourself. It works once and expires after a week."],
-        ["The role", "You can change it later. Only owners make owners."]
+        ["The role", "You can change it later. Only owners can make someone an owner."]
       ]}
     >
       <form method="post" action={`${at}/invite`} class="panel">
@@ -143,7 +143,7 @@ const MemberPanel = ({ member, visit }: { readonly visit: TeamVisit; readonly me
           <Ui.CheckBox
             name="active"
             checked={member.active}
-            hint="If you switch this off, the person loses access to this team at once. Tokens that they created work for 7 more days."
+            hint="If you switch this off, the person loses access to this team at once. Their API tokens work for 7 more days."
           >
             Active
           </Ui.CheckBox>
@@ -248,7 +248,7 @@ const LinkPage = ({
   return (
     <Layout visit={visit} section="members" title={title} crumbs={[{ href: members, label: "Members" }]}>
       <div class="narrow stack">
-        <CopyText.Once label="The link: this is the only time it is shown" text={link} />
+        <CopyText.Once label="The link, which is shown only once" text={link} />
         <Ui.Callout>{children}</Ui.Callout>
         <p>
           <Ui.LinkButton href={members}>Back to the members</Ui.LinkButton>
@@ -274,7 +274,7 @@ const InvitationLink = ({
 
 const PasswordLink = ({ link, visit }: { readonly visit: TeamVisit; readonly link: string }) => (
   <LinkPage visit={visit} title="The password link is ready" link={link}>
-    Anyone with this link can take over the account: send it only to the person. Earlier links no longer work.
+    Anyone with this link can take over the account. Send it only to the person. Earlier links no longer work.
   </LinkPage>
 )
 
@@ -291,7 +291,7 @@ const load = ({ teamId, visit }: AtTeam) =>
 
 const list = screen(
   (at: AtTeam) => Effect.zipWith(load(at), query, (loaded, query) => ({ ...loaded, panel: query.text("panel") })),
-  (shown) => <MembersPage {...shown} inviting={shown.panel === "invite"} />
+  (props) => <MembersPage {...props} inviting={props.panel === "invite"} />
 )
 
 const invite = action(team, {
@@ -299,7 +299,7 @@ const invite = action(team, {
   run: (input, { teamId }) => UseCases.invitations.invite(teamId, input),
   done: (invitation, { visit }, { email }) =>
     Html.page(<InvitationLink visit={visit} email={email} invitation={invitation} />),
-  again: screen(load, (shown) => <MembersPage {...shown} inviting />)
+  again: screen(load, (props) => <MembersPage {...props} inviting />)
 })
 
 const withdraw = button(invitation, {

@@ -1,4 +1,6 @@
-/** The page of one person in a team: all they reach, by which way, until when, used last; ending it all is one action. */
+/**
+ * Page of one person in a team: environments, credentials, their ends and last uses, and one action that ends them all.
+ */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -23,7 +25,7 @@ import {
 } from "#src/dashboard/frame/Routes.ts"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 
-interface Shown {
+interface PersonProps {
   readonly visit: TeamVisit
   readonly access: PersonAccess
 }
@@ -31,7 +33,7 @@ interface Shown {
 const Until = ({ at, none, now }: { readonly at: string | null; readonly none: string; readonly now: number }) =>
   at === null ? <>{none}</> : <Ui.Until at={at} now={now} />
 
-const Environments = ({ access: { environments, member }, visit }: Shown) => (
+const Environments = ({ access: { environments, member }, visit }: PersonProps) => (
   <section class="section">
     <h2>Environments</h2>
     {environments.length === 0 ? (
@@ -50,11 +52,7 @@ const Environments = ({ access: { environments, member }, visit }: Shown) => (
               {one.by === "grant" ? "a grant" : `the role ${member.role}`}
             </td>
             <td data-label="Until" class="hint">
-              <Until
-                at={one.until}
-                now={visit.now}
-                none={one.by === "grant" ? "somebody ends it" : "the role changes"}
-              />
+              <Until at={one.until} now={visit.now} none={one.by === "grant" ? "no end" : "–"} />
             </td>
             <td data-label="Last read" class="hint">
               <LastUse at={one.lastReadAt} now={visit.now} />
@@ -70,8 +68,8 @@ const kinds: ReadonlyMap<string, string> = new Map([
   ["session", "signed in with a browser"],
   ["cli_grant", "a login of the command line"],
   ["oauth_grant", "a connected agent"],
-  ["api_token", "an API token made by the person"],
-  ["machine_rule", "a trust rule made by the person"]
+  ["api_token", "an API token that the person created"],
+  ["machine_rule", "a trust rule that the person created"]
 ])
 
 const CredentialName = ({
@@ -81,35 +79,35 @@ const CredentialName = ({
   readonly of: HeldCredential
   readonly visit: TeamVisit
 }) => {
-  const shown = name === "" ? (type === "session" ? "Session" : "unnamed") : name
+  const label = name === "" ? (type === "session" ? "Session" : "unnamed") : name
   const base = type === "api_token" ? Paths.tokens(visit.team.id) : undefined
-  return base === undefined ? <>{shown}</> : <a href={`${base}/${id}`}>{shown}</a>
+  return base === undefined ? <>{label}</> : <a href={`${base}/${id}`}>{label}</a>
 }
 
-const Credentials = ({ access: { credentials, endsSessions, member }, visit }: Shown) => (
+const Credentials = ({ access: { credentials, endsSessions, member }, visit }: PersonProps) => (
   <section class="section">
-    <h2>Ways in</h2>
+    <h2>Credentials</h2>
     {credentials.length === 0 ? (
-      <p class="hint">None that works now.</p>
+      <p class="hint">None.</p>
     ) : (
-      <Ui.Table label="Credentials" head={["Name", "What", "Until", "Last use", ""]}>
+      <Ui.Table label="Credentials" head={["Name", "Kind", "Until", "Last use", ""]}>
         {credentials.map((one) => (
           <tr>
             <th scope="row">
               <CredentialName of={one} visit={visit} />
             </th>
-            <td data-label="What" class="hint">
+            <td data-label="Kind" class="hint">
               {kinds.get(one.type) ?? one.type}
             </td>
             <td data-label="Until" class="hint">
-              <Until at={one.expiresAt} now={visit.now} none="somebody ends it" />
+              <Until at={one.expiresAt} now={visit.now} none="no end" />
             </td>
             <td data-label="Last use" class="hint">
               <LastUse at={one.lastUsedAt} now={visit.now} />
             </td>
             <td class="end">
               {one.type === "session" && !endsSessions && one.name === "" ? (
-                <span class="hint">the person's own to end</span>
+                <span class="hint">only the person can end it</span>
               ) : (
                 <Ui.Confirm
                   action={`${Paths.member(visit.team.id, member.userId)}/credentials/${one.id}/end`}
@@ -132,9 +130,9 @@ const Credentials = ({ access: { credentials, endsSessions, member }, visit }: S
   </section>
 )
 
-const EndAll = ({ access: { endsSessions, member }, problem, visit }: Shown & Pick<Attempt, "problem">) => (
+const EndAll = ({ access: { endsSessions, member }, problem, visit }: PersonProps & Pick<Attempt, "problem">) => (
   <section class="section">
-    <h2>End it all</h2>
+    <h2>End all access</h2>
     <Ui.ProblemNote problem={problem} />
     <Ui.Confirm
       action={`${Paths.member(visit.team.id, member.userId)}/end`}
@@ -143,15 +141,15 @@ const EndAll = ({ access: { endsSessions, member }, problem, visit }: Shown & Pi
       verb={`End all access of ${member.name}`}
     >
       <p>
-        Grants, API tokens and trust rules that the person made, logins of the command line, connected agents and links
-        end at once{endsSessions ? ", and the person is signed out" : ""}.
+        This ends the person's grants, API tokens, trust rules, CLI logins, connected agents and links at once
+        {endsSessions ? ", and signs the person out" : ""}.
       </p>
-      {endsSessions ? null : <p>The person stays signed in: you do not manage them in all of their teams.</p>}
+      {endsSessions ? null : <p>The person stays signed in, because you do not manage all of their teams.</p>}
       {member.active ? (
         <Ui.CheckBox
           name="deactivate"
           checked
-          hint="Without it, what the role gives stays: the person can sign in again and use it."
+          hint="Without this, the person can sign in again and use all rights of the role."
         >
           Deactivate the person too
         </Ui.CheckBox>
@@ -160,7 +158,7 @@ const EndAll = ({ access: { endsSessions, member }, problem, visit }: Shown & Pi
   </section>
 )
 
-const PersonPage = ({ access, problem, visit }: Shown & Attempt) => {
+const PersonPage = ({ access, problem, visit }: PersonProps & Attempt) => {
   const { member } = access
   return (
     <Layout
@@ -174,7 +172,7 @@ const PersonPage = ({ access, problem, visit }: Shown & Attempt) => {
       <Credentials access={access} visit={visit} />
       <p class="section">
         <Ui.LinkButton href={Paths.withQuery(`${Paths.incidents(visit.team.id)}/new`, { person: member.userId })}>
-          Show what the person was handed
+          Show the values that the person received
         </Ui.LinkButton>
       </p>
       <EndAll access={access} visit={visit} problem={problem} />
@@ -188,7 +186,7 @@ interface AtMember extends AtTeam {
   readonly userId: UserId
 }
 
-const shown = screen(
+const details = screen(
   ({ teamId, userId }: AtMember) => Effect.map(UseCases.personAccess.show(teamId, userId), (access) => ({ access })),
   PersonPage
 )
@@ -198,7 +196,7 @@ const end = action(member, {
   run: (input, { teamId, userId }) => UseCases.members.endAccess(teamId, userId, input),
   done: (_, { teamId, userId }, { deactivate }) =>
     to(Paths.member(teamId, userId), deactivate === true ? "member-shut-out" : "member-access-ended"),
-  again: shown
+  again: details
 })
 
 const endOne = button(withIds(team, Schema.Struct({ userId: UserId, credentialId: CredentialId })), {
@@ -207,7 +205,7 @@ const endOne = button(withIds(team, Schema.Struct({ userId: UserId, credentialId
 })
 
 export const routes = HttpRouter.empty.pipe(
-  HttpRouter.get("/app/teams/:teamId/members/:userId", page(member, shown)),
+  HttpRouter.get("/app/teams/:teamId/members/:userId", page(member, details)),
   HttpRouter.post("/app/teams/:teamId/members/:userId/end", end),
   HttpRouter.post("/app/teams/:teamId/members/:userId/credentials/:credentialId/end", endOne)
 )

@@ -1,4 +1,4 @@
-/** The first steps: from an empty team to a program that runs with its secrets. */
+/** First steps from an empty team to a program that runs with its secrets. */
 import type { ComponentChildren } from "preact"
 import { Beside } from "#src/dashboard/frame/Beside.tsx"
 import * as CopyText from "#src/dashboard/frame/CopyText.tsx"
@@ -17,17 +17,17 @@ const Step = ({ children, title }: { readonly title: ComponentChildren; readonly
 )
 
 const FirstSecrets = ({ slug }: { readonly slug: string | undefined }) => (
-  <Step title="Put secrets into a project">
+  <Step title="Add secrets to a project">
     <p>
       {slug === undefined ? (
         <>
-          <a href={`${Paths.home}?panel=new`}>Create a project</a>, then add secrets to its development environment, or
-          paste the .env file that you have.
+          <a href={`${Paths.home}?panel=new`}>Create a project</a>, then add secrets to its development environment or
+          paste your .env file.
         </>
       ) : (
         <>
-          You have the project <strong>{slug}</strong>. <a href={Paths.home}>Open it</a> and add secrets, or paste the
-          .env file that you have.
+          You have the project <strong>{slug}</strong>. <a href={Paths.home}>Open it</a> and add secrets or paste your
+          .env file.
         </>
       )}
     </p>
@@ -69,7 +69,7 @@ const beside = (visit: Visit, project: string): ReadonlyArray<readonly [string, 
         [
           "A second factor",
           <>
-            With one, somebody who learns your password still cannot sign in.{" "}
+            With one, a person who learns your password still cannot sign in.{" "}
             <a href={Paths.factors}>Set up an authenticator app</a>, now or later from your account menu.
           </>
         ] as const
@@ -103,7 +103,7 @@ export const StartPage = ({
             <CopyText.Command>{`ampoule login --url ${visit.ui.baseUrl}`}</CopyText.Command>
           </Step>
           <Step title="Run your program">
-            <p>The secrets are in the environment of that process, and nowhere on disk.</p>
+            <p>The secrets exist only in the environment of that process, not on disk.</p>
             <CopyText.Command>{`ampoule run --project ${project} --env development -- npm start`}</CopyText.Command>
           </Step>
           <Deploy visit={visit} project={project} />

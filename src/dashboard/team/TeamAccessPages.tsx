@@ -1,4 +1,4 @@
-/** Everything that gets into a team now, in one list: tokens, CI identities, agents, logins and browsers. */
+/** List of all credentials with access to a team: tokens, CI identities, agents, logins and browsers. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import { AccessFrame, type Credential, fits, isKind, type Kind, kinds } from "#src/dashboard/frame/AccessFrame.tsx"
@@ -11,7 +11,7 @@ import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 
 const pageSize = 100
 
-interface Shown {
+interface AccessProps {
   readonly visit: TeamVisit
   readonly items: ReadonlyArray<Credential>
   readonly words: string
@@ -19,32 +19,32 @@ interface Shown {
   readonly page: number
 }
 
-/** Where it is ended: a token and a rule on their own pages, the rest on the page of its person. */
-const pageOf = ({ visit }: Shown, { id, type, userId }: Credential, tokens: ReadonlyMap<string, string>) =>
+/** Page on which a credential can be ended: its own for a token or a rule, else that of its person. */
+const pageOf = ({ visit }: AccessProps, { id, type, userId }: Credential, tokens: ReadonlyMap<string, string>) =>
   tokens.get(`${type} ${id}`) ?? Paths.member(visit.team.id, userId)
 
-const Row = ({ of, shown, tokens }: { of: Credential; shown: Shown; tokens: ReadonlyMap<string, string> }) => (
+const Row = ({ of, props, tokens }: { of: Credential; props: AccessProps; tokens: ReadonlyMap<string, string> }) => (
   <tr>
     <th scope="row">
-      <a href={pageOf(shown, of, tokens)}>
+      <a href={pageOf(props, of, tokens)}>
         <bdi>{of.name === "" ? kinds[of.type][0] : of.name}</bdi>
       </a>
     </th>
-    <td data-label="What">{kinds[of.type][0]}</td>
-    <td data-label="Of">
-      <a href={Paths.member(shown.visit.team.id, of.userId)}>{of.email}</a>
+    <td data-label="Kind">{kinds[of.type][0]}</td>
+    <td data-label="Person">
+      <a href={Paths.member(props.visit.team.id, of.userId)}>{of.email}</a>
     </td>
     <td data-label="Until" class="hint">
-      {of.expiresAt === null ? "somebody ends it" : <Ui.Until at={of.expiresAt} now={shown.visit.now} />}
+      {of.expiresAt === null ? "no end" : <Ui.Until at={of.expiresAt} now={props.visit.now} />}
     </td>
     <td data-label="Last use" class="hint">
-      {of.lastUsedAt === null ? "never" : <Ui.Ago at={of.lastUsedAt} now={shown.visit.now} />}
+      {of.lastUsedAt === null ? "never" : <Ui.Ago at={of.lastUsedAt} now={props.visit.now} />}
     </td>
   </tr>
 )
 
-const TeamAccessPage = (shown: Shown) => {
-  const { items, kind, page, visit, words } = shown
+const TeamAccessPage = (props: AccessProps) => {
+  const { items, kind, page, visit, words } = props
   const here = Paths.teamAccess(visit.team.id)
   const matching = items.filter((one) => (kind === undefined || one.type === kind) && fits(words, one.name, one.email))
   const onPage = matching.slice((page - 1) * pageSize, page * pageSize)
@@ -62,14 +62,14 @@ const TeamAccessPage = (shown: Shown) => {
       visit={visit}
       kind={kind}
       words={words}
-      lead="Everything that gets into the team now: what people made, what they connected, and where they are signed in."
+      lead="Everything with access to the team: tokens, CI identities, connected agents, CLI logins and browsers."
     >
       {onPage.length === 0 ? (
-        <Ui.Empty title="Nothing fits" />
+        <Ui.Empty title="No matches" />
       ) : (
-        <Ui.Table label="What gets into the team" head={["Name", "What", "Of", "Until", "Last use"]}>
+        <Ui.Table label="Credentials of the team" head={["Name", "Kind", "Person", "Until", "Last use"]}>
           {onPage.map((one) => (
-            <Row of={one} shown={shown} tokens={tokens} />
+            <Row of={one} props={props} tokens={tokens} />
           ))}
         </Ui.Table>
       )}

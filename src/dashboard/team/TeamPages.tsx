@@ -1,4 +1,4 @@
-/** The team itself: its name and plan, another team, and how to begin. */
+/** Pages of a team's settings and plan, of a new team, and of the first steps. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -34,28 +34,28 @@ import { may, mayCreateTeam, type Visit } from "#src/dashboard/frame/Visit.ts"
 const planNames: Readonly<Record<Plan, string>> = { developer: "Developer", team: "Team" }
 const planWords = (plan: Plan) => {
   const { activeTokens, longestLifetime, versions } = Plans.plans[plan]
-  const kept = versions ? "Keeps all versions of each secret" : "Keeps only the current version of each secret"
-  return `${kept}. Tokens last up to ${
+  const retention = versions ? "Keeps all versions of each secret" : "Keeps only the current version of each secret"
+  return `${retention}. Tokens last up to ${
     longestLifetime === "1y" ? "a year" : `${Number.parseInt(longestLifetime, 10)} days`
   }. ${activeTokens.toLocaleString("en")} active tokens.`
 }
 
-/** A settings page, and which of its forms was refused. */
-type Shown = Attempt & {
+/** A settings page; `editing` names its refused form. */
+type SettingsProps = Attempt & {
   readonly visit: TeamVisit
   readonly record: TeamRecord
-  /** Versions that a change to a plan without them would end; known to who may change it. */
+  /** Versions that a change to a plan without them would delete. Only for people who may change the plan. */
   readonly earlier: { readonly versions: number; readonly secrets: number } | undefined
   readonly editing?: "plan" | undefined
 }
 
-const counted = (n: number, one: string) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`
+const plural = (n: number, one: string) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`
 
-/** The plan has a form of its own: a change can end every earlier version, and then asks for the team's name. */
-const PlanPanel = ({ earlier, editing, problem, visit }: Shown) => {
+/** A separate form for the plan, because a change can delete all earlier versions and then requires the team's name. */
+const PlanPanel = ({ earlier, editing, problem, visit }: SettingsProps) => {
   const { id, name, plan } = visit.team
   const other = plan === "team" ? "developer" : "team"
-  const refused = editing === "plan" ? problem : undefined
+  const ownProblem = editing === "plan" ? problem : undefined
   const ends = Plans.plans[plan].versions && !Plans.plans[other].versions
   return (
     <section class="panel">
@@ -65,27 +65,27 @@ const PlanPanel = ({ earlier, editing, problem, visit }: Shown) => {
         <p class="hint">Only an owner can change the plan.</p>
       ) : (
         <div class="section-small">
-          {refused?.field === Form.confirm ? null : <Ui.ProblemNote problem={refused} />}
+          {ownProblem?.field === Form.confirm ? null : <Ui.ProblemNote problem={ownProblem} />}
           <Ui.Confirm
             action={`${Paths.settings(id)}/plan`}
             label={`Change to the ${planNames[other]} plan`}
             tone={ends ? "danger" : "plain"}
             verb={
               ends && earlier.versions > 0
-                ? `Delete ${counted(earlier.versions, "version")} and change the plan`
+                ? `Delete ${plural(earlier.versions, "version")} and change the plan`
                 : "Change the plan"
             }
             {...(ends ? { repeat: name } : {})}
-            problem={refused}
+            problem={ownProblem}
           >
             <p>{planWords(other)}</p>
             {ends ? (
               <p>
                 <strong>
-                  {counted(earlier.versions, "earlier version")} of {counted(earlier.secrets, "secret")}
+                  {plural(earlier.versions, "earlier version")} of {plural(earlier.secrets, "secret")}
                 </strong>{" "}
-                {earlier.versions === 1 ? "ends" : "end"} at once. You cannot undo it: changing back does not restore
-                them.
+                {earlier.versions === 1 ? "is" : "are"} deleted at once. You cannot undo this: changing back does not
+                restore them.
               </p>
             ) : null}
             <input type="hidden" name="plan" value={other} />
@@ -108,27 +108,27 @@ const RuleFields = ({
     <Ui.CheckBox
       name="adminsNeedGrants"
       checked={record.adminsNeedGrants}
-      hint="Where values are for those who were granted them. They can still grant themselves, and the audit trail shows it."
+      hint="Applies where only people with a grant can read values. They can still grant themselves access, and the audit trail shows it."
     >
       Owners and admins need grants too
     </Ui.CheckBox>
     <Ui.CheckBox
       name="tokensFollowCreators"
       checked={record.tokensFollowCreators}
-      hint="A token reaches no more than the person who made it may now, and stops when that person is deactivated."
+      hint="A token can do no more than its creator can do now, and stops when its creator is deactivated."
     >
-      API tokens follow the people who made them
+      API tokens follow their creators
     </Ui.CheckBox>
     <Ui.CheckBox
       name="secondFactorRequired"
       checked={record.secondFactorRequired}
-      hint="Who has none adds one before anything else. CLI logins and agents that were approved without one stop."
+      hint="People without one must add one first. CLI logins and agents that were approved without one stop."
     >
       A second factor is required
     </Ui.CheckBox>
     <Ui.TextField
       name="stepUpMinutes"
-      label="Minutes until the second factor is asked for again"
+      label="Minutes until the second factor is required again"
       value={String(record.stepUpMinutes)}
       hint="For values of a protected environment, new tokens, approvals and these rules. 1 to 1440."
       problem={problem}
@@ -137,51 +137,51 @@ const RuleFields = ({
       name="leakedCredentials"
       label="When a scanner reports a leaked credential"
       choices={[
-        { value: "revoke", label: "revoke it and tell us" },
-        { value: "notify", label: "tell us" }
+        { value: "revoke", label: "revoke it and notify the team" },
+        { value: "notify", label: "only notify the team" }
       ]}
       value={record.leakedCredentials}
       problem={problem}
     />
     <Ui.TextField
       name="sessionAddresses"
-      label="Addresses that people may come from"
+      label="Allowed IP addresses of people"
       value={(record.sessionAddresses ?? []).join(", ")}
       optional
       mono
-      hint="Addresses or blocks such as 192.0.2.0/24, separated by commas; yours has to be among them. Nothing here: from anywhere. It holds for the dashboard and CLI logins."
+      hint="Addresses or blocks such as 192.0.2.0/24, separated by commas, including yours. Leave empty to allow any. Applies to the dashboard and CLI logins."
       problem={problem}
     />
   </fieldset>
 )
 
-const TeamForm = ({ editing, form, problem, record, visit }: Shown) => {
-  const refused = editing === undefined ? problem : undefined
+const TeamForm = ({ editing, form, problem, record, visit }: SettingsProps) => {
+  const ownProblem = editing === undefined ? problem : undefined
   return (
     <form method="post" action={Paths.settings(visit.team.id)} class="panel">
-      {["name", "stepUpMinutes", "sessionAddresses"].includes(refused?.field ?? "") ? null : (
-        <Ui.ProblemNote problem={refused} />
+      {["name", "stepUpMinutes", "sessionAddresses"].includes(ownProblem?.field ?? "") ? null : (
+        <Ui.ProblemNote problem={ownProblem} />
       )}
       <Ui.TextField
         name="name"
         label="Name"
-        value={refused === undefined ? visit.team.name : form.text("name")}
-        problem={refused}
+        value={ownProblem === undefined ? visit.team.name : form.text("name")}
+        problem={ownProblem}
       />
-      {may(visit, "team-rules:manage") ? <RuleFields record={record} problem={refused} /> : null}
+      {may(visit, "team-rules:manage") ? <RuleFields record={record} problem={ownProblem} /> : null}
       <Ui.Submit>Save</Ui.Submit>
     </form>
   )
 }
 
-const TeamSettingsPage = (shown: Shown) => {
-  const { visit } = shown
+const TeamSettingsPage = (props: SettingsProps) => {
+  const { visit } = props
   const { team } = visit
   return (
     <SettingsFrame visit={visit} view="team" title="Team settings">
       <div class="columns">
         {may(visit, "team:manage") ? (
-          <TeamForm {...shown} />
+          <TeamForm {...props} />
         ) : (
           <dl class="facts panel">
             <Ui.Fact name="Name" is={team.name} />
@@ -189,7 +189,7 @@ const TeamSettingsPage = (shown: Shown) => {
           </dl>
         )}
         <div>
-          <PlanPanel {...shown} />
+          <PlanPanel {...props} />
           <section class="panel">
             <h2>Team id</h2>
             <p>
@@ -208,42 +208,42 @@ interface WithoutTeam extends Attempt {
   readonly notices: ReadonlyArray<Notice>
 }
 
-/** A team that bars this address is, here, as one that the person is not in: the page names none. */
+/** Note for people without a team. It does not name teams that refuse this address, as if the person were no member. */
 const NoTeamHere = ({ closed, notices, visit }: WithoutTeam) => (
   <>
     {visit.team === null ? <AccountNotices notices={notices} now={visit.now} /> : null}
     <ClosedTeams teams={closed} visit={visit} />
     {visit.team === null && closed.length === 0 ? (
-      <Ui.Callout title="You reach no team from here">
-        Ask an owner of a team for an invitation. If you belong to a team, it may let its people in from certain
-        addresses alone: come back from one of those.
+      <Ui.Callout title="You have no team here">
+        Ask an owner of a team for an invitation. If you belong to a team, it may accept only certain IP addresses. Then
+        come back from one of those.
       </Ui.Callout>
     ) : null}
   </>
 )
 
-const NoNewTeam = ({ visit, ...shown }: WithoutTeam) => (
+const NoNewTeam = ({ visit, ...props }: WithoutTeam) => (
   <Layout visit={visit} section="none" title={visit.team === null ? "No team" : "New team"}>
-    <NoTeamHere visit={visit} {...shown} />
+    <NoTeamHere visit={visit} {...props} />
     <Ui.Callout>
       {visit.ui.teamCreation === "operators"
-        ? "On this server only its operator creates teams."
-        : "On this server only owners of a team can create another one."}
+        ? "On this server, only its operator can create teams."
+        : "On this server, only owners of a team can create another one."}
     </Ui.Callout>
   </Layout>
 )
 
 const startsOn = "You become the owner of the team. It starts on the Developer plan."
 
-/** Without a team, the page first says why there is none. */
-const NewTeamForm = ({ form, problem, visit, ...shown }: WithoutTeam) => (
+/** Form for a new team. Without a team, the page first explains why. */
+const NewTeamForm = ({ form, problem, visit, ...props }: WithoutTeam) => (
   <Layout
     visit={visit}
     section="none"
     title={visit.team === null ? "No team" : "New team"}
     lead={visit.team === null ? undefined : startsOn}
   >
-    <NoTeamHere visit={visit} form={form} problem={problem} {...shown} />
+    <NoTeamHere visit={visit} form={form} problem={problem} {...props} />
     {visit.team === null ? (
       <section class="section">
         <h2>New team</h2>
@@ -254,9 +254,9 @@ const NewTeamForm = ({ form, problem, visit, ...shown }: WithoutTeam) => (
       words={[
         [
           "What a team is",
-          "Projects, people, tokens and the audit trail belong to one team. Other teams see nothing of it."
+          "Projects, people, tokens and the audit trail belong to one team. Other teams cannot see them."
         ],
-        ["Who is in it", "You, at first. You invite others, each with a role."]
+        ["Its members", "You are the first. Invite others, each with a role."]
       ]}
     >
       <form method="post" action={Paths.newTeam} class="panel">
@@ -265,7 +265,7 @@ const NewTeamForm = ({ form, problem, visit, ...shown }: WithoutTeam) => (
           name="name"
           label="Name"
           value={form.text("name")}
-          focus={shown.closed.length === 0}
+          focus={props.closed.length === 0}
           problem={problem}
         />
         <Ui.Submit {...(visit.team === null ? {} : { cancel: Paths.home })}>Create the team</Ui.Submit>
@@ -285,10 +285,10 @@ const settings = (editing?: "plan") =>
         const earlier = may(visit, "plan:manage") ? yield* UseCases.teams.earlierVersions(teamId) : undefined
         return { record, earlier }
       }),
-    (shown) => <TeamSettingsPage {...shown} editing={editing} />
+    (props) => <TeamSettingsPage {...props} editing={editing} />
   )
 
-/** Of a list, that which is otherwise. */
+/** The addresses of the form, or the stored ones if they are equal. */
 const addressesIn = (form: Form.Form, { sessionAddresses }: TeamRecord) => {
   if (!form.has("sessionAddresses")) return { sessionAddresses }
   const typed = Form.listItems(form.text("sessionAddresses"))
@@ -296,7 +296,7 @@ const addressesIn = (form: Form.Form, { sessionAddresses }: TeamRecord) => {
   return { sessionAddresses: isSame ? sessionAddresses : typed.length === 0 ? null : typed }
 }
 
-/** Those that the form has otherwise: a rule may ask for more than a name does. */
+/** Changed rules only, because changing a rule can need more rights than changing the name. */
 const changedRules = (form: Form.Form, record: TeamRecord): Record<string, unknown> => {
   const rules = {
     adminsNeedGrants: form.has("adminsNeedGrants"),
@@ -349,7 +349,7 @@ const create = action(person, {
   run: ({ name }, { visit: { caller } }) =>
     Effect.gen(function* () {
       const { id } = yield* UseCases.teams.create(name)
-      // The caller of this request does not know the new team yet.
+      // The caller of this request does not include the new team yet.
       const rules = { adminsNeedGrants: false, factorIsOld: false }
       const created = { id, name, role: "owner", plan: "developer", scopes: null, ...rules } as const
       const owner = { ...caller, teams: [...caller.teams, created] }

@@ -1,4 +1,4 @@
-/** How people sign in to a team: issuers, who joins by them, and whether a password is taken. For owners. */
+/** Pages of a team's sign-in, for owners: issuers, join rules, and the use of passwords. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -12,7 +12,7 @@ import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 
 const Id = Schema.String.pipe(Schema.filter((text) => uuidPattern.test(text)))
 
-/** `editing`: which of the page's forms was refused. */
+/** `editing` names the refused form of the page. */
 const settings = (editing?: "issuer" | "rule" | "only") =>
   screen(
     ({ teamId }: AtTeam) =>
@@ -25,7 +25,7 @@ const settings = (editing?: "issuer" | "rule" | "only") =>
         })
         return { signIn, owners: members.filter(({ active, role }) => active && role === "owner"), alarms }
       }),
-    (shown) => <TeamSignInPage {...shown} editing={editing} />
+    (props) => <TeamSignInPage {...props} editing={editing} />
   )
 
 const words = (text: string) => text.split(/[\s,]+/).filter((word) => word !== "")

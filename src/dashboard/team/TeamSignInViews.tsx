@@ -1,4 +1,4 @@
-/** What the page about a team's sign-in looks like. */
+/** Views of the page about a team's sign-in. */
 import type { AuditEntry } from "#schema/Audit.ts"
 import type { SignInIssuer, TeamSignIn } from "#schema/SignInApi.ts"
 import type { Member } from "#schema/TeamsApi.ts"
@@ -9,20 +9,20 @@ import { SettingsFrame } from "#src/dashboard/frame/Layout.tsx"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import type { Attempt, TeamVisit } from "#src/dashboard/frame/Routes.ts"
 
-type Shown = Attempt & {
+type SignInProps = Attempt & {
   readonly visit: TeamVisit
   readonly signIn: TeamSignIn
-  /** Active ones. */
+  /** Active owners. */
   readonly owners: ReadonlyArray<Member>
-  /** Entries of owners whom a password let in past the issuers, newest first. */
+  /** Entries of owners who signed in with a password despite the issuers, newest first. */
   readonly alarms: ReadonlyArray<AuditEntry>
-  /** Which form was refused. */
+  /** Name of the refused form. */
   readonly editing: "issuer" | "rule" | "only" | undefined
 }
 
-const Alarms = ({ alarms, visit }: Pick<Shown, "alarms" | "visit">) =>
+const Alarms = ({ alarms, visit }: Pick<SignInProps, "alarms" | "visit">) =>
   alarms.length === 0 ? null : (
-    <Ui.Callout tone="warning" title="A password let an owner in">
+    <Ui.Callout tone="warning" title="An owner signed in with a password">
       <ul>
         {alarms.map(({ actor, at, ip }) => (
           <li>
@@ -31,7 +31,7 @@ const Alarms = ({ alarms, visit }: Pick<Shown, "alarms" | "visit">) =>
           </li>
         ))}
       </ul>
-      <p>This team takes its issuers alone. If you do not know why it happened, end that person's access.</p>
+      <p>This team accepts only its issuers. If you do not know why this happened, end that person's access.</p>
     </Ui.Callout>
   )
 
@@ -53,7 +53,7 @@ const IssuerCard = ({ of, visit }: { readonly visit: TeamVisit; readonly of: Sig
         <Ui.Fact name="Logout address" is={<code>{of.logoutUri}</code>} />
         <Ui.Fact
           name="Second factor"
-          is={of.factors.length === 0 ? "the issuer's word is not taken" : `when it says ${of.factors.join(" or ")}`}
+          is={of.factors.length === 0 ? "not accepted from the issuer" : `accepted with ${of.factors.join(" or ")}`}
         />
       </dl>
       {of.ofInstallation ? null : (
@@ -62,7 +62,7 @@ const IssuerCard = ({ of, visit }: { readonly visit: TeamVisit; readonly of: Sig
             {of.enabled ? "Disable" : "Enable"}
           </Ui.Act>
           <Ui.Confirm action={`${at}/delete`} label="Remove" of={of.name} verb="Remove the issuer" quiet>
-            <p>Its rules go with it, and whom it signed in is signed out. Members stay members.</p>
+            <p>This also removes its rules, and signs out the people whom it signed in. Members stay members.</p>
           </Ui.Confirm>
         </div>
       )}
@@ -70,46 +70,52 @@ const IssuerCard = ({ of, visit }: { readonly visit: TeamVisit; readonly of: Sig
   )
 }
 
-const NewIssuer = ({ editing, form, problem, visit }: Shown) => {
-  const refused = editing === "issuer" ? problem : undefined
+const NewIssuer = ({ editing, form, problem, visit }: SignInProps) => {
+  const ownProblem = editing === "issuer" ? problem : undefined
   return (
     <div class="panel">
-      <details class="disclosure" open={refused !== undefined}>
+      <details class="disclosure" open={ownProblem !== undefined}>
         <summary>Add an issuer of this team</summary>
         <form method="post" action={`${Paths.teamSignIn(visit.team.id)}/issuers`}>
-          {refused?.field === undefined ? <Ui.ProblemNote problem={refused} /> : null}
-          <Ui.TextField name="name" label="Name" value={form.text("name")} hint="On its button." problem={refused} />
+          {ownProblem?.field === undefined ? <Ui.ProblemNote problem={ownProblem} /> : null}
+          <Ui.TextField
+            name="name"
+            label="Name"
+            value={form.text("name")}
+            hint="Shown on its button."
+            problem={ownProblem}
+          />
           <Ui.TextField
             name="issuer"
-            label="Address of the issuer"
+            label="Issuer URL"
             value={form.text("issuer")}
-            hint="As it calls itself, to the letter: https://login.example.com"
-            problem={refused}
+            hint="Exactly as in its discovery document, for example https://login.example.com"
+            problem={ownProblem}
           />
-          <Ui.TextField name="clientId" label="Client id" value={form.text("clientId")} problem={refused} />
+          <Ui.TextField name="clientId" label="Client id" value={form.text("clientId")} problem={ownProblem} />
           <Ui.TextField
             name="clientSecret"
             label="Client secret"
             type="password"
             optional
-            hint="Kept sealed, and never shown again."
-            problem={refused}
+            hint="Stored sealed, and never shown again."
+            problem={ownProblem}
           />
           <Ui.TextField
             name="scopes"
             label="Scopes"
             optional
             value={form.filled("scopes") ?? "openid email profile"}
-            hint="Many issuers send groups only when asked for groups."
-            problem={refused}
+            hint="Many issuers send groups only if you add the scope groups."
+            problem={ownProblem}
           />
           <Ui.TextField
             name="factors"
-            label="Values of amr or acr that count as a second factor"
+            label="Accepted second-factor claims (amr, acr)"
             optional
             value={form.text("factors")}
-            hint="Empty: people show the second factor of their account here."
-            problem={refused}
+            hint="Leave empty to require the second factor of the account here."
+            problem={ownProblem}
           />
           <Ui.Submit>Add the issuer</Ui.Submit>
         </form>
@@ -118,8 +124,8 @@ const NewIssuer = ({ editing, form, problem, visit }: Shown) => {
   )
 }
 
-const Issuers = (shown: Shown) => {
-  const { signIn, visit } = shown
+const Issuers = (props: SignInProps) => {
+  const { signIn, visit } = props
   const own = signIn.issuers.filter(({ ofInstallation }) => !ofInstallation)
   return (
     <section class="section stack">
@@ -133,20 +139,20 @@ const Issuers = (shown: Shown) => {
           ))}
         </ul>
       )}
-      {own.length >= 20 ? null : <NewIssuer {...shown} />}
+      {own.length >= 20 ? null : <NewIssuer {...props} />}
     </section>
   )
 }
 
-const Rules = ({ editing, form, problem, signIn, visit }: Shown) => {
-  const refused = editing === "rule" ? problem : undefined
+const Rules = ({ editing, form, problem, signIn, visit }: SignInProps) => {
+  const ownProblem = editing === "rule" ? problem : undefined
   const at = `${Paths.teamSignIn(visit.team.id)}/rules`
   const names = new Map(signIn.issuers.map(({ key, name }) => [key, name]))
   return (
     <section class="section stack">
       <h2>Who joins</h2>
       {signIn.rules.length === 0 ? null : (
-        <Ui.Table label="Rules of who joins" head={["Issuer", "Claim", "Value", "Role", ""]}>
+        <Ui.Table label="Join rules" head={["Issuer", "Claim", "Value", "Role", ""]}>
           {signIn.rules.map(({ claim, id, issuer, role, value }) => (
             <tr>
               <td data-label="Issuer">{names.get(issuer) ?? issuer}</td>
@@ -168,35 +174,35 @@ const Rules = ({ editing, form, problem, signIn, visit }: Shown) => {
       )}
       {signIn.issuers.length === 0 ? null : (
         <form method="post" action={at} class="panel">
-          {refused?.field === undefined ? <Ui.ProblemNote problem={refused} /> : null}
+          {ownProblem?.field === undefined ? <Ui.ProblemNote problem={ownProblem} /> : null}
           <Ui.Select
             name="issuer"
             id="rule-issuer"
             label="Issuer"
             value={form.text("issuer")}
             choices={signIn.issuers.map(({ key, name }) => ({ value: key, label: name }))}
-            problem={refused}
+            problem={ownProblem}
           />
           <Ui.TextField
             name="claim"
             label="Claim"
             value={form.filled("claim") ?? "groups"}
-            hint="groups, roles, hd: a claim that says who somebody is."
-            problem={refused}
+            hint="A claim about the person, for example groups, roles or hd."
+            problem={ownProblem}
           />
           <Ui.TextField
             name="value"
             label="Value"
             value={form.text("value")}
-            hint="To the letter: the claim itself, or one of its list."
-            problem={refused}
+            hint="Exactly the value of the claim, or one item of its list."
+            problem={ownProblem}
           />
           <Ui.Select
             name="role"
             label="Role"
             value={form.filled("role") ?? "member"}
             choices={["viewer", "member", "admin"].map((role) => ({ value: role, label: role }))}
-            problem={refused}
+            problem={ownProblem}
           />
           <Ui.Submit>Add the rule</Ui.Submit>
         </form>
@@ -205,36 +211,37 @@ const Rules = ({ editing, form, problem, signIn, visit }: Shown) => {
   )
 }
 
-const Only = ({ editing, owners, problem, signIn, visit }: Shown) => {
-  const refused = editing === "only" ? problem : undefined
+const Only = ({ editing, owners, problem, signIn, visit }: SignInProps) => {
+  const ownProblem = editing === "only" ? problem : undefined
   const enabled = signIn.issuers.filter((one) => one.enabled)
-  const kept = new Set<string>(signIn.breakGlass.map(({ userId }) => userId))
+  const emergencyOwners = new Set<string>(signIn.breakGlass.map(({ userId }) => userId))
   return enabled.length === 0 ? null : (
     <section class="section stack">
       <h2>Passwords</h2>
       <form method="post" action={`${Paths.teamSignIn(visit.team.id)}/only`} class="panel">
-        <Ui.ProblemNote problem={refused} />
+        <Ui.ProblemNote problem={ownProblem} />
         <fieldset>
-          <legend>Only these issuers let people into this team</legend>
+          <legend>Accept only sign-ins with these issuers</legend>
           {enabled.map(({ key, name }) => (
             <Ui.CheckBox name="only" value={key} checked={signIn.only?.includes(key) ?? false}>
               {name}
             </Ui.CheckBox>
           ))}
           <p class="hint">
-            With none of them chosen, a password does too. CLI logins and agents that were approved before lose the
-            team.
+            If you choose none, the team accepts passwords too. If you choose one, earlier CLI logins and agents lose
+            access to the team.
           </p>
         </fieldset>
         <fieldset>
-          <legend>Owners whom a password lets in all the same</legend>
+          <legend>Owners who can still sign in with a password</legend>
           {owners.map(({ email, userId }) => (
-            <Ui.CheckBox name="breakGlass" value={userId} checked={kept.has(userId)}>
+            <Ui.CheckBox name="breakGlass" value={userId} checked={emergencyOwners.has(userId)}>
               {email}
             </Ui.CheckBox>
           ))}
           <p class="hint">
-            For the day when the issuer is gone. Each use raises an alarm: here, in the audit trail, by webhook.
+            For emergencies, if the issuer is unavailable. Each use raises an alarm here, in the audit trail and by
+            webhook.
           </p>
         </fieldset>
         <Ui.Submit>Save</Ui.Submit>
@@ -244,22 +251,22 @@ const Only = ({ editing, owners, problem, signIn, visit }: Shown) => {
 }
 
 const words = [
-  ["Issuers", "An issuer says who somebody is. Those of this team let people into this team alone."],
+  ["Issuers", "An issuer identifies people. The issuers of this team sign people in only for this team."],
   [
     "Who joins",
-    "Rules count at each sign-in. Who is in no group of a rule any more leaves the team. Nobody becomes an owner by a rule, and who was invited keeps the role."
+    "Rules apply at each sign-in. People who no longer match a rule are removed from the team. A rule never makes someone an owner, and invited people keep their role."
   ],
-  ["Passwords", "While no issuer is chosen, a password lets people in too."]
+  ["Passwords", "Until you choose an issuer, people can also sign in with a password."]
 ] as const
 
-export const TeamSignInPage = (shown: Shown) => (
-  <SettingsFrame visit={shown.visit} view="signIn" title="Sign-in">
-    {shown.editing === undefined ? <Ui.ProblemNote problem={shown.problem} /> : null}
-    <Alarms {...shown} />
+export const TeamSignInPage = (props: SignInProps) => (
+  <SettingsFrame visit={props.visit} view="signIn" title="Sign-in">
+    {props.editing === undefined ? <Ui.ProblemNote problem={props.problem} /> : null}
+    <Alarms {...props} />
     <Beside words={words}>
-      <Issuers {...shown} />
-      <Rules {...shown} />
-      <Only {...shown} />
+      <Issuers {...props} />
+      <Rules {...props} />
+      <Only {...props} />
     </Beside>
   </SettingsFrame>
 )

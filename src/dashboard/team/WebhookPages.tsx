@@ -1,4 +1,4 @@
-/** Webhooks of a team: pages and forms. */
+/** Pages and forms of a team's webhooks. */
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -9,7 +9,7 @@ import * as Form from "#src/dashboard/frame/Form.ts"
 import * as Html from "#src/dashboard/frame/Html.ts"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import { action, type AtTeam, button, page, screen, team, to, withIds } from "#src/dashboard/frame/Routes.ts"
-import { chosen } from "#src/dashboard/credentials/TokenAccess.tsx"
+import { ticksOf } from "#src/dashboard/credentials/TokenAccess.tsx"
 import { NewWebhookPage, SecretOnce, WebhookPage, WebhooksPage } from "./WebhookViews.tsx"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 
@@ -25,10 +25,10 @@ const all = screen(
 )
 
 const load = Effect.fnUntraced(function* ({ teamId, webhookId }: AtWebhook) {
-  const found = (yield* UseCases.webhooks.list(teamId)).find(({ id }) => id === webhookId)
-  if (found === undefined) return yield* new RouteNotFound({ message: "No such webhook." })
+  const webhook = (yield* UseCases.webhooks.list(teamId)).find(({ id }) => id === webhookId)
+  if (webhook === undefined) return yield* new RouteNotFound({ message: "No such webhook." })
   return {
-    webhook: found,
+    webhook,
     deliveries: yield* UseCases.webhooks.deliveries(teamId, webhookId),
     failing: yield* UseCases.webhooks.failing(teamId)
   }
@@ -36,10 +36,10 @@ const load = Effect.fnUntraced(function* ({ teamId, webhookId }: AtWebhook) {
 
 const newWebhook = screen(({ teamId }: AtTeam) => Effect.as(UseCases.webhooks.mayCreate(teamId), {}), NewWebhookPage)
 
-/** All events are a choice of their own: a form without any choice is refused. */
+/** All events are an explicit choice; a form without any choice is refused. */
 const chosenEvents = (form: Form.Form) =>
   form.has("events") || form.has("allEvents")
-    ? Effect.succeed(chosen(form, "events"))
+    ? Effect.succeed(ticksOf(form, "events"))
     : Effect.fail(new ValidationFailed({ field: "events", message: "Choose events, or choose all events." }))
 
 const decodeNew = Effect.fnUntraced(function* (form: Form.Form) {
@@ -69,7 +69,7 @@ const update = action(webhook, {
         name: form.text("name"),
         url: form.text("url").trim(),
         ...(form.filled("format") === undefined ? {} : { format: form.text("format") }),
-        // All events stay all events until the person picks some.
+        // A webhook for all events stays so until the person chooses some.
         ...(events === null ? yield* chosenEvents(form) : { events: form.all("events") })
       })
     }),

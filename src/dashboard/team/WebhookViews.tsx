@@ -1,4 +1,4 @@
-/** Webhooks of a team: where changes are sent, the secret that signs each delivery, and how each delivery went. */
+/** Views of a team's webhooks: addresses, the signing secret, and deliveries. */
 import type { TeamId } from "#schema/Ids.ts"
 import { type Webhook, type WebhookDelivery, WebhookEvent, type WebhookWithSecret } from "#schema/WebhooksApi.ts"
 import { Beside } from "#src/dashboard/frame/Beside.tsx"
@@ -7,7 +7,7 @@ import * as CopyText from "#src/dashboard/frame/CopyText.tsx"
 import * as Form from "#src/dashboard/frame/Form.ts"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import * as Problem from "#src/dashboard/frame/Problem.ts"
-import { picked } from "#src/dashboard/credentials/TokenAccess.tsx"
+import { isTicked } from "#src/dashboard/credentials/TokenAccess.tsx"
 import type { Attempt, TeamVisit } from "#src/dashboard/frame/Routes.ts"
 import { SettingsFrame } from "#src/dashboard/frame/Layout.tsx"
 
@@ -17,19 +17,19 @@ const eventWords: Readonly<Record<WebhookEvent, string>> = {
   "secret.deleted": "a secret was deleted",
   "secret.rolled_back": "a secret was rolled back to an earlier version",
   "secret.restored": "a deleted secret was restored",
-  "secret.renamed": "a secret has another key: the one before, then the new one",
-  "secret.rotation_due": "the day came by which the value of a secret should be replaced",
+  "secret.renamed": "a secret was renamed: the old key, then the new one",
+  "secret.rotation_due": "the value of a secret is due for replacement",
   "token.created": "an API token was created",
-  "token.updated": "an API token was renamed or narrowed",
+  "token.updated": "an API token was renamed or restricted",
   "token.rotated": "an API token was replaced",
   "token.revoked": "an API token was revoked",
   "token.deleted": "an API token was deleted",
-  "credential.leaked": "a credential was found in the open",
+  "credential.leaked": "a credential was found in public",
   "change.requested": "a change waits for an approval",
-  "change.withdrawn": "a change that waited was withdrawn",
-  "change.denied": "a change that waited was denied",
-  "change.approved": "a change that waited was approved and written",
-  "session.break_glass": "an owner signed in with a password where the team takes issuers alone",
+  "change.withdrawn": "a change request was withdrawn",
+  "change.denied": "a change request was denied",
+  "change.approved": "a change request was approved and written",
+  "session.break_glass": "an owner signed in with a password although the team accepts only issuers",
   "session.new_device": "a member signed in with a new device",
   "password.reset": "a member set a password with a reset link",
   "factor.removed": "a member removed a second factor",
@@ -40,7 +40,7 @@ const eventWords: Readonly<Record<WebhookEvent, string>> = {
   "access.granted": "a person was granted access"
 }
 
-/** The address without the part that is often a secret itself. */
+/** Host of the address, without the path, which is often a secret. */
 const hostOf = (url: string) => (URL.canParse(url) ? new URL(url).host : url)
 
 const State = ({ failing, webhook }: { readonly webhook: Webhook; readonly failing: ReadonlySet<string> }) =>
@@ -61,7 +61,7 @@ export const WebhooksPage = ({
   visit
 }: {
   readonly visit: TeamVisit
-  /** Those whose last delivery was refused. */
+  /** Ids of the webhooks whose last delivery failed. */
   readonly failing: ReadonlySet<string>
   readonly items: ReadonlyArray<Webhook>
 }) => {
@@ -127,7 +127,7 @@ const Fields = ({
       />
       <Ui.Select
         name="format"
-        label="Form"
+        label="Format"
         choices={[
           { value: "json", label: "JSON, signed" },
           { value: "slack", label: "A message for Slack" }
@@ -142,14 +142,14 @@ const Fields = ({
           <Ui.CheckBox
             name="allEvents"
             checked={form.has("allEvents")}
-            hint="Including kinds that are added later. The boxes below limit the webhook to some events."
+            hint="Includes kinds that are added later. The boxes below limit the webhook to some events."
           >
             All events
           </Ui.CheckBox>
         ) : null}
         <div class="checks">
           {WebhookEvent.literals.map((event) => (
-            <Ui.CheckBox name="events" value={event} checked={picked(form, "events", event)} hint={eventWords[event]}>
+            <Ui.CheckBox name="events" value={event} checked={isTicked(form, "events", event)} hint={eventWords[event]}>
               <code>{event}</code>
             </Ui.CheckBox>
           ))}
@@ -172,8 +172,8 @@ export const NewWebhookPage = ({ form, problem, visit }: Attempt & { readonly vi
       <Beside
         words={[
           ["What is sent", "Names and ids: the event, the project, the environment, the keys. Never a value."],
-          ["Who sent it", "Each delivery is signed with a secret. The next page shows it once, and how to check it."],
-          ["When a receiver is down", "A delivery is tried again for 24 hours. Its page shows each attempt."]
+          ["Signatures", "Each delivery is signed with a secret. The next page shows it once, and how to check it."],
+          ["When a receiver is down", "Ampoule retries a delivery for 24 hours. Its page shows each attempt."]
         ]}
       >
         <form method="post" action={`${at}/new`} class="panel">
@@ -201,7 +201,7 @@ export const SecretOnce = ({
     crumbs={crumbs(webhook.teamId)}
   >
     <div class="narrow stack">
-      <CopyText.Once label="The secret: this is the only time it is shown" text={webhook.secret} />
+      <CopyText.Once label="The secret, which is shown only once" text={webhook.secret} />
       {replaced ? (
         <p>
           For 24 hours, each delivery carries two signatures, one for each secret. Change your receiver within that
@@ -273,7 +273,7 @@ const Deliveries = ({
   <section>
     <h2 class="section-head">Deliveries</h2>
     {deliveries.length === 0 ? (
-      <p class="hint">No deliveries yet. Send a test event to see whether your receiver answers.</p>
+      <p class="hint">No deliveries yet. Send a test event to check your receiver.</p>
     ) : (
       <>
         <Ui.Table label="Deliveries" head={["Event", "State", "When", "Attempts"]}>
@@ -319,7 +319,7 @@ const SecretAndDelete = ({ here }: { readonly here: string }) => (
     <section class="panel panel-danger">
       <h2>Delete</h2>
       <p class="hint section-small">
-        To pause it, switch it off: it then keeps its secret and its deliveries. Deleting removes them.
+        To pause it, switch it off. It then keeps its secret and its deliveries. Deleting removes them.
       </p>
       <div class="buttons">
         <Ui.Confirm action={`${here}/delete`} label="Delete" verb="Delete the webhook">
