@@ -10,7 +10,7 @@ import { ProjectId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { BadBody, BreaksTheEnvironment, EnvironmentMissing, MayNotWrite } from "./RouteErrors.ts"
 import { eachOnce, has, hasNoneOf, hasOneOf, optional, strict } from "./Strict.ts"
-import { boundedList, EnvironmentSlug, ExpectedVersion, Reason, SecretKey, SecretText } from "./Values.ts"
+import { boundedList, EnvironmentSlug, ExpectedVersion, Reason, SecretKey, SecretKind, SecretText } from "./Values.ts"
 import * as ValueSource from "./ValueSource.ts"
 import { answers, Integer, Key, openEnum, Slug } from "./Wire.ts"
 
@@ -20,6 +20,7 @@ export const maxChanges = 1_000
 const sources = ["value", "copyFrom", "generate"] as const
 interface Sources {
   readonly op: "set" | "delete"
+  readonly kind?: unknown
   readonly value?: unknown
   readonly copyFrom?: unknown
   readonly generate?: unknown
@@ -27,9 +28,13 @@ interface Sources {
 const oneSource = (entry: Sources): Schema.FilterIssue | undefined => {
   const [first, second] = sources.filter((name) => entry[name] !== undefined)
   if (entry.op === "delete") {
+    if (entry.kind !== undefined) return { path: ["kind"], message: "must not be given when op is delete" }
     return first === undefined ? undefined : { path: [first], message: "must not be given when op is delete" }
   }
   if (first === undefined) return { path: ["value"], message: "must be given, or one of copyFrom, generate" }
+  if (entry.kind !== undefined && entry.value === undefined) {
+    return { path: ["kind"], message: "must be given together with value" }
+  }
   return second === undefined
     ? undefined
     : { path: [second], message: "must not be given together with another of them" }
@@ -51,6 +56,7 @@ export const SecretChange = strict(
     environment: EnvironmentSlug,
     key: SecretKey,
     op: ChangeOp,
+    kind: optional(SecretKind),
     value: optional(SecretText),
     copyFrom: optional(CopyFrom),
     generate: optional(Generate),
@@ -60,7 +66,8 @@ export const SecretChange = strict(
       jsonSchema: {
         allOf: [
           { if: { not: has({ op: { const: "delete" } }) }, else: hasNoneOf(sources) },
-          { if: has({ op: { const: "delete" } }), else: hasOneOf(sources) }
+          { if: has({ op: { const: "delete" } }), else: hasOneOf(sources) },
+          { if: { not: has({ kind: {} }) }, else: has({ value: {} }) }
         ]
       }
     })
@@ -68,7 +75,7 @@ export const SecretChange = strict(
 ).annotations({
   identifier: "SecretChange",
   description:
-    "Change of a key in an environment. set takes one of value, copyFrom and generate. expectedVersion is the version that the caller saw, 0 for a missing key. Without it any version is replaced."
+    "Change of a key in an environment. set takes one of value, copyFrom and generate. kind goes with value: literal keeps a text that looks like a template a text. expectedVersion is the version that the caller saw, 0 for a missing key. Without it any version is replaced."
 })
 export type SecretChange = typeof SecretChange.Type
 

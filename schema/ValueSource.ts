@@ -2,7 +2,7 @@
 import * as Schema from "effect/Schema"
 
 import { optional } from "./Strict.ts"
-import { integer, EnvironmentSlug, SecretKey, SecretText } from "./Values.ts"
+import { integer, EnvironmentSlug, SecretKey, type SecretKind, SecretText } from "./Values.ts"
 
 /** Alphabets of generated values, without `$`: a generated value must never be taken for a template. */
 export const charsets = {
@@ -62,6 +62,8 @@ export interface ValueSourceInput {
   readonly copyFrom?: CopyFrom
   readonly template?: { readonly source: SecretText }
   readonly value?: SecretText
+  /** Of `value`, where the input can say it. */
+  readonly kind?: SecretKind
 }
 export const exactlyOneSource = (input: ValueSourceInput): Schema.FilterIssue | undefined => {
   const [first, second] = sources.filter((name) => input[name] !== undefined)

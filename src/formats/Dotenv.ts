@@ -12,9 +12,8 @@
  *     "double"                the same, with \n \r \t \\ \" \$ \` as escapes
  *     'a'\''b'"$KEY"           one word of a shell
  */
-import * as Either from "effect/Either"
-import type { Form, Parse, ParsedEntry, Print } from "./Entry.ts"
-import { checkEntries, failure, joinLines, lineCounter, printEach, withoutByteOrderMark } from "./Entry.ts"
+import type { Form, Parse, ParsedEntry } from "./Entry.ts"
+import { checkEntries, failure, lineCounter, withoutByteOrderMark } from "./Entry.ts"
 
 const isBlank = (c: string | undefined): boolean => c === " " || c === "\t"
 
@@ -263,37 +262,3 @@ export const parse: Parse = (text, options) => {
   }
   return checkEntries(entries, options)
 }
-
-const special = /["$`\\]/
-
-const escape = (value: string): string => {
-  let body = ""
-  for (const c of value) body += c === "\r" ? "\\r" : special.test(c) ? "\\" + c : c
-  return body
-}
-
-/**
- * In single quotes where that can be. The others are in double quotes with escapes, which docker compose and we read;
- * shells read them too unless there is a carriage return; npm dotenv leaves the backslashes in.
- */
-const quote = (value: string): string => {
-  const mark = value.includes("'") || value.includes("\r") ? '"' : "'"
-  const body = mark === '"' ? escape(value) : value
-  // npm dotenv may take a backslash before the closing quote as an escape and read on to a later quote that ends its
-  // line:
-  // the quote in this comment does not end its line, which makes dotenv step back.
-  return mark + body + mark + (body.endsWith("\\") ? ` # ${mark}.` : "")
-}
-
-/**
- * Refuses U+0000 only, which no environment can hold. Safe to be sourced by a shell: nothing in a value is ever run.
- */
-export const print: Print = (entries) =>
-  Either.map(
-    printEach(
-      entries,
-      ({ value }) => (value.includes("\0") ? "the value holds U+0000, which no environment can hold" : undefined),
-      ({ key, value }) => `${key}=${quote(value)}`
-    ),
-    joinLines
-  )

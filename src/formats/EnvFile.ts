@@ -1,10 +1,13 @@
 /** All file formats behind one pair of functions. */
 import * as Either from "effect/Either"
-import type { Entry, FormatRefused, Parse, ParsedEntry, ParseFailure, Print } from "./Entry.ts"
+import type { Entry, FormatRefused, Parse, ParsedEntry, ParseFailure, ParseOptions, Print } from "./Entry.ts"
+import { failure } from "./Entry.ts"
+import { escaped, isQuoteless, isTemplate, keysOf, pieces } from "./References.ts"
 import { refuseCiphertext } from "./Ciphertext.ts"
 import * as Csv from "./Csv.ts"
 import * as DockerEnvFile from "./DockerEnvFile.ts"
 import * as Dotenv from "./Dotenv.ts"
+import * as DotenvPrint from "./DotenvPrint.ts"
 import * as JsonFormat from "./JsonFormat.ts"
 import * as Nushell from "./Nushell.ts"
 import * as PowerShell from "./PowerShell.ts"
@@ -16,7 +19,7 @@ export type Format = "dotenv" | "json" | "yaml" | "shell" | "fish" | "powershell
 export type ReadFormat = Format | "csv"
 
 const codecs: Readonly<Record<Format, { readonly print: Print; readonly parse: Parse }>> = {
-  dotenv: Dotenv,
+  dotenv: { print: DotenvPrint.print, parse: Dotenv.parse },
   json: JsonFormat,
   yaml: Yaml,
   shell: Shell,
@@ -37,9 +40,54 @@ export const formats: ReadonlyArray<Format> = [
   "docker"
 ]
 
+interface PrintOptions {
+  /** The values are texts as written: a format without quotes writes what is text in the language of templates. */
+  readonly source?: boolean
+  /** Of dotenv: the one reader that the file is for. */
+  readonly reader?: DotenvPrint.Reader
+}
+
 /** The text of a file with these entries, in their order; the first entry that the format cannot carry is refused. */
-export const print = (format: Format, entries: ReadonlyArray<Entry>): Either.Either<string, FormatRefused> =>
-  codecs[format].print(entries)
+export const print = (
+  format: Format,
+  entries: ReadonlyArray<Entry>,
+  { reader, source = false }: PrintOptions = {}
+): Either.Either<string, FormatRefused> => {
+  if (format === "dotenv" && reader !== undefined) return DotenvPrint.printFor(reader)(entries)
+  if (!source || !isQuoteless(format)) return codecs[format].print(entries)
+  return codecs[format].print(
+    entries.map(({ key, kind, value }) => ({
+      key,
+      value: kind !== "template" && isTemplate(value) ? escaped(value) : value
+    }))
+  )
+}
+
+/** Keys that common readers of a `.env` file read otherwise than it was written, and these readers. */
+export const readOtherwise = (
+  entries: ReadonlyArray<Entry>
+): ReadonlyArray<{ readonly key: string; readonly readers: ReadonlyArray<string> }> =>
+  entries.flatMap(({ key, value }) => {
+    const readers = DotenvPrint.readOtherwise(value)
+    return readers.length === 0 ? [] : [{ key, readers }]
+  })
+
+/**
+ * Keys whose kind this file cannot say: it is read back as text of the same value (a template that has no reference), or,
+ * where the values are expanded, a text that looks like a template is read back as one.
+ */
+export const changesKind = (
+  format: Format,
+  entries: ReadonlyArray<Entry>,
+  { source }: { readonly source: boolean }
+): ReadonlyArray<string> =>
+  entries
+    .filter(({ kind, value }) =>
+      source
+        ? kind === "template" && format !== "dotenv" && keysOf(pieces(value).pieces).length === 0
+        : isQuoteless(format) && isTemplate(value)
+    )
+    .map(({ key }) => key)
 
 interface Read {
   readonly entries: ReadonlyArray<ParsedEntry>
@@ -50,16 +98,21 @@ interface Read {
 /**
  * The entries of a file, in its order; any key is accepted here (`Preview.ts` judges keys), encrypted values are not.
  */
-export const read = (format: ReadFormat, text: string): Either.Either<Read, ParseFailure> =>
-  Either.flatMap(
-    format === "json"
-      ? JsonFormat.read(text)
-      : Either.map((format === "csv" ? Csv : codecs[format]).parse(text), (entries) => ({
-          entries,
-          origin: undefined
-        })),
-    (found) => Either.map(refuseCiphertext(found.entries), () => found)
-  )
+export const read = (format: ReadFormat, text: string, options?: ParseOptions): Either.Either<Read, ParseFailure> =>
+  looksLikeUtf16(text)
+    ? failure(1, "the file is UTF-16: save it as UTF-8")
+    : Either.flatMap(
+        format === "json"
+          ? JsonFormat.read(text, options)
+          : Either.map((format === "csv" ? Csv : codecs[format]).parse(text, options), (entries) => ({
+              entries,
+              origin: undefined
+            })),
+        (found) => Either.map(refuseCiphertext(found.entries), () => found)
+      )
+
+/** UTF-16 that was decoded as UTF-8, as a browser does it: every other character is U+0000. */
+const looksLikeUtf16 = (text: string): boolean => /^(?:\ufffd\ufffd)?(?:[^\0]\0|\0[^\0]){2}/.test(text)
 
 export const parse = (format: ReadFormat, text: string): Either.Either<ReadonlyArray<ParsedEntry>, ParseFailure> =>
   Either.map(read(format, text), ({ entries }) => entries)

@@ -4,7 +4,7 @@
  */
 import type { Form, ParsedEntry } from "./Entry.ts"
 import type { ReadFormat } from "./EnvFile.ts"
-import { isTemplate, keyAt, keysOf, pieces, sourceOf } from "./References.ts"
+import { isQuoteless, isTemplate, keyAt, keysOf, pieces, sourceOf } from "./References.ts"
 
 /** References of other dialects, which are text here. */
 export type ForeignForm = "$NAME" | "${NAME:-default}" | "${name}" | "$(command)" | "`command`" | "$$" | "$1"
@@ -33,10 +33,6 @@ export interface MeaningOptions {
   /** `$KEY` of these keys is a reference too. */
   readonly bareKeys?: ReadonlySet<string>
 }
-
-/** Formats without quotes: their texts are in the language of templates, where `$${` is a plain `${`. */
-const isQuoteless = (format: ReadFormat): boolean =>
-  format === "json" || format === "yaml" || format === "csv" || format === "docker" || format === "nushell"
 
 const foreignAt = /\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^}]*)\}?|(\()|(\$)|([0-9]))/y
 

@@ -3,6 +3,11 @@
  * server takes for a template, and how a text that looks like one is written so that it means itself.
  */
 
+const quoteless: ReadonlySet<string> = new Set(["json", "yaml", "csv", "docker", "nushell"])
+
+/** Formats whose quotes say nothing of references: their texts are in this language, where `$${` is a plain `${`. */
+export const isQuoteless = (format: string): boolean => quoteless.has(format)
+
 /** Text, or the key of a reference. */
 export type Piece = string | { readonly key: string }
 

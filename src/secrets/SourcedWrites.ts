@@ -73,7 +73,7 @@ export const copiesFor = Effect.fnUntraced(function* (
 
 export const sourceOf = Effect.fnUntraced(function* (
   { crypto }: Needs,
-  { copyFrom, generate, template, value }: ValueSourceInput,
+  { copyFrom, generate, kind, template, value }: ValueSourceInput,
   copied: ReadonlyMap<string, Sources>,
   field: string
 ) {
@@ -86,7 +86,8 @@ export const sourceOf = Effect.fnUntraced(function* (
     return source ?? (yield* new SecretNotFound({ field: `${field}copyFrom.key` }))
   }
   if (template !== undefined) return ValueSource.requested({ kind: "template", source: template.source })
-  return ValueSource.requested(value === undefined ? {} : { value })
+  if (value === undefined) return ValueSource.requested({})
+  return ValueSource.requested(kind === undefined ? { value } : { kind, value })
 })
 
 export const fieldOf = (input: ValueSourceInput) =>

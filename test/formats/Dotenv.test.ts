@@ -1,5 +1,6 @@
 import type { Entry } from "#src/formats/Entry.ts"
 import * as Dotenv from "#src/formats/Dotenv.ts"
+import * as DotenvPrint from "#src/formats/DotenvPrint.ts"
 import { assert, describe, it } from "@effect/vitest"
 import dotenv from "dotenv"
 import * as Either from "effect/Either"
@@ -9,7 +10,7 @@ import { sourced } from "./Sourced.ts"
 
 const parsed = (text: string): Record<string, string> =>
   Object.fromEntries(Either.getOrThrow(Dotenv.parse(text)).map((entry) => [entry.key, entry.value]))
-const printed = (given: ReadonlyArray<Entry>): string => Either.getOrThrow(Dotenv.print(given))
+const printed = (given: ReadonlyArray<Entry>): string => Either.getOrThrow(DotenvPrint.print(given))
 const failureOf = (text: string) => {
   const outcome = Dotenv.parse(text)
   assert(Either.isLeft(outcome), JSON.stringify(text))
@@ -211,7 +212,7 @@ describe("writing .env files", () => {
   })
 
   it("refuses U+0000 by the name of the key", () => {
-    const outcome = Dotenv.print([
+    const outcome = DotenvPrint.print([
       { key: "OK", value: "" },
       { key: "BAD", value: "MARKER\0" }
     ])

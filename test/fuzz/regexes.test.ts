@@ -62,7 +62,7 @@ const bounded: Readonly<Record<string, string>> = {
   "src/cli/connection/Link.ts /\\/+$/": "an address that the person running the command gives",
   "src/client/Client.ts /\\/+$/": "an address that the program gives",
   "layers/Telemetry.ts /\\/+$/": "a setting of the operator",
-  "src/cli/secrets/Files.ts /^_+|_+$/g": "the name of a file",
+  "src/cli/terminal/KeyNames.ts /_+$/": "the name of a file",
   "src/credentials/CommonPasswords.ts /^(.{1,4})\\1+(.{0,3})$/su": "a new password: 256 characters",
   "src/credentials/CommonPasswords.ts /[\\d\\W_]+$/u": "a new password: 256 characters",
   "src/http/authentication/Authentication.ts /^bearer(?: +(.*))?$/i":

@@ -9,7 +9,7 @@ import { call } from "#src/cli/connection/Client.ts"
 import * as Choice from "#src/cli/connection/Choice.ts"
 import * as Credential from "#src/cli/connection/Credential.ts"
 import { CliFailure, usage } from "#src/cli/terminal/Failure.ts"
-import { importFile } from "#src/cli/secrets/Files.ts"
+import { importFile } from "#src/cli/secrets/Import.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import { parseAddress } from "#src/cli/connection/Link.ts"
 import { logIn, plaintext } from "./Login.ts"
@@ -180,6 +180,8 @@ const importDotenv = Effect.fnUntraced(function* (
     format: Option.none(),
     upperCase: false,
     literal: false,
+    bareReferences: false,
+    lastWins: false,
     allow: [],
     dryRun: false,
     file: ".env"

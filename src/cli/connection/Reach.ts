@@ -66,13 +66,13 @@ export const listAll = Effect.fnUntraced(function* (
 const decodeId = Schema.decodeUnknown(SecretId)
 export const idOf = (connection: Connection, id: string) => call(connection, decodeId(id))
 
-/** In a request with several secrets, an error names the key instead of the path of the member (`secrets.3.value`). */
+/** In a request with several secrets, an error names the key instead of the path of the member (`secrets.3.value`, `entries.3.value`). */
 export const withKeyOfEntry =
   (entries: ReadonlyArray<{ readonly key: string }>) =>
   <A, E extends CliError, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | ServerRefused, R> =>
     Effect.mapError(self, (error) => {
       if (error._tag !== "ServerRefused") return error
-      const key = entries[Number(/^secrets\.(\d+)\b/.exec(error.field ?? "")?.[1])]?.key
+      const key = entries[Number(/^(?:secrets|entries)\.(\d+)\b/.exec(error.field ?? "")?.[1])]?.key
       return key === undefined ? error : new ServerRefused({ ...error, message: error.message, field: key })
     })
 

@@ -19,6 +19,13 @@ const clientOf = ({ http }: Connection) => HttpApiClient.group(api, { group: "ch
 
 const isWaiting = (answer: object): answer is ChangeRequest => "changes" in answer && "mayDecide" in answer
 
+/** The failure of a write that waits for an approval: nothing is written yet. */
+export const stillWaiting = (session: Connection, request: ChangeRequest) =>
+  new CliFailure({
+    message: `Nothing was written yet. The change ${plain(request.id)} waits for an approval.`,
+    hint: `Owners, admins and approvers of the environment decide at ${Pending.pageOf(session.url, request)}`
+  })
+
 /**
  * Runs a write of secrets. Fails when it waits for an approval, because nothing is written yet and scripts must not
  * continue.
@@ -29,10 +36,7 @@ export const requireWritten = Effect.fnUntraced(function* <A extends object, E, 
 ) {
   const result = yield* call(session, write)
   if (!isWaiting(result)) return result as Exclude<A, ChangeRequest>
-  return yield* new CliFailure({
-    message: `Nothing was written yet. The change ${plain(result.id)} waits for an approval.`,
-    hint: `Owners, admins and approvers of the environment decide at ${Pending.pageOf(session.url, result)}`
-  })
+  return yield* stillWaiting(session, result)
 })
 
 const pending = Effect.fnUntraced(function* (session: Connection) {

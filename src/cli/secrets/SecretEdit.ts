@@ -6,16 +6,21 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import { tmpdir } from "node:os"
-import type { ParsedEntry } from "#src/formats/Entry.ts"
+import type { Entry } from "#src/formats/Entry.ts"
+import { type Meaning, meaningOf } from "#src/formats/Meaning.ts"
+import { isTemplate } from "#src/formats/References.ts"
 import * as Ask from "#src/cli/terminal/Ask.ts"
 import { compose } from "#src/cli/terminal/ChildEnvironment.ts"
 import * as ChildProcess from "#src/cli/run/ChildProcess.ts"
 import { call, type Connection } from "#src/cli/connection/Client.ts"
 import { variable } from "#src/cli/terminal/Environment.ts"
-import { inject, type Resolved } from "#src/cli/values/EnvironmentSource.ts"
+import { inject } from "#src/cli/values/EnvironmentSource.ts"
 import { type CliError, CliFailure, print, usage } from "#src/cli/terminal/Failure.ts"
-import { checked, writeAll } from "./Files.ts"
+import { writeAll } from "./BulkWrites.ts"
+import { refuseInvalid } from "./Import.ts"
+import { inPlan, refusal, remarks } from "#src/formats/ImportPlan.ts"
 import { codecs } from "#src/cli/values/Formats.ts"
+import { sourceTexts } from "#src/cli/values/SourceTexts.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { note, showPlan, stderrIsTerminal, stdinIsTerminal, warn } from "#src/cli/terminal/Output.ts"
@@ -66,22 +71,28 @@ const openEditor = Effect.fnUntraced(function* (file: string) {
 }, Effect.scoped)
 
 interface Change {
-  readonly written: ReadonlyArray<ParsedEntry>
+  readonly written: ReadonlyArray<Meaning>
   readonly added: ReadonlyArray<string>
   readonly changed: ReadonlyArray<string>
   readonly removed: ReadonlyArray<string>
 }
 
+/** A text that looks like a template is the same only if it is of the same kind. */
+const isSame = (before: Entry | undefined, { kind, value }: Meaning): boolean =>
+  before !== undefined &&
+  before.value === value &&
+  (!isTemplate(value) || (before.kind === "template") === (kind !== "literal"))
+
 /** `inFile`: the content of the file. Keys of `all` outside it also count as existing. */
-const difference = (all: Resolved["values"], inFile: Resolved["values"], after: ReadonlyArray<ParsedEntry>): Change => {
-  const before = new Map(Object.entries(all))
-  const written = after.filter(({ key, value }) => before.get(key) !== value)
+const difference = (all: ReadonlyArray<Entry>, inFile: ReadonlyArray<Entry>, after: ReadonlyArray<Meaning>): Change => {
+  const before = new Map(all.map((entry) => [entry.key, entry]))
+  const written = after.filter((meaning) => !isSame(before.get(meaning.key), meaning))
   const remaining = new Set(after.map(({ key }) => key))
   return {
     written,
     added: written.filter(({ key }) => !before.has(key)).map(({ key }) => key),
     changed: written.filter(({ key }) => before.has(key)).map(({ key }) => key),
-    removed: Object.keys(inFile).filter((key) => !remaining.has(key))
+    removed: inFile.map(({ key }) => key).filter((key) => !remaining.has(key))
   }
 }
 
@@ -104,10 +115,13 @@ const save = Effect.fnUntraced(function* (
   etag: Option.Option<string>,
   { added, changed, removed, written }: Change
 ) {
-  yield* checked(written)
-  yield* showPlan("+", added)
-  yield* showPlan("~", changed)
+  yield* showPlan("+", inPlan(written, added))
+  yield* showPlan("~", inPlan(written, changed))
   yield* showPlan("-", removed)
+  for (const remark of remarks(written)) yield* note(remark)
+  const existing = (yield* listAll(session, location)).filter(({ key }) => !removed.includes(key))
+  const refused = refusal(written, existing, location.environment)
+  if (refused !== undefined) return yield* new CliFailure(refused)
   yield* WriteRisks.warnOfRisks(written, [])
   if (!(yield* Ask.confirm(`Write this to ${location.environment}?`))) return yield* note("Nothing was written.")
   const latest = yield* inject(session, {
@@ -128,7 +142,7 @@ const save = Effect.fnUntraced(function* (
 
 const header = (environment: string) =>
   [
-    `# Secrets of ${environment}, one a line. References like \${OTHER_KEY} stay references.`,
+    `# Secrets of ${environment}, one a line. \${OTHER_KEY} is a reference, except in single quotes.`,
     "# Removing a line deletes the secret (30 days: `ampoule secrets restore`). Nothing is written before you confirm.",
     ""
   ].join("\n")
@@ -153,20 +167,14 @@ export const edit = Help.command(
         return yield* usage("An editor needs a terminal.", "Without one: `ampoule secrets import FILE --yes`.")
       }
       const keys = yield* Effect.forEach(options.keys, (key) => parseKey(key))
-      const resolved = yield* inject(session, { ...location, representation: "source" })
-      const { etag, values } = Option.getOrElse(resolved, (): Resolved => ({ values: {}, etag: Option.none() }))
-      const missing = keys.find((key) => !Object.hasOwn(values, key))
+      const { entries, etag } = yield* sourceTexts(session, location)
+      const missing = keys.find((key) => !entries.some((entry) => entry.key === key))
       if (missing !== undefined) return yield* noSuchKey(missing, location.environment)
-      const inFile = Object.fromEntries(
-        Object.entries(values).filter(
-          ([key, value]) => !value.includes("\0") && (keys.length === 0 || keys.some((requested) => requested === key))
-        )
+      const inFile = entries.filter(
+        ({ key, value }) => !value.includes("\0") && (keys.length === 0 || keys.some((requested) => requested === key))
       )
       const { parse, print: toText } = yield* codecs
-      const text = toText(
-        "dotenv",
-        Object.entries(inFile).map(([key, value]) => ({ key, value }))
-      )
+      const text = toText("dotenv", inFile, { source: true })
       const path = yield* Path.Path
       const fs = yield* FileSystem.FileSystem
       const file = path.join(yield* memoryFolder, `${location.environment}.env`)
@@ -177,7 +185,9 @@ export const edit = Help.command(
         yield* openEditor(file)
         const parsed = parse("dotenv", yield* Ask.fileText(file, "The editor's file"))
         if (Either.isLeft(parsed)) return yield* new CliFailure({ message: `${parsed.left.message}.` })
-        const change = difference(values, inFile, parsed.right)
+        yield* refuseInvalid(parsed.right)
+        const meanings = parsed.right.map((entry) => meaningOf(entry, { format: "dotenv" }))
+        const change = difference(entries, inFile, meanings)
         if (change.written.length + change.removed.length === 0) return yield* note("Nothing was changed.")
         yield* save(session, location, etag, change)
       })

@@ -1,5 +1,6 @@
 /** Questions to the user at the terminal, on standard error, and text from standard input. */
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { CliFailure, usage } from "./Failure.ts"
 import { decodeUtf8, readNamed } from "./Folders.ts"
@@ -30,8 +31,29 @@ export const standardInput: Effect.Effect<string, CliFailure> = Effect.flatMap(r
   text(bytes, "Standard input")
 )
 
-/** Text of a file, or of standard input for `-`. */
-export const input = (file: string) => (file === standardInputName ? standardInput : fileText(file))
+/** A byte order mark, as PowerShell and editors of Windows write it. */
+const utf16Of = (bytes: Uint8Array): "utf-16le" | "utf-16be" | undefined =>
+  bytes[0] === 0xff && bytes[1] === 0xfe ? "utf-16le" : bytes[0] === 0xfe && bytes[1] === 0xff ? "utf-16be" : undefined
+
+const decodeUtf16 = Option.liftThrowable((bytes: Uint8Array, encoding: string) =>
+  new TextDecoder(encoding, { fatal: true }).decode(bytes)
+)
+
+/** Text of a file of entries: UTF-8, or UTF-16 with its mark. */
+const entriesText = (bytes: Uint8Array, what: string): Effect.Effect<string, CliFailure> => {
+  const encoding = utf16Of(bytes)
+  if (encoding === undefined) return text(bytes, what)
+  return Effect.mapError(
+    decodeUtf16(bytes, encoding),
+    () => new CliFailure({ message: `${what} has the mark of UTF-16 and is not UTF-16.`, hint: "Save it as UTF-8." })
+  )
+}
+
+/** Text of a file of entries, or of standard input for `-`. */
+export const input = (file: string) =>
+  file === standardInputName
+    ? Effect.flatMap(readAll, (bytes) => entriesText(bytes, "Standard input"))
+    : Effect.flatMap(readNamed(file), (bytes) => entriesText(bytes, file))
 
 /** Removes the final line end that `echo` and here-documents add. */
 export const withoutFinalNewline = (s: string): string => s.replace(/\r?\n$/, "")

@@ -11,6 +11,15 @@ const pascal = (key: string): string => words(key).map(capital).join("")
 /** Two underscores divide sections: SMTP__USER_NAME. */
 const sections = (key: string, divider: string): string => key.split("__").map(pascal).join(divider)
 
+/** A name of another program as a key: `db-url`, `db.url` and `dbUrl` as DB_URL. Two underscores divide sections, and stay. */
+export const keyOf = (name: string): string =>
+  name
+    .replace(/([a-z0-9])([A-Z])/g, "$1_$2")
+    .replace(/[^A-Za-z0-9_]+/g, "_")
+    .replace(/^_+/, "")
+    .replace(/_+$/, "")
+    .toUpperCase()
+
 const styles = {
   camel: (key: string) => pascal(key).replace(/^./, (first) => first.toLowerCase()),
   "upper-camel": pascal,

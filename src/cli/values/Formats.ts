@@ -4,6 +4,8 @@
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
+import type { Reader } from "#src/formats/DotenvPrint.ts"
+import type { Entry } from "#src/formats/Entry.ts"
 import type { Format, ReadFormat } from "#src/formats/EnvFile.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
 
@@ -18,6 +20,9 @@ export const formats = [
   "docker"
 ] as const satisfies ReadonlyArray<Format>
 export const readFormats = [...formats, "csv"] as const satisfies ReadonlyArray<ReadFormat>
+
+/** Readers of a .env file that `--for` names. */
+export const readers = ["npm", "node", "compose", "python", "shell"] as const satisfies ReadonlyArray<Reader>
 
 export const codecs = Effect.promise(() => import("#src/formats/EnvFile.ts"))
 
@@ -36,10 +41,22 @@ export const printValues = Effect.fnUntraced(function* (
   values: Readonly<Record<string, string>>,
   option: "--format" | "--mount-format"
 ) {
-  const text = (yield* codecs).print(
-    format,
-    Object.entries(values).map(([key, value]) => ({ key, value }))
-  )
+  const entries = Object.entries(values).map(([key, value]) => ({ key, value }))
+  return yield* printEntries(format, entries, option)
+})
+
+interface PrintOptions {
+  readonly source?: boolean
+  readonly reader?: Reader
+}
+
+export const printEntries = Effect.fnUntraced(function* (
+  format: Format,
+  entries: ReadonlyArray<Entry>,
+  option: "--format" | "--mount-format",
+  options: PrintOptions = {}
+) {
+  const text = (yield* codecs).print(format, entries, options)
   if (Either.isRight(text)) return text.right
   return yield* new CliFailure({
     message: `${text.left.key} cannot be written as ${format}: ${text.left.reason}.`,

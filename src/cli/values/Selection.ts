@@ -29,3 +29,16 @@ export const selectValues = (
       })
   )
 }
+
+/** The same of entries: each keeps what it is beside its name. */
+export const selectEntries = <Entry extends { readonly key: string }>(
+  entries: ReadonlyArray<Entry>,
+  options: SelectionOptions
+) =>
+  Effect.map(selectValues(Object.fromEntries(entries.map(({ key }) => [key, key])), options), (names) => {
+    const byKey = new Map(entries.map((entry) => [entry.key, entry]))
+    return Object.entries(names).flatMap(([name, key]) => {
+      const entry = byKey.get(key)
+      return entry === undefined ? [] : [{ ...entry, key: name }]
+    })
+  })

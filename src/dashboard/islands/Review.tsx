@@ -25,6 +25,8 @@ const Warnings = ({ one, state }: { one: Pending; state: State }) => {
       ? []
       : [`It uses ${missing.join(", ")}, which does not exist in ${state.data.columns[one.column].name}.`]),
     ...(one.op === "set" && one.copyFrom === undefined ? hiddenIn(one.value) : []),
+    ...(one.kind === "literal" ? ["It is text, although it looks like a reference."] : []),
+    ...(one.op === "set" && one.remark !== undefined ? [one.remark] : []),
     ...(one.op === "set" && isDangerous(one.key) ? [`This name ${danger(one.key)}.`] : [])
   ]
   return reasons.length === 0 ? null : <p class="change-warning">{reasons.join(" ")}</p>

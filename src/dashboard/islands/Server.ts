@@ -115,7 +115,7 @@ export const stepsNow = async (href: string): Promise<Pick<FirstSteps, "saved" |
   }
 }
 
-const entryOf = ({ data }: State, { column, copyFrom, key, op, value, version }: Pending) => ({
+const entryOf = ({ data }: State, { column, copyFrom, key, kind, op, value, version }: Pending) => ({
   environment: data.columns[column].slug,
   key,
   op,
@@ -123,7 +123,7 @@ const entryOf = ({ data }: State, { column, copyFrom, key, op, value, version }:
   ...(op === "delete"
     ? {}
     : copyFrom === undefined
-      ? { value }
+      ? { value, ...(kind === undefined ? {} : { kind }) }
       : { copyFrom: { environment: data.columns[copyFrom].slug, key } })
 })
 

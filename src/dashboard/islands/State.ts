@@ -20,6 +20,10 @@ export interface Pending {
   readonly column: number
   readonly op: "set" | "delete"
   readonly value: string
+  /** The value is text, although it looks like a template. */
+  readonly kind?: "literal"
+  /** What the file that it is from makes worth a look. */
+  readonly remark?: string
   /** The column that the server copies the value from; the page never sees it. */
   readonly copyFrom?: number
   readonly version: number
@@ -35,6 +39,8 @@ export interface Place {
 export interface Entry {
   readonly key: string
   readonly value: string
+  readonly kind?: "literal"
+  readonly remark?: string
 }
 
 export interface State {
@@ -190,15 +196,19 @@ export const place = (store: Store, entries: ReadonlyArray<Entry>, column: numbe
   set({
     pending: withPending(
       get(),
-      entries.map(({ key, value }) => setting(get(), { key, column }, value))
+      entries.map(({ key, kind, remark, value }) => ({
+        ...setting(get(), { key, column }, value),
+        ...(kind === undefined ? {} : { kind }),
+        ...(remark === undefined ? {} : { remark })
+      }))
     ),
     failure: ""
   })
 }
 
 /** Keys that a text refers to and that its environment will lack after the save. */
-export const missingFor = (state: State, { column, copyFrom, op, value }: Pending): ReadonlyArray<string> => {
-  if (op === "delete" || copyFrom !== undefined) return []
+export const missingFor = (state: State, { column, copyFrom, kind, op, value }: Pending): ReadonlyArray<string> => {
+  if (op === "delete" || copyFrom !== undefined || kind === "literal") return []
   return keysIn(value).filter((key) => {
     const pending = state.pending.get(idOf({ column, key }))
     return pending === undefined ? cellAt(state, { column, key }) === 0 : pending.op === "delete"

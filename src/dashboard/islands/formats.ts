@@ -1,15 +1,42 @@
 /** Readers of file formats for pages. Pasted and dropped files are read in the browser and not sent before a save. */
 import * as Either from "effect/Either"
 import * as EnvFile from "#src/formats/EnvFile.ts"
+import { remarks } from "#src/formats/ImportPlan.ts"
+import { meaningOf } from "#src/formats/Meaning.ts"
+
+export interface ReadEntry {
+  readonly key: string
+  readonly value: string
+  readonly line: number
+  /** Text that looks like a template. */
+  readonly kind?: "literal"
+  /** What to look at before it is saved. */
+  readonly remark?: string
+}
 
 export interface ReadFile {
-  readonly entries: ReadonlyArray<{ readonly key: string; readonly value: string; readonly line: number }>
+  readonly entries: ReadonlyArray<ReadEntry>
   /** Reason why the text cannot be read, without any part of it. */
   readonly failure?: string
 }
 
-export const readFile = (name: string, text: string): ReadFile =>
-  Either.match(EnvFile.parse(EnvFile.detect(name, text), text), {
+export const readFile = (name: string, text: string): ReadFile => {
+  const format = EnvFile.detect(name, text)
+  return Either.match(EnvFile.parse(format, text), {
     onLeft: ({ line, reason }) => ({ entries: [], failure: `Line ${line}: ${reason}` }),
-    onRight: (entries) => ({ entries })
+    onRight: (entries) => ({
+      entries: entries.map((entry): ReadEntry => {
+        const meaning = meaningOf(entry, { format })
+        const { key, kind, line, problem, value } = meaning
+        const said = [...(problem === undefined ? [] : [`Line ${line}: ${problem}.`]), ...remarks([meaning], "page")]
+        return {
+          key,
+          value,
+          line,
+          ...(kind === undefined ? {} : { kind }),
+          ...(said.length === 0 ? {} : { remark: said.join(" ") })
+        }
+      })
+    })
   })
+}

@@ -6,11 +6,13 @@ import * as Either from "effect/Either"
 import type { VNode } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
 import { ValidationFailed } from "#schema/Errors.ts"
+import { ChangeSecrets } from "#schema/ProjectChangesApi.ts"
 import { CreateSecret, ImportSecrets, ValueQuery } from "#schema/SecretRequests.ts"
 import type { SecretListItem } from "#schema/SecretResponses.ts"
 import { isDangerous } from "#src/formats/DangerousNames.ts"
-import type { ParsedEntry } from "#src/formats/Entry.ts"
 import * as EnvFile from "#src/formats/EnvFile.ts"
+import { notesByKey, refusal, remarks } from "#src/formats/ImportPlan.ts"
+import { type Meaning, meaningOf } from "#src/formats/Meaning.ts"
 import * as Preview from "#src/formats/Preview.ts"
 import { type AtEnvironment, environment, type Location } from "#src/dashboard/frame/EnvironmentFrame.tsx"
 import * as Form from "#src/dashboard/frame/Form.ts"
@@ -22,6 +24,7 @@ import { action, page, screen, to } from "#src/dashboard/frame/Routes.ts"
 import { AddSecret, anyway, PasteSecrets } from "./SecretForms.tsx"
 import { pageSize, type SecretList, SecretsPage } from "./SecretListViews.tsx"
 import type { RevealedValue } from "./SecretValue.tsx"
+import { Proposed } from "#src/secrets/SecretWrites.ts"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 import { may } from "#src/dashboard/frame/Visit.ts"
 
@@ -166,23 +169,44 @@ const withPaste = (location: Location, panel: VNode, problem: AnyApiError | unde
     pageWith(<SecretsPage location={location} list={list} panel={panel} />, problem)
   )
 
-const writeAll = (location: Location, entries: ReadonlyArray<ParsedEntry>) =>
+/** One transaction. Text that looks like a template is sent with its kind, which bulk cannot say. */
+const writeAll = (location: Location, meanings: ReadonlyArray<Meaning>) =>
   Effect.gen(function* () {
-    const input = { ...location.query, secrets: entries.map(({ key, value }) => ({ key, value })) }
-    return yield* UseCases.secretWrites.createBulk(yield* Form.decode(ImportSecrets)(input))
+    const { environment, projectId } = location.query
+    if (meanings.every(({ kind }) => kind === undefined)) {
+      const input = { ...location.query, secrets: meanings.map(({ key, value }) => ({ key, value })) }
+      return yield* UseCases.secretWrites.createBulk(yield* Form.decode(ImportSecrets)(input))
+    }
+    const entries = meanings.map(({ key, kind, value }) => ({
+      environment,
+      key,
+      op: "set" as const,
+      value,
+      ...(kind === undefined ? {} : { kind })
+    }))
+    const { environments } = yield* UseCases.secretWrites.change(
+      projectId,
+      yield* Form.decode(ChangeSecrets)({ entries })
+    )
+    for (const { request } of environments) if (request !== null) return yield* new Proposed({ request })
+    const items = environments.flatMap(({ items }) => items)
+    const count = (outcome: string) => items.filter((item) => item.outcome === outcome).length
+    return { created: count("created"), updated: count("updated"), unchanged: count("unchanged") }
   })
 
 const paste = environment(({ location }) =>
   Effect.gen(function* () {
     const form = yield* Form.read
     const text = form.text("text")
-    const parsed = EnvFile.parse(EnvFile.detect("", text), text)
+    const format = EnvFile.detect("", text)
+    const parsed = EnvFile.parse(format, text)
     if (Either.isLeft(parsed)) {
       const failure = `line ${parsed.left.line}, ${parsed.left.reason.replace(/\.$/, "")}`
       return yield* withPaste(location, <PasteSecrets location={location} failure={failure} />, new ValidationFailed())
     }
+    const meanings = parsed.right.map((entry) => meaningOf(entry, { format }))
     if (form.text("step") === "apply") {
-      const result = yield* attempt(writeAll(location, parsed.right))
+      const result = yield* attempt(writeAll(location, meanings))
       return Either.isRight(result)
         ? to(
             Paths.environment(location.path),
@@ -191,8 +215,13 @@ const paste = environment(({ location }) =>
           )
         : yield* withPaste(location, <PasteSecrets location={location} problem={result.left} />, result.left)
     }
-    const existing = new Set((yield* allSecrets(location)).map((item) => item.key))
-    const preview = Preview.preview(parsed.right, existing)
+    const existing = yield* allSecrets(location)
+    const preview = {
+      ...Preview.preview(parsed.right, new Set(existing.map((item) => item.key))),
+      remarks: remarks(meanings, "page"),
+      notes: notesByKey(meanings),
+      refused: refusal(meanings, existing, location.query.environment, "page")
+    }
     return yield* withPaste(location, <PasteSecrets location={location} preview={preview} />, undefined)
   })
 )

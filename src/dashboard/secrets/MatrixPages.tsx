@@ -11,7 +11,7 @@ import { TagSecrets } from "#schema/SecretRequests.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { boundedList, EnvironmentSlug, SecretKey } from "#schema/Values.ts"
 import { days } from "#src/Days.ts"
-import * as Dotenv from "#src/formats/Dotenv.ts"
+import * as DotenvPrint from "#src/formats/DotenvPrint.ts"
 import { maxMatrixColumns } from "#src/secrets/SecretStore.ts"
 import { environment, rightsAt } from "#src/dashboard/frame/EnvironmentFrame.tsx"
 import * as Form from "#src/dashboard/frame/Form.ts"
@@ -188,7 +188,7 @@ const exportSelected = action(project, {
   run: ({ from, keys }, { projectId }) =>
     Effect.gen(function* () {
       const existing = yield* present(projectId, from, keys)
-      const file = Dotenv.print(yield* UseCases.secretReads.chosen({ projectId, environment: from, keys: existing }))
+      const file = DotenvPrint.print(yield* UseCases.secretReads.chosen({ projectId, environment: from, keys: existing }))
       if (Either.isRight(file)) return { text: file.right, name: `${from}.env` }
       return yield* new ValidationFailed({
         field: "key",

@@ -2,6 +2,7 @@
 import type { AnyApiError } from "#schema/ApiError.ts"
 import { maxImported } from "#schema/SecretRequests.ts"
 import { danger, isDangerous } from "#src/formats/DangerousNames.ts"
+import type { Refusal } from "#src/formats/ImportPlan.ts"
 import type * as Preview from "#src/formats/Preview.ts"
 import type { ComponentChildren } from "preact"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
@@ -96,11 +97,21 @@ export const AddSecret = ({ form, location, problem }: Attempt & { readonly loca
   )
 }
 
+/** What a paste would do. `notes`: what a value is made of, by its key. */
+export interface PastePreview extends Preview.Preview {
+  readonly remarks: ReadonlyArray<string>
+  readonly notes: ReadonlyMap<string, string>
+  /** Why saving it would be refused. */
+  readonly refused: Refusal | undefined
+}
+
 const Keys = ({
   keys,
+  notes,
   title,
   tone
 }: {
+  readonly notes: ReadonlyMap<string, string>
   readonly title: string
   readonly keys: ReadonlyArray<string>
   readonly tone: "ok" | "accent"
@@ -114,6 +125,7 @@ const Keys = ({
         {keys.map((key) => (
           <li>
             <code>{key}</code>
+            {notes.has(key) ? <span class="hint"> {notes.get(key)}</span> : null}
             {isDangerous(key) ? (
               <>
                 {" "}
@@ -126,15 +138,29 @@ const Keys = ({
     </div>
   )
 
-const countOf = ({ create, update }: Preview.Preview) => create.length + update.length
+const countOf = ({ create, update }: PastePreview) => create.length + update.length
 
-const PreviewNotes = ({ preview }: { readonly preview: Preview.Preview }) => {
+const PreviewNotes = ({ preview }: { readonly preview: PastePreview }) => {
   const count = countOf(preview)
   return (
     <>
-      <Keys title="Will be created" keys={preview.create} tone="ok" />
-      <Keys title="Will be updated if the value differs" keys={preview.update} tone="accent" />
+      <Keys title="Will be created" keys={preview.create} notes={preview.notes} tone="ok" />
+      <Keys title="Will be updated if the value differs" keys={preview.update} notes={preview.notes} tone="accent" />
       <DangerousNames keys={[...preview.create, ...preview.update]} />
+      {preview.refused === undefined ? null : (
+        <Ui.Callout tone="danger" title={preview.refused.message}>
+          <p>{preview.refused.hint}</p>
+        </Ui.Callout>
+      )}
+      {preview.remarks.length === 0 ? null : (
+        <Ui.Callout tone="warning" title="Read this before you save">
+          <ul>
+            {preview.remarks.map((remark) => (
+              <li>{remark}</li>
+            ))}
+          </ul>
+        </Ui.Callout>
+      )}
       {preview.invalidKeys.length === 0 ? null : (
         <Ui.Callout tone="danger" title="These names cannot be keys of secrets">
           <ul>
@@ -157,9 +183,14 @@ const PreviewNotes = ({ preview }: { readonly preview: Preview.Preview }) => {
   )
 }
 
-const PasteButtons = ({ here, preview }: { readonly here: string; readonly preview: Preview.Preview | undefined }) => {
+const PasteButtons = ({ here, preview }: { readonly here: string; readonly preview: PastePreview | undefined }) => {
   const count = preview === undefined ? 0 : countOf(preview)
-  const applies = preview !== undefined && preview.invalidKeys.length === 0 && count > 0 && count <= maxImported
+  const applies =
+    preview !== undefined &&
+    preview.refused === undefined &&
+    preview.invalidKeys.length === 0 &&
+    count > 0 &&
+    count <= maxImported
   return (
     <div class="buttons">
       {applies ? (
@@ -186,7 +217,7 @@ export const PasteSecrets = ({
   problem
 }: {
   readonly location: Location
-  readonly preview?: Preview.Preview | undefined
+  readonly preview?: PastePreview | undefined
   readonly failure?: string | undefined
   readonly problem?: AnyApiError | undefined
 }) => {
