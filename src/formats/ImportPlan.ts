@@ -79,6 +79,8 @@ const depths = (graph: Graph): ReadonlyMap<string, number> | { readonly circle: 
   return depth
 }
 
+const codePoints = (text: string): number => text.length - (text.match(/[\ud800-\udbff][\udc00-\udfff]/g)?.length ?? 0)
+
 /** Characters of each value of the file once its references are expanded, at least: what only the server has counts as none. */
 const tooLong = (meanings: ReadonlyArray<Meaning>): Meaning | undefined => {
   const byKey = new Map(meanings.map((meaning) => [meaning.key, meaning]))
@@ -93,10 +95,10 @@ const tooLong = (meanings: ReadonlyArray<Meaning>): Meaning | undefined => {
     for (const { 0: match, index } of found.kind === "literal" ? [] : found.value.matchAll(/\$\$?\{/g)) {
       const used = match === "${" ? keyAt(found.value, index) : undefined
       if (index < at || used === undefined) continue
-      characters += [...found.value.slice(at, index)].length + sizeOf(used)
+      characters += codePoints(found.value.slice(at, index)) + sizeOf(used)
       at = index + used.length + 3
     }
-    characters += [...found.value.slice(at)].length
+    characters += codePoints(found.value.slice(at))
     known.set(key, characters)
     return characters
   }

@@ -83,7 +83,7 @@ const foreignOf = (text: string, plain: ReadonlySet<number>, format: ReadFormat)
   for (let at = text.indexOf("$"); at !== -1; at = text.indexOf("$", at + 1)) {
     const form = plain.has(at) ? undefined : formAt(text, at)
     if (form === "$$") {
-      if (isDotenvLike(format) && text[at + 2] !== "{") found.add(form)
+      if (isDotenvLike(format)) found.add(form)
       at++
     } else if (form !== undefined && (isDotenvLike(format) || form.startsWith("${"))) found.add(form)
   }

@@ -275,12 +275,15 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
       }
       assert.includeMembers([...complete("ampoule ")], ["run", "secrets", "seal", "doctor"])
       assert.deepStrictEqual(complete("ampoule secrets li"), ["list"])
-      assert.deepStrictEqual(complete("ampoule secrets export --fo"), ["--format"])
+      assert.deepStrictEqual(complete("ampoule secrets export --form"), ["--format"])
       assert.deepStrictEqual(complete("ampoule secrets export --format "), [
         "dotenv",
         "json",
         "yaml",
         "shell",
+        "fish",
+        "powershell",
+        "nushell",
         "docker"
       ])
       assert.deepStrictEqual(complete("ampoule secrets import so"), ["some.env"])

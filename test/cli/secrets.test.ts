@@ -210,6 +210,69 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
     })
   )
 
+  it.scoped("keeps text that looks like a reference text, and gives every kind again from every format", () =>
+    Effect.gen(function* () {
+      const { file, run, secrets, set } = yield* setUp()
+      yield* set("B", "1")
+      yield* set("PLAIN", "it's \\ $HOME `id` #x")
+      yield* set("TEXT", "x${B}y", "--kind", "literal")
+      yield* set("REFERS", 'say "${B}" $${B} \'')
+      const listed = (environment: string) =>
+        Effect.map(secrets("list", "--json", "--env", environment), ({ stdout }) =>
+          parsed(Schema.Array(Schema.Struct({ key: Schema.String, kind: Schema.String })))(stdout).map(
+            ({ key, kind }) => `${key} ${kind}`
+          )
+        )
+      const before = yield* listed("development")
+      for (const format of ["dotenv", "json", "yaml", "shell", "fish", "powershell", "nushell", "docker"]) {
+        const printed = yield* secrets("export", "--format", format, "--source")
+        assert.strictEqual(printed.code, 0, printed.stderr)
+        yield* run(["secrets", "unset", "REFERS", "--env", "staging"])
+        yield* run(["secrets", "unset", "TEXT", "--env", "staging"])
+        yield* run(["secrets", "unset", "PLAIN", "--env", "staging"])
+        yield* run(["secrets", "unset", "B", "--env", "staging"])
+        const back = yield* run(["secrets", "import", "--env", "staging", "--format", format, "--yes", "-"], {
+          stdin: printed.stdout
+        })
+        assert.strictEqual(back.code, 0, back.stderr)
+        assert.deepStrictEqual(yield* listed("staging"), before, format)
+        const same = yield* secrets("diff", "development", "staging", "--exit-code")
+        assert.strictEqual(same.code, 0, format)
+      }
+      const quoted = file("q.env", 'S=\'x${B}y\'\nE="x\\${B}y"\nD="x${B}y"\nPORT=${PORT:-3000}\n')
+      const plan = yield* secrets("import", quoted, "--dry-run")
+      assert.match(plan.stderr, /\+ D {2}refers to B/)
+      assert.match(plan.stderr, /\+ S {2}text, although it looks like a reference/)
+      assert.match(plan.stderr.replaceAll("\n", " "), /1 looks like references.*PORT \(line 4, \$\{NAME:-default\}\)/)
+      assert.strictEqual((yield* secrets("import", quoted, "--yes")).code, 0)
+      for (const [key, text] of [
+        ["S", "x${B}y"],
+        ["E", "x${B}y"],
+        ["D", "x1y"],
+        ["PORT", "${PORT:-3000}"]
+      ] as const) {
+        assert.strictEqual((yield* secrets("get", key)).stdout, text)
+      }
+    })
+  )
+
+  it.scoped("finds what the server would refuse before it writes any of it, and a dry run says the same", () =>
+    Effect.gen(function* () {
+      const { file, secrets } = yield* setUp()
+      const lines = Array.from({ length: 150 }, (_, i) => (i === 140 ? "K_BAD=x-${NOPE}" : `K_${i}=v`)).join("\n")
+      for (const options of [["--dry-run"], ["--yes"]]) {
+        const refused = yield* secrets("import", file("late.env", lines), ...options)
+        assert.strictEqual(refused.code, 1)
+        assert.match(refused.stderr.replaceAll("\n", " "), /line 141: K_BAD refers to NOPE/)
+      }
+      assert.strictEqual((yield* secrets("list", "--json")).stdout, "[]\n")
+      const twice = file("twice.env", "A=1\nA=2\n")
+      assert.include((yield* secrets("import", twice, "--yes")).stderr, "--last-wins")
+      assert.strictEqual((yield* secrets("import", twice, "--yes", "--last-wins")).code, 0)
+      assert.strictEqual((yield* secrets("get", "A")).stdout, "2")
+    })
+  )
+
   it.scoped("names the line of what it cannot import, never the text", () =>
     Effect.gen(function* () {
       const { file, secrets } = yield* setUp()

@@ -66,9 +66,10 @@ const fromShell = (/** @type {string} */ shell) => (/** @type {Texts} */ texts) 
   eachFile(texts, (file) => {
     const script = `set -a; . "$FILE" && '${process.execPath}' -e '${printA}'`
     const ended = spawnSync(shell, ["-c", script], { env: { ...environment, FILE: file }, encoding: "utf8" })
-    const isRead = ended.status === 0 && ended.stderr === ""
+    /** @type {string | null} */
+    const value = ended.status === 0 && ended.stderr === "" ? JSON.parse(ended.stdout) : null
     // $$ is another number each time.
-    return isRead ? String(JSON.parse(ended.stdout)).replaceAll(String(ended.pid), "1") : null
+    return value === null ? null : value.replaceAll(String(ended.pid), "1")
   })
 
 /** Each reader's answers: the value of A, or null where it refuses the file or has no A. */
