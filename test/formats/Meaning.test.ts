@@ -2,6 +2,7 @@ import * as EnvFile from "#src/formats/EnvFile.ts"
 import type { Entry } from "#src/formats/Entry.ts"
 import { type Meaning, meaningOf, type MeaningOptions } from "#src/formats/Meaning.ts"
 import * as Template from "#src/secrets/Template.ts"
+import { scan } from "#src/secrets/TemplateScan.ts"
 import { assert, describe, it } from "@effect/vitest"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
@@ -18,8 +19,9 @@ const about = ({ kind, references, value }: Meaning) => [value, kind, references
 
 /** What the server stores for it: its kind, and the text that it means where every reference has the value `<KEY>`. */
 const stored = ({ kind, value }: Pick<Meaning, "kind" | "value">) => {
-  if (kind === "literal" || Template.kindOf(value) === "literal") return ["literal", value]
-  const parts = Either.getOrThrow(Either.mapLeft(Template.parse(value), () => new Error("refused")))
+  if (kind === "literal" || scan(value).kind === "literal") return ["literal", value]
+  const { parts } = scan(value)
+  assert(parts !== undefined)
   return ["template", value, Template.expand(parts, (key) => `<${key}>`)]
 }
 
@@ -101,7 +103,7 @@ const entry: FastCheck.Arbitrary<Entry> = FastCheck.record({
   value: text,
   isTemplate: FastCheck.boolean()
 }).map(({ isTemplate, key, value }): Entry =>
-  isTemplate && Template.kindOf(value) === "template" && Either.isRight(Template.parse(value))
+  isTemplate && scan(value).kind === "template" && scan(value).parts !== undefined
     ? { key, value, kind: "template" }
     : { key, value }
 )

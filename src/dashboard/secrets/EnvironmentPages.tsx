@@ -24,7 +24,7 @@ import { action, page, screen, to } from "#src/dashboard/frame/Routes.ts"
 import { AddSecret, anyway, PasteSecrets } from "./SecretForms.tsx"
 import { pageSize, type SecretList, SecretsPage } from "./SecretListViews.tsx"
 import type { RevealedValue } from "./SecretValue.tsx"
-import { Proposed } from "#src/secrets/SecretWrites.ts"
+import { Proposed } from "#src/secrets/SecretStore.ts"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 import { may } from "#src/dashboard/frame/Visit.ts"
 

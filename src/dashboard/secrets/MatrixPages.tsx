@@ -188,7 +188,9 @@ const exportSelected = action(project, {
   run: ({ from, keys }, { projectId }) =>
     Effect.gen(function* () {
       const existing = yield* present(projectId, from, keys)
-      const file = DotenvPrint.print(yield* UseCases.secretReads.chosen({ projectId, environment: from, keys: existing }))
+      const file = DotenvPrint.print(
+        yield* UseCases.secretReads.chosen({ projectId, environment: from, keys: existing })
+      )
       if (Either.isRight(file)) return { text: file.right, name: `${from}.env` }
       return yield* new ValidationFailed({
         field: "key",
