@@ -35,7 +35,7 @@ import { signNote } from "#src/trail/CheckpointFile.ts"
 import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
 import { Exposure } from "#src/trail-use/Exposure.ts"
 import { currentOf, type Subject } from "#src/trail/IncidentExposure.ts"
-import { type Followed, progress } from "#src/trail/IncidentProgress.ts"
+import { type IncidentItem, progress } from "#src/trail/IncidentProgress.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
 import { vaultKeys } from "#src/trail/TrailVerification.ts"
 import { AppConfig } from "#src/AppConfig.ts"
@@ -89,7 +89,7 @@ const listOf = Effect.fnUntraced(function* (
   { exposure, sql }: Needs,
   at: { readonly teamId: TeamId; readonly subject: Subject; readonly since: string | null }
 ) {
-  const { upTo } = yield* exposure.verified()
+  const { upTo } = yield* exposure.verifiedState()
   const rows = yield* currentOf(sql, at)
   const exposed = rows.flatMap(({ certain, count, firstAt, lastAt, ...one }): ReadonlyArray<Note.Exposed> =>
     count === null || firstAt === null || lastAt === null
@@ -209,7 +209,7 @@ const opened = (note: string, keys: ReadonlyArray<NoteKey>) =>
 const NoteRow = Schema.Struct({ note: Schema.String, openedAt: Schema.DateFromSelf, upTo: Schema.DateFromSelf })
 
 const followed = (exposed: ReadonlyArray<Note.Exposed>, openedAt: Date) =>
-  exposed.map(({ environmentId, key, version }): Followed => ({
+  exposed.map(({ environmentId, key, version }): IncidentItem => ({
     environmentId,
     key,
     version,
@@ -274,7 +274,7 @@ const show = Effect.fn("Incidents.show")(function* (needs: Needs, teamId: TeamId
 /** One statement for what became of all their values. A list that is still to be made once more is told as it was. */
 const listOfLast = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, ...bounds: readonly [number?, number?]) {
   const incidents: Array<Note.BurnDown> = []
-  const values: Array<Followed> = []
+  const values: Array<IncidentItem> = []
   const rows = yield* IncidentRows.listed(needs.sql, teamId, ...bounds)
   const keys = yield* keysOf(needs)
   for (const { note, openedAt } of rows) {

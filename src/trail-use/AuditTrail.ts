@@ -1,4 +1,4 @@
-/** Reading a team's trail. Entries are returned as they were hashed: the body is the record. */
+/** Reads a team's trail. Entries are returned as they were hashed: the body is the record. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { Fragment } from "@effect/sql/Statement"
 import * as Chunk from "effect/Chunk"
@@ -24,12 +24,12 @@ import * as TrailSearch from "#src/trail/TrailSearch.ts"
 
 const defaultLimit = 50
 const exportPage = 200
-/** Entries in one exported file; what is older is exported with `until`. */
+/** Entries in one exported file. A further file with `until` continues it. */
 export const exportLimit = 100_000
 
 /**
- * A cursor is the id that the next page is below: of the last entry shown, or of the last one looked at. No later entry
- * changes it; opaque, so that it may become another.
+ * A cursor is the id below which the next page starts. Later entries do not change it. It is opaque, so that its
+ * content may change.
  */
 const toCursor = (id: string): string => Buffer.from(id.replaceAll("-", ""), "hex").toString("base64url")
 const fromCursor = (cursor: string): string | undefined => {
@@ -38,7 +38,7 @@ const fromCursor = (cursor: string): string | undefined => {
   return uuidPattern.test(id) && toCursor(id) === cursor ? id : undefined
 }
 
-/** Whose entries: null = not narrowed. */
+/** The reach of a credential. Null: unrestricted. */
 interface Reach {
   readonly teamIds: ReadonlyArray<TeamId>
   readonly projectIds: ReadonlyArray<ProjectId> | null
@@ -52,27 +52,27 @@ interface Needs {
   readonly sql: SqlClient.SqlClient
 }
 
-/** An id is drawn just before the time of its entry, and is ahead of it after the clock was set back (milliseconds). */
-const idsBefore = 60_000
-const idsAhead = 3_600_000
+/** An id is generated just before the time of its entry, or after it when the clock was set back (milliseconds). */
+const idLagMillis = 60_000
+const idLeadMillis = 3_600_000
 const lowestOfAll = TrailIndex.lowestId(0)
 const aboveAll = "ffffffff-ffff-7fff-bfff-ffffffffffff"
 
-/** `actions`: any of several. */
+/** `actions` matches any of several. */
 type Query = AuditQuery & { readonly actions?: ReadonlyArray<AuditAction> }
 
-/** `since` is included, `until` is not. */
+/** From `since` (included) to `until` (excluded). */
 const boundsOf = ({ since, until }: AuditQuery, before: string | null) => {
-  const end = until === undefined ? aboveAll : TrailIndex.lowestId(Date.parse(until) + idsAhead)
+  const end = until === undefined ? aboveAll : TrailIndex.lowestId(Date.parse(until) + idLeadMillis)
   return {
-    from: since === undefined ? lowestOfAll : TrailIndex.lowestId(Date.parse(since) - idsBefore),
+    from: since === undefined ? lowestOfAll : TrailIndex.lowestId(Date.parse(since) - idLagMillis),
     to: before !== null && before < end ? before : end
   }
 }
 
 /**
- * What narrows a search: a condition on each entry, and the terms of which a part of the trail has to hold one. Those that
- * are rarest come first: the parts of the trail are looked up by the first.
+ * Filters of a search: a condition on each entry, and terms, one of which a part of the trail must have. The rarest
+ * come first, because the first one finds the parts.
  */
 const filtersOf = (sql: SqlClient.SqlClient, { environmentIds, projectIds }: Reach, query: Query) => {
   const { term } = TrailIndex
@@ -87,7 +87,7 @@ const filtersOf = (sql: SqlClient.SqlClient, { environmentIds, projectIds }: Rea
       ? []
       : [
           {
-            // The test of the text is cheap, and false for nearly all.
+            // The text test is cheap, and false for nearly all entries.
             condition: sql`(key_list IN (${lists})
               OR (strpos(body, ${`"${key}"`}) > 0 AND body::jsonb -> 'keys' @> to_jsonb(${key}::text)))`,
             terms: sql`ARRAY(
@@ -129,8 +129,8 @@ const page = Effect.fnUntraced(function* ({ sql }: Needs, reach: Reach, query: Q
   })
   const items = entries.slice(0, limit)
   const last = entries.length > limit ? items.at(-1)?.id : next
-  const found: AuditPage = { items, nextCursor: last === undefined ? null : toCursor(last) }
-  return found
+  const result: AuditPage = { items, nextCursor: last === undefined ? null : toCursor(last) }
+  return result
 })
 
 const wholeTeam = (teamId: TeamId): Reach => ({
@@ -145,14 +145,14 @@ const list = Effect.fn("AuditTrail.list")(function* (needs: Needs, teamId: TeamI
   return yield* page(needs, wholeTeam(target.teamId), query)
 })
 
-/** What counts as reading a value, and as changing one. */
-const reading = [
+/** Actions that read values, and actions that change them. */
+const readActions = [
   "secret.read",
   "secret.list_values",
   "secret.inject",
   "sealed.open"
 ] as const satisfies ReadonlyArray<AuditAction>
-const changing = [
+const changeActions = [
   "secret.create",
   "secret.update",
   "secret.delete",
@@ -161,8 +161,8 @@ const changing = [
   "secret.rename",
   "environment.restore"
 ] as const satisfies ReadonlyArray<AuditAction>
-/** Entries that are counted, the latest ones. */
-const countedAtMost = 50_000
+/** Most entries to count, latest first. */
+const maxCounted = 50_000
 const DayRow = Schema.Struct({ day: Schema.String, reads: Schema.Number, changes: Schema.Number })
 
 /** Changes of a project's secrets, newest first. For owners and admins of its team. */
@@ -173,29 +173,31 @@ const changes = Effect.fn("AuditTrail.changes")(function* (
 ) {
   const { target } = yield* needs.access.project("audit:read", projectId, { audit: "audit.read" })
   yield* needs.access.team("audit-trail:read", target.teamId, { audit: "audit.read" })
-  return yield* page(needs, wholeTeam(target.teamId), { ...query, projectId, actions: changing })
+  return yield* page(needs, wholeTeam(target.teamId), { ...query, projectId, actions: changeActions })
 })
 
-/** How often values were read and changed, by day in UTC, since a time (milliseconds). For owners and admins of the team. */
+/**
+ * Daily counts of reads and changes of values, in UTC, since a time (milliseconds). For owners and admins of the team.
+ */
 const days = Effect.fn("AuditTrail.days")(function* ({ access, sql }: Needs, teamId: TeamId, since: number) {
   const { target } = yield* access.team("audit-trail:read", teamId, { audit: "audit.read" })
   return yield* Rows.findAll(
     DayRow,
     sql`
       SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS day,
-        count(*) FILTER (WHERE action = any(${reading}::text[]))::int AS reads,
-        count(*) FILTER (WHERE action = any(${changing}::text[]))::int AS changes
+        count(*) FILTER (WHERE action = any(${readActions}::text[]))::int AS reads,
+        count(*) FILTER (WHERE action = any(${changeActions}::text[]))::int AS changes
       FROM (
         SELECT at, action FROM audit_entries
-        WHERE team_id = ${target.teamId} AND id >= ${TrailIndex.lowestId(since - idsBefore)}::uuid
-        ORDER BY id DESC LIMIT ${countedAtMost}) AS latest
+        WHERE team_id = ${target.teamId} AND id >= ${TrailIndex.lowestId(since - idLagMillis)}::uuid
+        ORDER BY id DESC LIMIT ${maxCounted}) AS latest
       WHERE at >= ${new Date(since)} GROUP BY 1 ORDER BY 1`
   )
 })
 
-/** Entries of a team that are looked at for addresses, the latest ones. */
-const addressesAtMost = 20_000
-const addressesShown = 5
+/** Most entries of a team to search for addresses, latest first. */
+const maxAddressEntries = 20_000
+const maxAddresses = 5
 const AddressRow = Schema.Struct({
   actorId: Schema.String,
   name: Schema.String,
@@ -205,8 +207,9 @@ const AddressRow = Schema.Struct({
 })
 
 /**
- * Who read values since a time (milliseconds) from an address that none of their earlier reads came from, as far as the
- * latest entries go back (`lookedFrom`). Whoever never read before is new themselves. For owners and admins of the team.
+ * Actors that read values since a time (milliseconds) from an address that their earlier reads did not use. It goes
+ * back to `lookedFrom`, the oldest of the latest entries. Actors without earlier reads are left out. For owners and
+ * admins of the team.
  */
 const newAddresses = Effect.fn("AuditTrail.newAddresses")(function* (
   { access, sql }: Needs,
@@ -219,11 +222,11 @@ const newAddresses = Effect.fn("AuditTrail.newAddresses")(function* (
     sql`
       WITH latest AS (
         SELECT id, at, action, actor_id, body FROM audit_entries WHERE team_id = ${target.teamId}
-        ORDER BY id DESC LIMIT ${addressesAtMost}
+        ORDER BY id DESC LIMIT ${maxAddressEntries}
       ), reads AS (
         -- Quotes inside of a text are escaped: what the pattern finds is the member.
         SELECT id, at, actor_id, substring(body FROM '"ip":"([^"]+)"') AS ip FROM latest
-        WHERE action = any(${reading}::text[]) AND strpos(body, '"outcome":"allowed"') > 0
+        WHERE action = any(${readActions}::text[]) AND strpos(body, '"outcome":"allowed"') > 0
       ), addresses AS (
         SELECT actor_id, ip, min(at) AS at, min(id::text)::uuid AS id FROM reads WHERE ip IS NOT NULL GROUP BY 1, 2
       )
@@ -232,21 +235,19 @@ const newAddresses = Effect.fn("AuditTrail.newAddresses")(function* (
       FROM addresses a JOIN latest l ON l.id = a.id
       WHERE a.at >= ${new Date(since)}
         AND EXISTS (SELECT 1 FROM addresses b WHERE b.actor_id = a.actor_id AND b.ip <> a.ip AND b.at < a.at)
-      ORDER BY a.at DESC LIMIT ${addressesShown}`
+      ORDER BY a.at DESC LIMIT ${maxAddresses}`
   )
 })
 
-/**
- * Teams of the caller whose role may read the trail; all of them when there is none, so that each refusal is recorded.
- */
+/** The caller's teams whose role may read the trail. If there are none, all teams, so that each denial is recorded. */
 const readableTeams = (teams: ReadonlyArray<CallerTeam>) => {
   const readable = teams.filter(({ role }) => role === null || Policy.roleAllows(role, "audit:read"))
   return (readable.length > 0 ? readable : teams).map(({ id }) => id)
 }
 
 /**
- * Of every team that the caller's scope `audit:read` reaches, or of the team of one project. A narrowed credential sees
- * nothing of the rest of its team.
+ * Entries of every team that the caller's scope `audit:read` reaches, or of one project's team. A restricted credential
+ * sees only its part of the team.
  */
 const listReachable = Effect.fn("AuditTrail.listReachable")(function* (needs: Needs, query: AuditQuery) {
   const { access } = needs
@@ -263,8 +264,8 @@ const listReachable = Effect.fn("AuditTrail.listReachable")(function* (needs: Ne
 })
 
 /**
- * The entries of a team as a stream, newest first, read page by page as they are taken; at most `exportLimit`. For
- * owners and admins; that the trail was exported is on record before the first entry leaves.
+ * Streams a team's entries, newest first, page by page, up to `exportLimit`. For owners and admins. The export is
+ * recorded before the first entry leaves.
  */
 const exportEntries = Effect.fn("AuditTrail.exportEntries")(function* (
   needs: Needs,

@@ -1,6 +1,6 @@
 /**
- * Filters of a team's trail under a name: a person's own, or of everybody who reads the trail. A preference: it decides
- * nothing, and the trail does not tell of it.
+ * Saved filters of a team's trail, personal or shared with every reader of the trail. They are preferences without
+ * authority, so the trail does not record them.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -20,7 +20,7 @@ interface Needs {
   readonly sql: SqlClient.SqlClient
 }
 
-/** Of one person, and of everybody, in one team. */
+/** Limit of personal views, and of shared views, in one team. */
 export const maxViews = 20
 
 const ViewRow = Schema.Struct({
@@ -31,7 +31,7 @@ const ViewRow = Schema.Struct({
 })
 export type AuditView = typeof ViewRow.Type
 
-/** Whoever reads the trail, as a person. */
+/** A person who may read the trail. */
 const reader = Effect.fnUntraced(function* ({ access }: Needs, teamId: TeamId) {
   const { target } = yield* access.team("audit-trail:read", teamId, { audit: "audit.read" })
   const { user } = yield* CurrentCaller
@@ -39,7 +39,7 @@ const reader = Effect.fnUntraced(function* ({ access }: Needs, teamId: TeamId) {
   return { teamId: target.teamId, userId: user.id }
 })
 
-/** Own ones and shared ones, by name. */
+/** Personal and shared views, by name. */
 export const views = Effect.fn("AuditTrail.views")(function* (needs: Needs, team: TeamId) {
   const { teamId, userId } = yield* reader(needs, team)
   return yield* Rows.findAll(
@@ -51,7 +51,7 @@ export const views = Effect.fn("AuditTrail.views")(function* (needs: Needs, team
   )
 })
 
-/** One of the same name and owner is replaced. */
+/** Replaces a view of the same name and owner. */
 export const saveView = Effect.fn("AuditTrail.saveView")(function* (needs: Needs, team: TeamId, body: SaveAuditView) {
   const { crypto, sql } = needs
   const { teamId, userId } = yield* reader(needs, team)
@@ -59,7 +59,7 @@ export const saveView = Effect.fn("AuditTrail.saveView")(function* (needs: Needs
   const now = new Date(yield* Clock.currentTimeMillis)
   const id = yield* crypto.uuid
   yield* Rows.transaction(sql, function* () {
-    // So that two at once do not come to more than there may be.
+    // Serializes concurrent saves, so that the limit holds.
     yield* Rows.run(sql`SELECT 1 FROM teams WHERE id = ${teamId} FOR UPDATE`)
     const own = sql`team_id = ${teamId} AND user_id IS NOT DISTINCT FROM ${owner}::uuid`
     yield* Rows.run(sql`DELETE FROM audit_views WHERE ${own} AND name = ${body.name}`)
@@ -72,7 +72,7 @@ export const saveView = Effect.fn("AuditTrail.saveView")(function* (needs: Needs
   })
 })
 
-/** One's own, or a shared one. What is not there is gone already. */
+/** Deletes a personal or shared view; succeeds if it does not exist. */
 export const deleteView = Effect.fn("AuditTrail.deleteView")(function* (needs: Needs, team: TeamId, id: string) {
   const { teamId, userId } = yield* reader(needs, team)
   yield* Rows.run(needs.sql`

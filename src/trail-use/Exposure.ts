@@ -1,4 +1,4 @@
-/** Who was handed which version of a secret (docs/contract/audit.md, "Exposure"): names and numbers out of the index. */
+/** Who received which version of a secret (docs/contract/audit.md, "Exposure"), from the index of the trail. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -15,7 +15,7 @@ import type { ProjectId, SecretId, TeamId } from "#schema/Ids.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
 import { Access, type Location } from "#src/access/Access.ts"
-import { type Asked, countedRows, countsOf, handedOut, kindOf, rowsOf } from "#src/trail/ExposureRows.ts"
+import { type ReportScope, countedRows, countsOf, exposedRows, kindOf, rowsOf } from "#src/trail/ExposureRows.ts"
 import * as Holders from "#src/trail/Holders.ts"
 import { lastReads as lastReadsOf, unreadAfter } from "#src/trail/LastReads.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
@@ -24,22 +24,22 @@ import * as TrailPass from "#src/trail/TrailPass.ts"
 const services = Effect.all({
   access: Access,
   sql: SqlClient.SqlClient,
-  /** Of this process over the whole trail. */
+  /** This process's passes over the whole trail. */
   passes: TrailPass.make
 })
 type Needs = Effect.Effect.Success<typeof services>
 
-/** Versions of a secret that are counted. */
-const versionsAtMost = 100
+/** Limit of versions in a report. */
+const maxVersions = 100
 
 const LeftOutRow = Schema.Struct({ leftOutBefore: Schema.NullOr(Rows.Iso) })
 
-/** When the latest row was read last that a report does not look at; null: it looks at all. */
-const leftOut = ({ sql }: Needs, asked: Asked) =>
-  asked.key === undefined
+/** The last read of the latest row that a report leaves out. Null: it leaves out none. */
+const latestLeftOut = ({ sql }: Needs, scope: ReportScope) =>
+  scope.key === undefined
     ? Rows.single(
         LeftOutRow,
-        sql`SELECT max(b.last_at) AS left_out_before FROM (${countedRows(sql, asked)}) AS b WHERE NOT b.within`
+        sql`SELECT max(b.last_at) AS left_out_before FROM (${countedRows(sql, scope)}) AS b WHERE NOT b.within`
       )
     : Effect.succeed({ leftOutBefore: null })
 
@@ -51,20 +51,20 @@ const ItemRow = Schema.Struct({
   leftOutBefore: Schema.NullOr(Rows.Iso)
 })
 
-/** What makes an item of a report: everything else of it is put together. */
-const ofItem = ["environment_id", "key", "version", "way", "via", "holder_type", "holder_id"]
+/** Columns that identify an item of a report; the others are aggregated. */
+const itemColumns = ["environment_id", "key", "version", "way", "via", "holder_type", "holder_id"]
 
-/** A page is chosen before its names and addresses are looked for: a report of a busy project is not as wide as it is long. */
-const itemsOf = ({ sql }: Needs, asked: Asked, page: number, pageSize: number) => {
+/** Selects a page before it looks up names and addresses, so that a busy project's report reads fewer columns. */
+const itemsOf = ({ sql }: Needs, scope: ReportScope, page: number, pageSize: number) => {
   const last = (column: string) =>
     sql.literal(`(array_agg(x.${column} ORDER BY x.last_at DESC, x.${column} COLLATE "C" DESC))[1]`)
-  const columns = (of: string) => sql.literal(ofItem.map((column) => `${of}.${column}`).join(", "))
-  const same = ofItem.filter((column) => column !== "version").map((column) => `x.${column} = p.${column}`)
+  const columns = (of: string) => sql.literal(itemColumns.map((column) => `${of}.${column}`).join(", "))
+  const same = itemColumns.filter((column) => column !== "version").map((column) => `x.${column} = p.${column}`)
   const order = "last_at DESC, p.key, p.version DESC NULLS LAST, p.way, p.via, p.holder_id, p.environment_id"
   return Rows.findAll(
     ItemRow,
     sql`
-      WITH ${handedOut(sql, asked)},
+      WITH ${exposedRows(sql, scope)},
       grouped AS MATERIALIZED (
         SELECT ${columns("x")}, min(x.first_at) AS first_at, max(x.last_at) AS last_at, sum(x.count)::float8 AS count
         FROM exposed x GROUP BY ${columns("x")}
@@ -76,23 +76,23 @@ const itemsOf = ({ sql }: Needs, asked: Asked, page: number, pageSize: number) =
       SELECT p.environment_id, e.slug AS environment, p.key, p.version, p.way, p.via, l.last_ip, p.first_at, p.last_at,
         json_build_object('type', p.holder_type, 'id', p.holder_id, 'name', l.holder_name, 'person', l.person) AS holder,
         p.count, p.total,
-        ${asked.key === undefined ? sql`(SELECT max(c.last_at) FROM counted c WHERE NOT c.within)` : sql`NULL::timestamptz`}
+        ${scope.key === undefined ? sql`(SELECT max(c.last_at) FROM counted c WHERE NOT c.within)` : sql`NULL::timestamptz`}
           AS left_out_before
       FROM page p JOIN environments e ON e.id = p.environment_id JOIN (
         SELECT ${columns("p")}, ${last("ip")} AS last_ip, ${last("holder_name")} AS holder_name, ${last("person")} AS person
         FROM page p JOIN exposed x ON ${sql.literal(same.join(" AND "))} AND coalesce(x.version, -1) = coalesce(p.version, -1)
         GROUP BY ${columns("p")}
-      ) AS l ON ${sql.literal(ofItem.map((column) => `l.${column} IS NOT DISTINCT FROM p.${column}`).join(" AND "))}
+      ) AS l ON ${sql.literal(itemColumns.map((column) => `l.${column} IS NOT DISTINCT FROM p.${column}`).join(" AND "))}
       ORDER BY ${sql.literal(`p.${order}`)}`
   )
 }
 
-const versionsOf = ({ sql }: Needs, asked: Asked) => {
+const versionsOf = ({ sql }: Needs, scope: ReportScope) => {
   const counts = (where: string) => sql.literal(countsOf(where))
   return Rows.findAll(
     ExposedVersion,
     sql`
-      WITH ${handedOut(sql, asked)},
+      WITH ${exposedRows(sql, scope)},
       holders AS (
         SELECT DISTINCT version, holder_id,
           ${sql.literal(kindOf)} AS kind
@@ -100,19 +100,19 @@ const versionsOf = ({ sql }: Needs, asked: Asked) => {
       ),
       held AS (SELECT *, max(version) OVER (PARTITION BY kind, holder_id) IS NOT DISTINCT FROM version AS latest FROM holders)
       SELECT version, ${counts("true")} AS handed_to, ${counts("latest")} AS held_by
-      FROM held GROUP BY version ORDER BY version DESC NULLS LAST LIMIT ${versionsAtMost}`
+      FROM held GROUP BY version ORDER BY version DESC NULLS LAST LIMIT ${maxVersions}`
   )
 }
 
 const StateRow = Schema.Struct({ upTo: Rows.Iso, unknownBefore: Schema.NullOr(Rows.Iso) })
 
-/** How far the index is, and since when the trail says which versions were read: a cut names the time it was made at. */
-const stateOf = Effect.fnUntraced(function* ({ sql }: Needs, asked: Asked) {
+/** Progress of the index, and the start of version tracking. A cut names its time. */
+const stateOf = Effect.fnUntraced(function* ({ sql }: Needs, scope: ReportScope) {
   const now = new Date(yield* Clock.currentTimeMillis)
   return yield* Rows.single(
     StateRow,
     sql`
-      WITH rows AS (${rowsOf(sql, asked)})
+      WITH rows AS (${rowsOf(sql, scope)})
       SELECT least(${now}::timestamptz, min(next.at)) AS up_to, greatest(
         max(substring(c.note FROM 'before ([0-9TZ:.-]+)')::timestamptz),
         (SELECT max(last_at) FROM rows WHERE versions IS NULL AND revision IS NULL AND way <> 'opened')
@@ -126,19 +126,19 @@ const stateOf = Effect.fnUntraced(function* ({ sql }: Needs, asked: Asked) {
   )
 })
 
-/** How old a pass over the trail may be for what pages show beside other things, in milliseconds. A report makes its own. */
+/** Maximum age of a pass over the trail (ms) for parts of pages. A report runs its own. */
 const passMillis = 600_000
 
-const report = Effect.fnUntraced(function* (needs: Needs, asked: Asked) {
-  const checkedAt = yield* TrailPass.checked(needs.passes)
-  const { page = 1, pageSize = 100 } = asked
-  const rows = yield* itemsOf(needs, asked, page, pageSize)
+const report = Effect.fnUntraced(function* (needs: Needs, scope: ReportScope) {
+  const checkedAt = yield* TrailPass.check(needs.passes)
+  const { page = 1, pageSize = 100 } = scope
+  const rows = yield* itemsOf(needs, scope, page, pageSize)
   const total = rows[0]?.total ?? 0
-  const answer: ExposurePage = {
-    ...(yield* stateOf(needs, asked)),
+  const result: ExposurePage = {
+    ...(yield* stateOf(needs, scope)),
     checkedAt,
-    // Of a page that is empty nothing said it.
-    ...(rows[0] === undefined ? yield* leftOut(needs, asked) : { leftOutBefore: rows[0].leftOutBefore }),
+    // An empty page has no row with this column.
+    ...(rows[0] === undefined ? yield* latestLeftOut(needs, scope) : { leftOutBefore: rows[0].leftOutBefore }),
     items: rows.map((row): Exposed => {
       const { leftOutBefore: _leftOut, total: _total, ...item } = row
       return item
@@ -148,7 +148,7 @@ const report = Effect.fnUntraced(function* (needs: Needs, asked: Asked) {
     total,
     hasMore: page * pageSize < total
   }
-  return answer
+  return result
 })
 
 const intent = { audit: "audit.read" } as const
@@ -161,8 +161,8 @@ const ofKeyAt = Effect.fnUntraced(function* (
   query: ExposureQuery
 ) {
   const rows = needs.sql`r.project_id = ${target.projectId} AND r.environment_id = ${target.environmentId}`
-  const asked: Asked = { ...query, key, rows }
-  const found = yield* report(needs, asked)
+  const scope: ReportScope = { ...query, key, rows }
+  const page = yield* report(needs, scope)
   const former = yield* Rows.findAll(
     KeyRow,
     needs.sql`
@@ -178,74 +178,74 @@ const ofKeyAt = Effect.fnUntraced(function* (
   )
   const formerly = former.map((row) => row.key)
   const renamedTo = later.map((row) => row.key)
-  const answer: SecretExposure = { key, formerly, renamedTo, versions: yield* versionsOf(needs, asked), ...found }
-  return answer
+  const result: SecretExposure = { key, formerly, renamedTo, versions: yield* versionsOf(needs, scope), ...page }
+  return result
 })
 
-/** Of every version that the secret's key ever had. INTEGRITY_FAILURE: the trail was altered. */
+/** All versions that the secret's key ever had. INTEGRITY_FAILURE: the trail was altered. */
 const ofSecret = Effect.fn("Exposure.ofSecret")(function* (needs: Needs, id: SecretId, query: ExposureQuery) {
   const permit = yield* needs.access.environmentOfSecret("audit:read", id, intent)
   const { key } = yield* Rows.single(KeyRow, needs.sql`SELECT key FROM secrets WHERE id = ${id}`)
   return yield* ofKeyAt(needs, permit, key, query)
 })
 
-/** The same, of a secret that is named by its environment and key. */
+/** The same for a secret by its environment and key. */
 const ofKey = Effect.fn("Exposure.ofKey")(function* (
   needs: Needs,
   { key, ...at }: Location & { readonly key: string },
   query: ExposureQuery
 ) {
   const permit = yield* needs.access.environment("audit:read", at, { ...intent, keys: [key] })
-  const known = yield* Rows.exists(needs.sql`
+  const exists = yield* Rows.exists(needs.sql`
     SELECT 1 FROM secrets s WHERE s.environment_id = ${permit.target.environmentId} AND (s.key = ${key}
       OR EXISTS (SELECT 1 FROM secret_versions v WHERE v.secret_id = s.id AND v.key = ${key}))`)
-  return known ? yield* ofKeyAt(needs, permit, key, query) : yield* new SecretNotFound()
+  return exists ? yield* ofKeyAt(needs, permit, key, query) : yield* new SecretNotFound()
 })
 
-/** How far the index is, of a trail that was verified just now; for use cases that have their own permit. */
-const verified = Effect.fnUntraced(function* (needs: Needs) {
-  yield* TrailPass.checked(needs.passes)
+/** Progress of the index, after a verification of the trail. For use cases with their own permit. */
+const verifiedState = Effect.fnUntraced(function* (needs: Needs) {
+  yield* TrailPass.check(needs.passes)
   return yield* stateOf(needs, { rows: needs.sql`false` })
 })
 
 const SecretRow = Schema.Struct({ key: Schema.String, createdAt: Rows.Iso })
 
-/** For the page of a secret: its versions, and when it was read last. The trail is as it was verified lately. */
+/** Versions and the last read, for a secret's page. A recent verification of the trail suffices. */
 const summary = Effect.fn("Exposure.summary")(function* (needs: Needs, id: SecretId) {
   const { sql } = needs
   const { target } = yield* needs.access.environmentOfSecret("audit:read", id, intent)
-  yield* TrailPass.checked(needs.passes, passMillis)
+  yield* TrailPass.check(needs.passes, passMillis)
   const secret = yield* Rows.single(SecretRow, sql`SELECT key, created_at FROM secrets WHERE id = ${id}`)
   const rows = sql`r.project_id = ${target.projectId} AND r.environment_id = ${target.environmentId}`
   const reads = yield* lastReadsOf(sql, target, [secret.key], yield* Clock.currentTimeMillis)
   return { versions: yield* versionsOf(needs, { key: secret.key, rows }), ...reads.of(secret) }
 })
 
-/** When these secrets of an environment were handed out last, and to whom. The trail is as it was verified lately. */
+/** The last reads of these secrets. A recent verification of the trail suffices. */
 const lastReads = Effect.fn("Exposure.lastReads")(function* (needs: Needs, at: Location, keys: ReadonlyArray<string>) {
   const { target } = yield* needs.access.environment("audit:read", at, intent)
-  yield* TrailPass.checked(needs.passes, passMillis)
+  yield* TrailPass.check(needs.passes, passMillis)
   return yield* lastReadsOf(needs.sql, target, keys, yield* Clock.currentTimeMillis)
 })
 
-/** Who was handed the current versions of these secrets, counted. The trail is as it was verified lately. */
+/** Counts the holders of the current versions of these secrets. A recent verification of the trail suffices. */
 const holders = Effect.fn("Exposure.holders")(function* (
   needs: Needs,
   at: Location,
   secrets: ReadonlyArray<{ readonly key: string; readonly version: number }>
 ) {
   const { target } = yield* needs.access.environment("audit:read", at, intent)
-  yield* TrailPass.checked(needs.passes, passMillis)
+  yield* TrailPass.check(needs.passes, passMillis)
   return yield* Holders.ofCurrent(needs.sql, target, secrets)
 })
 
-/** Environments that are looked through for values that nobody reads, and secrets of each. */
+/** Limits of environments, and of secrets in each, in a search for unread values. */
 const unreadEnvironments = 10
 const unreadSecrets = 1_000
 
 /**
- * Secrets of the team's protected environments that nobody was handed for 90 days, by environment. `within`: of these
- * projects alone.
+ * Secrets of the team's protected environments without a read for 90 days, by environment. `within` limits the search
+ * to these projects.
  */
 const unread = Effect.fn("Exposure.unread")(function* (
   needs: Needs,
@@ -257,7 +257,7 @@ const unread = Effect.fn("Exposure.unread")(function* (
   const permits = (yield* access.eachEnvironment("audit:read", intent, within))
     .filter(({ target }) => target.teamId === teamId && target.protected)
     .slice(0, unreadEnvironments)
-  const found = yield* Effect.forEach(permits, ({ target }) =>
+  const byEnvironment = yield* Effect.forEach(permits, ({ target }) =>
     Effect.gen(function* () {
       const old = yield* Rows.findAll(
         SecretRow,
@@ -268,18 +268,18 @@ const unread = Effect.fn("Exposure.unread")(function* (
           ORDER BY key COLLATE "C" LIMIT ${unreadSecrets}`
       )
       if (old.length === 0) return []
-      yield* TrailPass.checked(needs.passes, passMillis)
+      yield* TrailPass.check(needs.passes, passMillis)
       const keys = old.map(({ key }) => key)
       const reads = yield* lastReadsOf(sql, target, keys, now)
-      const left = old.filter((secret) => reads.of(secret).notReadFor90Days).map(({ key }) => key)
+      const unreadKeys = old.filter((secret) => reads.of(secret).notReadFor90Days).map(({ key }) => key)
       const { projectId, slug } = target
-      return left.length === 0 ? [] : [{ projectId, environment: slug, keys: left }]
+      return unreadKeys.length === 0 ? [] : [{ projectId, environment: slug, keys: unreadKeys }]
     })
   )
-  return found.flat()
+  return byEnvironment.flat()
 })
 
-/** Of all secrets of a project, as far as the credential reaches. INTEGRITY_FAILURE: the trail was altered. */
+/** All secrets of a project within the credential's reach. INTEGRITY_FAILURE: the trail was altered. */
 const ofProject = Effect.fn("Exposure.ofProject")(function* (needs: Needs, id: ProjectId, query: ExposureQuery) {
   const { access, sql } = needs
   const { caller } = yield* access.project("audit:read", id, intent)
@@ -290,6 +290,6 @@ const ofProject = Effect.fn("Exposure.ofProject")(function* (needs: Needs, id: P
 
 export class Exposure extends Effect.Service<Exposure>()("trail-use/Exposure", {
   scoped: Effect.map(services, (needs) =>
-    methods(needs, { ofSecret, ofKey, ofProject, summary, lastReads, holders, unread, verified })
+    methods(needs, { ofSecret, ofKey, ofProject, summary, lastReads, holders, unread, verifiedState })
   )
 }) {}

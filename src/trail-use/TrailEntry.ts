@@ -1,6 +1,6 @@
 /**
- * One entry of a trail and what proves it: the text that its hash covers, the link before it, and the head of its stream
- * that the vault sealed. A stream holds entries of several teams, of which nothing is told here but that their links hold.
+ * One entry of a trail and its proof: the hashed text, the link before it, and the sealed head of its stream. A stream
+ * contains entries of several teams. Of other teams' entries, it reveals only that their links are intact.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -20,7 +20,7 @@ interface Needs {
   readonly sql: SqlClient.SqlClient
 }
 
-const Sealed = Schema.Struct({
+const SealColumns = Schema.Struct({
   seq: Schema.Number,
   hash: Schema.String,
   final: Schema.Boolean,
@@ -32,11 +32,11 @@ const EntryRow = Schema.Struct({
   body: Schema.String,
   hash: Schema.String,
   previous: Schema.NullOr(Schema.String),
-  seal: Schema.NullOr(Sealed)
+  seal: Schema.NullOr(SealColumns)
 })
 type EntryRow = typeof EntryRow.Type
 
-/** Columns of an entry that this file reads; typed at the statement, as there may be a thousand. */
+/** Columns of the following entries, typed at the statement, as there may be a thousand. */
 interface LinkRow {
   readonly seq: number
   readonly body: string
@@ -45,30 +45,30 @@ interface LinkRow {
   readonly keyList: string | null
 }
 
-/** Entries from one to the head above it that are looked at here: as many as come between two seals. */
-const lookedAt = 1_000
+/** Most entries to check between an entry and the head above it: as many as arrive between two seals. */
+const maxLinks = 1_000
 
-/** The entry before is gone, without leave: nothing hashes to this. */
+/** In place of a missing previous hash: no entry matches it. */
 const noLink = "00".repeat(32)
 
 /**
- * `sealed`: each link from the entry to the sealed head holds. `waits`: no seal covers it yet. `far`: the seal stands more
- * than a thousand entries later, and `ampoule audit verify` looks at them. `broken`: a link does not hold.
+ * `sealed`: each link up to the sealed head is intact. `waits`: no seal covers the entry yet. `far`: the seal is over a
+ * thousand entries later, so only `ampoule audit verify` checks it. `broken`: a link is broken.
  */
 export type Proof = "sealed" | "waits" | "far" | "broken"
 
 export interface ProvedEntry {
   readonly entry: AuditEntry
-  /** The text that the hash covers, byte for byte. */
+  /** The hashed text, byte for byte. */
   readonly body: string
   readonly stream: string
   readonly seq: number
-  /** In hexadecimal, as all hashes here. */
+  /** Hexadecimal, as all hashes here. */
   readonly hash: string
   readonly previous: string
-  readonly seal: typeof Sealed.Type | null
+  readonly seal: typeof SealColumns.Type | null
   readonly proof: Proof
-  /** An export of it (`src/audit/Export.ts`), up to the sealed head where nothing of other teams stands in between. */
+  /** An export (`src/audit/Export.ts`), up to the sealed head if no entry of another team is in between. */
   readonly file: string
 }
 
@@ -94,7 +94,7 @@ const linksOf = (sql: SqlClient.SqlClient, teamId: TeamId, { seal, seq, stream }
   Effect.orDie(sql<LinkRow>`
     SELECT seq::int AS seq, body, hash, coalesce(team_id = ${teamId}, false) AS own, encode(key_list, 'hex') AS key_list
     FROM audit_entries
-    WHERE stream = ${stream} AND seq >= ${seq} AND seq <= ${Math.max(seq, Math.min(seal?.seq ?? seq, seq + lookedAt))}
+    WHERE stream = ${stream} AND seq >= ${seq} AND seq <= ${Math.max(seq, Math.min(seal?.seq ?? seq, seq + maxLinks))}
     ORDER BY seq`)
 
 const proofOf = (row: EntryRow, previous: Uint8Array, links: ReadonlyArray<LinkRow>): Proof => {
@@ -105,11 +105,11 @@ const proofOf = (row: EntryRow, previous: Uint8Array, links: ReadonlyArray<LinkR
     head = computed
   }
   if (row.seal === null || row.seal.seq < row.seq) return "waits"
-  if (row.seal.seq > row.seq + lookedAt) return "far"
+  if (row.seal.seq > row.seq + maxLinks) return "far"
   return Chain.sameBytes(head, Buffer.from(row.seal.hash, "hex")) ? "sealed" : "broken"
 }
 
-/** What a person keeps, and `ampoule audit verify FILE` reads. */
+/** The file that a person keeps, and that `ampoule audit verify FILE` reads. */
 const fileOf = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   { seal, seq, stream }: EntryRow,
@@ -119,8 +119,8 @@ const fileOf = Effect.fnUntraced(function* (
   proof: Proof
 ) {
   const reachesSeal = proof === "sealed" && links.every(({ own }) => own)
-  const shown = reachesSeal ? links : links.slice(0, 1)
-  const lists = yield* KeyLists.find(sql, new Set(shown.flatMap(({ keyList }) => keyList ?? [])))
+  const exported = reachesSeal ? links : links.slice(0, 1)
+  const lists = yield* KeyLists.find(sql, new Set(exported.flatMap(({ keyList }) => keyList ?? [])))
   const now = new Date(yield* Clock.currentTimeMillis).toISOString()
   const lines: ReadonlyArray<Export.Line> = [
     { type: "export", info: { at: now, since: at, until: reachesSeal ? null : at } },
@@ -135,24 +135,24 @@ const fileOf = Effect.fnUntraced(function* (
       : []),
     { type: "start", head: { stream, seq: seq - 1, hash: previous } },
     ...[...lists].map(([hash, keys]) => ({ type: "keys", hash, keys }) as const),
-    ...shown.map(({ body, hash }) => ({ type: "entry", body, hash }) as const),
-    { type: "end", entries: shown.length }
+    ...exported.map(({ body, hash }) => ({ type: "entry", body, hash }) as const),
+    { type: "end", entries: exported.length }
   ]
   return lines.map(Export.print).join("")
 })
 
-/** For owners and admins of the team. An entry of another team is not there. */
+/** For owners and admins of the team. Another team's entry does not exist here. */
 export const entry = Effect.fn("AuditTrail.entry")(function* ({ access, sql }: Needs, teamId: TeamId, id: string) {
   const { target } = yield* access.team("audit-trail:read", teamId, { audit: "audit.read" })
   const row = yield* rowOf(sql, target.teamId, id)
   if (row === undefined) return yield* new RouteNotFound()
   const links = yield* linksOf(sql, target.teamId, row)
-  const { keyList, ...found } = yield* Effect.orDie(decodeBody(row.body))
+  const { keyList, ...stored } = yield* Effect.orDie(decodeBody(row.body))
   const lists = yield* KeyLists.find(sql, new Set(keyList === undefined ? [] : [keyList]))
   const previous = row.seq === 1 ? Chain.genesis(row.stream) : Buffer.from(row.previous ?? noLink, "hex")
   const proof = proofOf(row, previous, links)
-  const proved: ProvedEntry = {
-    entry: keyList === undefined ? found : { ...found, keys: lists.get(keyList) ?? found.keys },
+  const result: ProvedEntry = {
+    entry: keyList === undefined ? stored : { ...stored, keys: lists.get(keyList) ?? stored.keys },
     body: row.body,
     stream: row.stream,
     seq: row.seq,
@@ -160,7 +160,7 @@ export const entry = Effect.fn("AuditTrail.entry")(function* ({ access, sql }: N
     previous: Buffer.from(previous).toString("hex"),
     seal: row.seal !== null && row.seal.seq >= row.seq ? row.seal : null,
     proof,
-    file: yield* fileOf(sql, row, previous, links, found.at, proof)
+    file: yield* fileOf(sql, row, previous, links, stored.at, proof)
   }
-  return proved
+  return result
 })

@@ -1,7 +1,7 @@
 /**
- * Who was handed which version of a secret, as the trail tells it: an index that is filled behind the entries, from what
- * stands under a seal, and that filling again from the start reproduces. Rows are put together whatever the order in
- * which streams are read. It holds names and numbers, never values.
+ * Who received which version of a secret, in an index of the trail. It is filled from sealed entries, after they are
+ * written, and a rebuild gives the same index. Rows combine to the same result in any order of streams. It has names
+ * and numbers, never values.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -10,31 +10,31 @@ import * as Values from "#src/audit/Values.ts"
 import * as Rows from "#src/database/Rows.ts"
 
 /** Entries that one statement reads. */
-const atATime = 1_000
-/** Any fixed number: the lock of the process that fills. */
+const batchSize = 1_000
+/** Any fixed number: the advisory lock of the filling process. */
 const lock = 97_109_114
 
-/** Actions that hand values out, and those that say whose a credential is. */
-const reading = ["secret.inject", "secret.read", "secret.list_values", "sealed.open", "backup.create"]
-const owning = ["grant.issue", "oauth.consent", "machine.exchange"]
-const wanted = [...reading, ...owning, ...Values.actions]
+/** Actions that hand out values, and actions that name the owner of a credential. */
+const readActions = ["secret.inject", "secret.read", "secret.list_values", "sealed.open", "backup.create"]
+const ownerActions = ["grant.issue", "oauth.consent", "machine.exchange"]
+const indexedActions = [...readActions, ...ownerActions, ...Values.actions]
 
-/** Of `audit_seals s`, `exposure_streams x` and `audit_cuts c`: the last entry that is in the index, or was cut off. */
-const indexed = (sql: SqlClient.SqlClient) => sql.literal("greatest(x.seq, c.seq, 0)")
-/** h_0 of a stream, as `Chain.genesis`. */
+/** For `audit_seals s`, `exposure_streams x` and `audit_cuts c`: the last entry that is indexed or cut off. */
+const indexedSeq = (sql: SqlClient.SqlClient) => sql.literal("greatest(x.seq, c.seq, 0)")
+/** h_0 of a stream, as in `Chain.genesis`. */
 const genesis = "sha256(convert_to('ampoule audit v1' || s.stream::text, 'UTF8'))"
 
-/** Whether an entry follows the one before it in its stream, as `Chain.chain` says; of `audit_entries e`. */
-const linked = (sql: SqlClient.SqlClient, from: { readonly seq: string; readonly hash: string }) =>
+/** Whether an entry of `audit_entries e` follows the one before it in its stream, by the rule of `Chain.chain`. */
+const isLinked = (sql: SqlClient.SqlClient, from: { readonly seq: string; readonly hash: string }) =>
   sql.literal(`
     e.seq = lag(e.seq, 1, ${from.seq}) OVER w + 1
     AND e.hash = sha256(lag(e.hash, 1, ${from.hash}) OVER w || convert_to(e.body, 'UTF8'))`)
 
 /**
- * How a value was handed out. A value that is shown over MCP is in the context of a model; one that was copied went to
- * the environment that the entry names; which versions a sealed file holds, its maker knows.
+ * The way a value was handed out. A value over MCP is in the context of a model. A copied value went to the environment
+ * that the entry names. Only its creator knows the versions in a sealed file.
  */
-const way = (sql: SqlClient.SqlClient) =>
+const wayOf = (sql: SqlClient.SqlClient) =>
   sql.literal(`CASE
     WHEN action = 'backup.create' THEN 'backup'
     WHEN action = 'sealed.open' THEN 'opened'
@@ -46,8 +46,8 @@ const way = (sql: SqlClient.SqlClient) =>
   END`)
 
 /**
- * Reads that differ in when and from where alone are one row, and are put together before anything is looked at; what
- * composed values hold is a row beside it.
+ * Reads that differ only in time and origin form one row, grouped before anything else. Secrets inside composed values
+ * form a row of their own.
  */
 const readRows = (sql: SqlClient.SqlClient) => sql`
   SELECT sha256(convert_to(jsonb_build_array(r.environment_id, h.keys, r.key_list, h.versions, h.revision, r.way, r.via,
@@ -57,7 +57,7 @@ const readRows = (sql: SqlClient.SqlClient) => sql`
   FROM (
     SELECT b, ip, first_at, last_at, count, (b ->> 'project')::uuid AS project_id,
       (b ->> 'environmentId')::uuid AS environment_id, decode(b ->> 'keyList', 'hex') AS key_list,
-      ${way(sql)} AS way, b ->> 'via' AS via,
+      ${wayOf(sql)} AS way, b ->> 'via' AS via,
       -- A backup is handed to those who can open it.
       CASE WHEN action = 'backup.create'
         THEN jsonb_build_object('type', 'backup', 'id', b #>> '{target,id}', 'name', b #>> '{target,id}')
@@ -66,7 +66,7 @@ const readRows = (sql: SqlClient.SqlClient) => sql`
       SELECT action, b - '{at,id,ip,reason,requestId,seq,userAgent}'::text[] AS b, min(at) AS first_at, max(at) AS last_at,
         count(*) AS count, (array_agg(ip ORDER BY at DESC, ip DESC))[1] AS ip
       FROM (SELECT action, at, b, coalesce(b ->> 'ip', '') COLLATE "C" AS ip FROM entries) AS each
-      WHERE action = ANY(${reading}::text[]) AND b ? 'environmentId' AND b ? 'project'
+      WHERE action = ANY(${readActions}::text[]) AND b ? 'environmentId' AND b ? 'project'
       GROUP BY 1, 2
     ) AS alike
   ) AS r, LATERAL (
@@ -79,7 +79,7 @@ const readRows = (sql: SqlClient.SqlClient) => sql`
     FROM jsonb_each_text(r.b -> 'contains') HAVING count(*) > 0
   ) AS h`
 
-/** Takes on the next entries of a stream. False: there are none, another process is at it, or they are not whole. */
+/** Indexes the next entries of a stream. False: there are none, another process does it, or their links are broken. */
 const fillSome = (sql: SqlClient.SqlClient, stream: string) =>
   sql.withTransaction(
     Effect.gen(function* () {
@@ -90,15 +90,15 @@ const fillSome = (sql: SqlClient.SqlClient, stream: string) =>
       if (!locked) return false
       return yield* Rows.exists(sql`
         WITH here AS (
-          SELECT s.stream, s.seq AS last, ${indexed(sql)} AS seq,
+          SELECT s.stream, s.seq AS last, ${indexedSeq(sql)} AS seq,
             CASE WHEN c.seq >= coalesce(x.seq, 0) THEN c.hash ELSE coalesce(x.hash, ${sql.literal(genesis)}) END AS hash
           FROM audit_seals s LEFT JOIN exposure_streams x ON x.stream = s.stream
           LEFT JOIN audit_cuts c ON c.stream = s.stream
           WHERE s.stream = ${stream}
         ),
         following AS (
-          SELECT e.seq, e.hash, e.at, e.action, e.body, ${linked(sql, { seq: "h.seq", hash: "h.hash" })} AS linked
-          FROM here h JOIN audit_entries e ON e.stream = h.stream AND e.seq > h.seq AND e.seq <= least(h.last, h.seq + ${atATime}::int)
+          SELECT e.seq, e.hash, e.at, e.action, e.body, ${isLinked(sql, { seq: "h.seq", hash: "h.hash" })} AS linked
+          FROM here h JOIN audit_entries e ON e.stream = h.stream AND e.seq > h.seq AND e.seq <= least(h.last, h.seq + ${batchSize}::int)
           WINDOW w AS (ORDER BY e.seq)
         ),
         whole AS (
@@ -106,7 +106,7 @@ const fillSome = (sql: SqlClient.SqlClient, stream: string) =>
           WHERE seq < coalesce((SELECT min(seq) FROM following WHERE NOT linked), 9223372036854775807)
         ),
         entries AS MATERIALIZED (
-          SELECT * FROM (SELECT at, action, body::jsonb AS b FROM whole WHERE action = ANY(${wanted}::text[])) AS parsed
+          SELECT * FROM (SELECT at, action, body::jsonb AS b FROM whole WHERE action = ANY(${indexedActions}::text[])) AS parsed
           WHERE b ->> 'outcome' = 'allowed'
         ),
         credentials AS (
@@ -116,7 +116,7 @@ const fillSome = (sql: SqlClient.SqlClient, stream: string) =>
             coalesce(CASE WHEN exchanged THEN target ELSE actor END ->> 'id', ''),
             coalesce(CASE WHEN exchanged THEN target ELSE actor END ->> 'name', '')
           FROM (SELECT action = 'machine.exchange' AS exchanged, b -> 'actor' AS actor, b -> 'target' AS target
-            FROM entries WHERE action = ANY(${owning}::text[])) AS o
+            FROM entries WHERE action = ANY(${ownerActions}::text[])) AS o
           ON CONFLICT DO NOTHING
         ),
         writes AS (
@@ -159,34 +159,34 @@ const fillSome = (sql: SqlClient.SqlClient, stream: string) =>
 
 const StreamRow = Schema.Struct({ stream: Schema.String })
 
-const behind = (sql: SqlClient.SqlClient) =>
+const streamsBehind = (sql: SqlClient.SqlClient) =>
   Rows.findAll(
     StreamRow,
     sql`
       SELECT s.stream FROM audit_seals s LEFT JOIN exposure_streams x ON x.stream = s.stream
-      LEFT JOIN audit_cuts c ON c.stream = s.stream WHERE s.seq > ${indexed(sql)} ORDER BY s.stream`
+      LEFT JOIN audit_cuts c ON c.stream = s.stream WHERE s.seq > ${indexedSeq(sql)} ORDER BY s.stream`
   )
 
-/** Catches up with the seals. */
+/** Indexes entries up to the seals. */
 export const fill = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
-  for (const { stream } of yield* behind(sql)) {
+  for (const { stream } of yield* streamsBehind(sql)) {
     yield* Effect.repeat(fillSome(sql, stream), { while: (more) => more })
   }
 })
 
-/** Forgets the index and reads the trail from its start. Others read the index of before until it is done. */
+/** Deletes the index and reads the trail from its start. Others see the old index until it commits. */
 export const rebuild = (sql: SqlClient.SqlClient) =>
   sql.withTransaction(
     Effect.gen(function* () {
       yield* sql`SELECT pg_advisory_xact_lock(${lock}::bigint)`
-      for (const part of ["streams", "writes", "reads", "credentials"])
-        yield* sql`DELETE FROM ${sql(`exposure_${part}`)}`
+      for (const nextPart of ["streams", "writes", "reads", "credentials"])
+        yield* sql`DELETE FROM ${sql(`exposure_${nextPart}`)}`
       yield* fill(sql)
     })
   )
 
-/** Whether a row of `audit_seals s` or `exposure_streams x` names an entry that is there, or was cut off with leave. */
-const stands = (sql: SqlClient.SqlClient, of: "s" | "x") =>
+/** Whether a row of `audit_seals s` or `exposure_streams x` names an existing entry, or one before a recorded cut. */
+const isIntact = (sql: SqlClient.SqlClient, of: "s" | "x") =>
   sql.literal(`(${of}.seq <= coalesce(c.seq, 0)
     OR EXISTS (SELECT 1 FROM audit_entries e WHERE e.stream = ${of}.stream AND e.seq = ${of}.seq AND e.hash = ${of}.hash))`)
 
@@ -194,18 +194,18 @@ const streams = (sql: SqlClient.SqlClient) =>
   sql.literal(`audit_seals s FULL JOIN exposure_streams x ON x.stream = s.stream
     LEFT JOIN audit_cuts c ON c.stream = coalesce(s.stream, x.stream)`)
 const endsDiffer = (sql: SqlClient.SqlClient) => sql`
-  s.stream IS NULL OR x.seq > s.seq OR NOT ${stands(sql, "s")} OR (x.seq IS NOT NULL AND NOT ${stands(sql, "x")})`
+  s.stream IS NULL OR x.seq > s.seq OR NOT ${isIntact(sql, "s")} OR (x.seq IS NOT NULL AND NOT ${isIntact(sql, "x")})`
 
 /**
- * Whether the trail is another one than was written, as far as the database can say: entries do not follow one another,
- * what was sealed or indexed is gone or is another, and no signed cut says so. `ampoule audit verify` asks the vault too.
+ * Whether the trail was altered, as far as the database shows. Entries are not linked, or sealed or indexed entries are
+ * gone or different without a signed cut. `ampoule audit verify` also asks the vault.
  */
 export const isAltered = (sql: SqlClient.SqlClient) =>
   Rows.exists(sql`
     SELECT 1 FROM ${streams(sql)}
     WHERE ${endsDiffer(sql)}
       OR EXISTS (SELECT 1 FROM (
-        SELECT ${linked(sql, { seq: "coalesce(c.seq, 0)", hash: `coalesce(c.hash, ${genesis})` })} AS linked
+        SELECT ${isLinked(sql, { seq: "coalesce(c.seq, 0)", hash: `coalesce(c.hash, ${genesis})` })} AS linked
         FROM audit_entries e WHERE e.stream = s.stream AND e.seq > coalesce(c.seq, 0) AND e.seq <= s.seq
         WINDOW w AS (ORDER BY e.seq)
       ) AS each WHERE NOT linked)
@@ -214,20 +214,20 @@ export const isAltered = (sql: SqlClient.SqlClient) =>
 const HeadsRow = Schema.Struct({ altered: Schema.Boolean, entries: Schema.Number })
 
 /**
- * How long the trail is, and whether its ends are others than were sealed and indexed, or entries that the index does
- * not have yet do not follow it: of each stream at most `atATime`, which is more than comes between two turns.
+ * The length of the trail, and whether its ends differ from the sealed and indexed ones. It also checks the links of at
+ * most `maxEntries` unindexed entries per stream, more than arrive between two turns.
  */
-export const heads = (sql: SqlClient.SqlClient, atATime: number) =>
+export const heads = (sql: SqlClient.SqlClient, maxEntries: number) =>
   Rows.single(
     HeadsRow,
     sql`
       SELECT coalesce(bool_or(${endsDiffer(sql)} OR EXISTS (SELECT 1 FROM (
-          SELECT ${linked(sql, {
+          SELECT ${isLinked(sql, {
             seq: "greatest(x.seq, c.seq, 0)",
             hash: `CASE WHEN c.seq >= coalesce(x.seq, 0) THEN c.hash ELSE coalesce(x.hash, ${genesis}) END`
           })} AS linked
-          FROM audit_entries e WHERE e.stream = s.stream AND e.seq > ${indexed(sql)}
-            AND e.seq <= least(s.seq, ${indexed(sql)} + ${atATime}::int)
+          FROM audit_entries e WHERE e.stream = s.stream AND e.seq > ${indexedSeq(sql)}
+            AND e.seq <= least(s.seq, ${indexedSeq(sql)} + ${maxEntries}::int)
           WINDOW w AS (ORDER BY e.seq)
         ) AS each WHERE NOT linked)), false) AS altered,
         coalesce(sum(greatest(0, s.seq - coalesce(c.seq, 0))), 0)::float8 AS entries
@@ -235,15 +235,15 @@ export const heads = (sql: SqlClient.SqlClient, atATime: number) =>
   )
 
 const PartRow = Schema.Struct({
-  /** Null: there is no entry. */
+  /** Null: no entry. */
   last: Schema.NullOr(Schema.Number),
   linked: Schema.Boolean,
   cut: Schema.Number,
   seal: Schema.Number
 })
 
-/** The next entries of a stream after `from`, which was looked at before, or was the last to be cut off. */
-const part = (sql: SqlClient.SqlClient, stream: string, from: number, atATime: number) =>
+/** The next entries of a stream after `from`, which was checked before, or is the end of a cut. */
+const part = (sql: SqlClient.SqlClient, stream: string, from: number, maxEntries: number) =>
   Rows.single(
     PartRow,
     sql`
@@ -251,7 +251,7 @@ const part = (sql: SqlClient.SqlClient, stream: string, from: number, atATime: n
         (SELECT coalesce(max(c.seq), 0) FROM audit_cuts c WHERE c.stream = ${stream})::float8 AS cut,
         (SELECT coalesce(max(s.seq), 0) FROM audit_seals s WHERE s.stream = ${stream})::float8 AS seal
       FROM (
-        SELECT e.seq, ${linked(sql, { seq: "b.seq", hash: "b.hash" })} AS linked
+        SELECT e.seq, ${isLinked(sql, { seq: "b.seq", hash: "b.hash" })} AS linked
         FROM (
           SELECT p.seq, p.hash FROM audit_entries p WHERE p.stream = ${stream} AND p.seq = ${from}
           UNION ALL SELECT c.seq, c.hash FROM audit_cuts c WHERE c.stream = ${stream} AND c.seq = ${from}
@@ -259,18 +259,18 @@ const part = (sql: SqlClient.SqlClient, stream: string, from: number, atATime: n
           LIMIT 1
         ) AS b
         RIGHT JOIN audit_entries e ON true
-        WHERE e.stream = ${stream} AND e.seq > ${from} AND e.seq <= ${from}::bigint + ${atATime}::int
+        WHERE e.stream = ${stream} AND e.seq > ${from} AND e.seq <= ${from}::bigint + ${maxEntries}::int
           AND e.seq <= (SELECT s.seq FROM audit_seals s WHERE s.stream = ${stream})
         WINDOW w AS (ORDER BY e.seq)
       ) AS each`
   )
 
-/** One stream in parts. A cut that was made meanwhile takes what is before it. */
-const isStreamAltered = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, stream: string, atATime: number) {
+/** Checks one stream in parts. A cut in the meantime removes entries before it. */
+const isStreamAltered = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, stream: string, maxEntries: number) {
   const { cut } = yield* part(sql, stream, 0, 0)
   let from = cut
   for (;;) {
-    const next = yield* part(sql, stream, from, atATime)
+    const next = yield* part(sql, stream, from, maxEntries)
     if (next.cut > from) from = next.cut
     else if (!next.linked || (next.last === null && from < next.seal)) return true
     else if (next.last === null) return false
@@ -279,20 +279,20 @@ const isStreamAltered = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, s
 })
 
 /** Streams that one statement names. */
-const streamsAtATime = 100
+const streamsPerBatch = 100
 
-/** `isAltered` in statements that read `atATime` entries at most. */
-export const isAlteredInParts = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, atATime: number) {
+/** The check of `isAltered`, in statements that read at most `maxEntries` entries. */
+export const isAlteredInParts = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, maxEntries: number) {
   let after = "00000000-0000-0000-0000-000000000000"
   for (;;) {
     const rows = yield* Rows.findAll(
       StreamRow,
-      sql`SELECT stream FROM audit_seals WHERE stream > ${after} ORDER BY stream LIMIT ${streamsAtATime}`
+      sql`SELECT stream FROM audit_seals WHERE stream > ${after} ORDER BY stream LIMIT ${streamsPerBatch}`
     )
     for (const { stream } of rows) {
-      if (yield* isStreamAltered(sql, stream, atATime)) return true
+      if (yield* isStreamAltered(sql, stream, maxEntries)) return true
       after = stream
     }
-    if (rows.length < streamsAtATime) return (yield* heads(sql, atATime)).altered
+    if (rows.length < streamsPerBatch) return (yield* heads(sql, maxEntries)).altered
   }
 })

@@ -1,9 +1,9 @@
-/** Rows of the index of who was handed what, as several questions read them. */
+/** Rows of the exposure index, shared by several reports. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { Fragment } from "@effect/sql/Statement"
 import type { ExposureQuery } from "#schema/ExposureApi.ts"
 
-/** Of `exposure_reads r`: who was handed it. */
+/** The holder of a row of `exposure_reads r`. */
 export const holderColumns = `CASE WHEN held.own THEN o.owner_type ELSE r.actor_type END AS holder_type,
   CASE WHEN held.own THEN o.owner_id ELSE r.actor_id END AS holder_id,
   CASE WHEN held.own THEN o.owner_name ELSE r.actor_name END AS holder_name,
@@ -11,17 +11,17 @@ export const holderColumns = `CASE WHEN held.own THEN o.owner_type ELSE r.actor_
   FROM exposure_reads r LEFT JOIN exposure_credentials o ON o.id = r.actor_id,
     LATERAL (SELECT o.id IS NOT NULL AND r.actor_type IN ('cli_grant', 'api_token') AS own) AS held`
 
-/** What a report is about. `key`: of one secret alone. */
-export interface Asked extends ExposureQuery {
+/** The scope of a report. `key` limits it to one secret. */
+export interface ReportScope extends ExposureQuery {
   readonly rows: Fragment
   readonly key?: string
 }
 
 /**
- * Rows of the index with their holders: a CLI grant is its person, a token that a CI job was given is its rule. Who a
- * connected agent acts for is told beside it.
+ * Rows of the index with their holders. A CLI grant counts as its person, a CI job's token as its rule. For a connected
+ * agent, the row also names its person.
  */
-export const rowsOf = (sql: SqlClient.SqlClient, { by, key, rows, since, token }: Asked) => {
+export const rowsOf = (sql: SqlClient.SqlClient, { by, key, rows, since, token }: ReportScope) => {
   const conditions = [
     rows,
     ...(key === undefined
@@ -49,37 +49,37 @@ export const rowsOf = (sql: SqlClient.SqlClient, { by, key, rows, since, token }
       r.count, ${sql.literal(holderColumns)} WHERE ${sql.and(conditions)}`
 }
 
-/** Pairs of a row and a key that a report of a whole project looks at: the latest. */
-const pairsAtMost = 100_000
-/** What a backup counts as: it holds every key. */
+/** Most pairs of a row and a key in a report of a whole project, latest first. */
+const maxPairs = 100_000
+/** Pairs that a backup counts as, since it contains every key. */
 const pairsOfBackup = 5_000
 
-/** The latest rows, and whether they and all later ones are within the bound: each has a pair, so no more are counted. */
-export const countedRows = (sql: SqlClient.SqlClient, asked: Asked, atMost = pairsAtMost) => sql`
-  SELECT c.*, sum(c.pairs) OVER (ORDER BY c.last_at DESC, c.id) <= ${atMost} AS within FROM (
+/** The latest rows, and whether each is within the bound. Every row has at least one pair, so the LIMIT suffices. */
+export const countedRows = (sql: SqlClient.SqlClient, scope: ReportScope, limit = maxPairs) => sql`
+  SELECT c.*, sum(c.pairs) OVER (ORDER BY c.last_at DESC, c.id) <= ${limit} AS within FROM (
     SELECT r.*, CASE WHEN r.way = 'backup' THEN ${pairsOfBackup}::int
       ELSE greatest(1, cardinality(r.keys), coalesce(cardinality(l.keys), 0)) END AS pairs
     FROM (
-      SELECT f.* FROM (${rowsOf(sql, asked)}) AS f ORDER BY f.last_at DESC, f.id LIMIT ${atMost + 1}
+      SELECT f.* FROM (${rowsOf(sql, scope)}) AS f ORDER BY f.last_at DESC, f.id LIMIT ${limit + 1}
     ) AS r LEFT JOIN audit_key_lists l ON l.hash = r.key_list
   ) AS c`
 
-/** All rows of one secret; of a busy project the latest, so that no report takes longer than its bound. */
-const boundedRows = (sql: SqlClient.SqlClient, asked: Asked) =>
-  asked.key === undefined
+/** All rows of one secret, or the latest ones of a project, which bounds the time of a report. */
+const boundedRows = (sql: SqlClient.SqlClient, scope: ReportScope) =>
+  scope.key === undefined
     ? sql`
-      counted AS MATERIALIZED (${countedRows(sql, asked)}),
+      counted AS MATERIALIZED (${countedRows(sql, scope)}),
       rows AS NOT MATERIALIZED (SELECT * FROM counted WHERE within)`
-    : sql`rows AS MATERIALIZED (${rowsOf(sql, asked)})`
+    : sql`rows AS MATERIALIZED (${rowsOf(sql, scope)})`
 
 /**
- * Each key of each row with its version: as the entry names it, or as it was at the revision. A backup holds every version
- * that was written up to it. Null: not known.
+ * Each key of each row with its version, from the entry or from the revision. A backup contains every version written
+ * before it. Null: unknown.
  */
-export const handedOut = (sql: SqlClient.SqlClient, asked: Asked) => {
-  const only = (column: string) => (asked.key === undefined ? sql`true` : sql`${sql(column)} = ${asked.key}`)
+export const exposedRows = (sql: SqlClient.SqlClient, scope: ReportScope) => {
+  const only = (column: string) => (scope.key === undefined ? sql`true` : sql`${sql(column)} = ${scope.key}`)
   return sql`
-    ${boundedRows(sql, asked)},
+    ${boundedRows(sql, scope)},
     lists AS MATERIALIZED (
       SELECT l.hash, k.key FROM audit_key_lists l, unnest(l.keys) AS k (key)
       WHERE l.hash IN (SELECT key_list FROM rows) AND ${only("k.key")}
@@ -105,10 +105,10 @@ export const handedOut = (sql: SqlClient.SqlClient, asked: Asked) => {
     )`
 }
 
-/** What a holder counts as: a value that was shown to a model is an agent's. */
+/** The kind of a holder. A value that a model saw counts as an agent's. */
 export const kindOf = "CASE WHEN holder_type = 'oauth_client' OR way = 'model' THEN 'agent' ELSE holder_type END"
 
-/** How many of each kind, of those where a condition holds. */
+/** Counts holders of each kind that meet a condition. */
 export const countsOf = (where: string): string =>
   `json_build_object(${[
     ["people", "kind IN ('user', 'cli_grant')"],

@@ -1,4 +1,4 @@
-/** Current values that one person, token or login was handed, and those that it was not: out of the index of the trail. */
+/** Current values that one person, token or login received, and those that it did not, from the index of the trail. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Schema from "effect/Schema"
 import type { TeamId } from "#schema/Ids.ts"
@@ -10,10 +10,10 @@ export interface Subject {
   readonly name: string
 }
 
-/** Live secrets of a team that one report looks at: an abuse limit. */
-export const secretsAtMost = 50_000
+/** Limit of live secrets in one report, against abuse. */
+export const maxSecrets = 50_000
 
-const handedTo = (sql: SqlClient.SqlClient, { id, type }: Subject) => {
+const isHolder = (sql: SqlClient.SqlClient, { id, type }: Subject) => {
   switch (type) {
     case "person":
       return sql`((r.actor_type = 'user' AND r.actor_id = ${id}) OR (o.owner_type = 'user' AND o.owner_id = ${id}))`
@@ -44,10 +44,10 @@ const CurrentRow = Schema.Struct({
 export type Current = typeof CurrentRow.Type
 
 /**
- * Every live secret of the team: what was handed out first, of that protected ones, and those that were read most. A read
- * that names a revision had the current version when that version was written by then. A version that took an earlier
- * text over (rollback, restore, rename, or a template that a rename gave the new key) counts as handed out when any earlier one was, under any key: the trail does not
- * say which text it was.
+ * Every live secret of the team: exposed ones first, protected ones before others, most read first. A read with a
+ * revision had the current version if that version was written by then. Some versions carry over an earlier text: by
+ * rollback, restore, rename, or a template that follows a rename. They count as exposed if any earlier version was,
+ * under any key, because the trail does not record which text it was.
  */
 export const currentOf = (
   sql: SqlClient.SqlClient,
@@ -62,7 +62,7 @@ export const currentOf = (
         FROM exposure_reads r LEFT JOIN exposure_credentials o ON o.id = r.actor_id
         WHERE r.project_id IN (SELECT id FROM projects WHERE team_id = ${at.teamId}) AND r.way <> 'backup'
           AND (${at.since}::timestamptz IS NULL OR r.last_at >= ${at.since}::timestamptz)
-          AND ${handedTo(sql, at.subject)}
+          AND ${isHolder(sql, at.subject)}
       ),
       named AS (
         SELECT r.*, k.key, k.version FROM rows r, unnest(r.keys, r.versions) AS k (key, version)
@@ -121,6 +121,6 @@ export const currentOf = (
       JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
       LEFT JOIN handed h ON h.id = s.id
       WHERE e.team_id = ${at.teamId} AND s.deleted_at IS NULL
-      ORDER BY h.id IS NULL, e.protected DESC, h.count DESC, p.name, e.slug, s.key LIMIT ${secretsAtMost}`
+      ORDER BY h.id IS NULL, e.protected DESC, h.count DESC, p.name, e.slug, s.key LIMIT ${maxSecrets}`
   )
 }

@@ -1,4 +1,4 @@
-/** What became of values since an incident was opened, out of the trail: what replaced them, and what they are called. */
+/** Replacements and renames of values since an incident was opened, from the trail. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -7,8 +7,8 @@ import { carrying, type Exposed, removing, replacing } from "#src/audit/Incident
 import * as Rows from "#src/database/Rows.ts"
 import * as TrailIndex from "./TrailIndex.ts"
 
-/** A value as it was when its incident was opened. */
-export interface Followed extends Pick<Exposed, "environmentId" | "key" | "version"> {
+/** A value at the time when its incident was opened. */
+export interface IncidentItem extends Pick<Exposed, "environmentId" | "key" | "version"> {
   /** Milliseconds. */
   readonly openedAt: number
 }
@@ -22,22 +22,22 @@ const ProgressRow = Schema.Struct({
   entry: Schema.NullOr(Schema.String)
 })
 
-/** An id is drawn just before the time of its entry. */
-const idsBefore = 60_000
+/** Milliseconds: an id is generated just before the time of its entry. */
+const idLeewayMillis = 60_000
 
-/** Renames of one secret that are followed. */
-const renamesAtMost = 100
+/** Most renames of one secret to follow. */
+const maxRenames = 100
 
-const followed = [...replacing, ...carrying, "secret.rename"]
+const followedActions = [...replacing, ...carrying, "secret.rename"]
 
 /**
- * Of each value the write that gave it another one, or deleted it, after its incident was opened and after all writes that
- * brought an earlier text back; under whatever key, for a value follows its secret. One statement, however many incidents.
+ * For each value, the write that replaced or deleted it after its incident was opened. Later writes that brought an
+ * earlier text back cancel it. It follows renames of the secret. One statement handles all incidents.
  */
 export const progress = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   teamId: TeamId,
-  items: ReadonlyArray<Followed>
+  items: ReadonlyArray<IncidentItem>
 ) {
   if (items.length === 0) return () => ({ renames: [], replaced: null })
   const first = items.reduce((least, { openedAt }) => Math.min(least, openedAt), Number.POSITIVE_INFINITY)
@@ -47,13 +47,13 @@ export const progress = Effect.fnUntraced(function* (
       WITH RECURSIVE items AS MATERIALIZED (
         SELECT i.* FROM unnest(${items.map((one) => one.environmentId)}::uuid[], ${items.map((one) => one.key)}::text[],
           ${items.map((one) => one.version)}::int[],
-          ${items.map((one) => new Date(one.openedAt - idsBefore).toISOString())}::timestamptz[])
+          ${items.map((one) => new Date(one.openedAt - idLeewayMillis).toISOString())}::timestamptz[])
           WITH ORDINALITY AS i (environment_id, key, version, since, n)
       ),
       written AS MATERIALIZED (
         SELECT e.id, e.at, e.action, e.environment_id, e.body::jsonb AS b FROM audit_entries e
-        WHERE e.team_id = ${teamId} AND e.id >= ${TrailIndex.lowestId(first - idsBefore)}::uuid
-          AND e.action = ANY(${followed}::text[])
+        WHERE e.team_id = ${teamId} AND e.id >= ${TrailIndex.lowestId(first - idLeewayMillis)}::uuid
+          AND e.action = ANY(${followedActions}::text[])
       ),
       changed AS MATERIALIZED (
         SELECT w.id, w.at, w.action, w.environment_id, w.b -> 'actor' AS by, (w.b ->> 'revision')::bigint AS revision,
@@ -70,7 +70,7 @@ export const progress = Effect.fnUntraced(function* (
         SELECT s.n, s.environment_id, r.next_key, s.version, s.since, s.step + 1, r.revision, r.id, r.at
         FROM names s CROSS JOIN LATERAL (
           SELECT r.next_key, r.revision, r.id, r.at FROM renamed r
-          WHERE r.environment_id = s.environment_id AND r.key = s.key AND s.step < ${renamesAtMost}::int
+          WHERE r.environment_id = s.environment_id AND r.key = s.key AND s.step < ${maxRenames}::int
             AND CASE WHEN s.step = 0 THEN r.version >= s.version AND r.at >= s.since ELSE r.revision > s.revision END
           ORDER BY r.revision LIMIT 1
         ) AS r
@@ -107,7 +107,7 @@ export const progress = Effect.fnUntraced(function* (
       return [n - 1, { renames, replaced }] as const
     })
   )
-  /** By the place of the item in `items`. */
+  /** Takes the index of the item in `items`. */
   return (i: number): Pick<Exposed, "replaced"> & { readonly renames: NonNullable<Exposed["renames"]> } =>
     byItem.get(i) ?? { renames: [], replaced: null }
 })

@@ -1,4 +1,4 @@
-/** Retention: old entries go, stream by stream from its beginning, and the rest of the trail still verifies. */
+/** Retention: deletes old entries from the beginning of each stream, so that the rest of the trail still verifies. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Arr from "effect/Array"
@@ -16,9 +16,9 @@ import { signNote } from "./CheckpointFile.ts"
 import * as ExposureIndex from "./ExposureIndex.ts"
 import { type Progress, TrailRefused, verify, type VerifyOptions } from "./TrailVerification.ts"
 
-/** Entries of one step: each step leaves a signed cut that fits what is left. */
+/** Entries per step. Each step leaves a signed cut that matches the rest. */
 const cutStep = 10_000
-/** Keys of one entry. */
+/** Keys per entry. */
 const baselineKeys = 500
 
 const EnvironmentRow = Schema.Struct({ id: EnvironmentId, slug: Schema.String, projectId: ProjectId, teamId: TeamId })
@@ -30,7 +30,7 @@ const liveEnvironments = (sql: SqlClient.SqlClient) =>
     execute: () => sql`SELECT id, slug, project_id, team_id FROM environments WHERE deleted_at IS NULL`
   })(undefined)
 
-/** What the deleted entries said of the secrets is said again, so that values can be verified afterwards. */
+/** Repeats the last writes of the deleted entries, so that values can be verified afterwards. */
 const repeatOldWrites = Effect.fnUntraced(function* (writes: Values.LastWrites, before: Date) {
   const sql = yield* SqlClient.SqlClient
   const audit = yield* Audit
@@ -41,7 +41,7 @@ const repeatOldWrites = Effect.fnUntraced(function* (writes: Values.LastWrites, 
   const byEnvironment = new Map(Object.entries(old))
   for (const environment of yield* liveEnvironments(sql)) {
     const lastWrites = byEnvironment.get(environment.id) ?? []
-    // Of one revision each, or a baseline would hide a write that came between.
+    // One revision per group: otherwise a baseline would hide a write in between.
     for (const group of Object.values(Arr.groupBy(lastWrites, ({ revision }) => String(revision)))) {
       for (const some of Arr.chunksOf(group, baselineKeys)) {
         yield* sql.withTransaction(
@@ -64,7 +64,7 @@ const repeatOldWrites = Effect.fnUntraced(function* (writes: Values.LastWrites, 
 })
 
 const RangeRow = Schema.Struct({ stream: Schema.String, first: Schema.Int, last: Schema.Int })
-/** Of each stream what is older, as far as a seal covers it. */
+/** The older entries of each stream, as far as a seal covers them. */
 const rangesBefore = (sql: SqlClient.SqlClient, before: Date) =>
   SqlSchema.findAll({
     Request: Schema.Void,
@@ -78,7 +78,7 @@ const rangesBefore = (sql: SqlClient.SqlClient, before: Date) =>
 const HashRow = Schema.Struct({ hash: Bytes })
 const DeletedRow = Schema.Struct({ n: Schema.Int })
 
-/** Deletes a stream up to `seq`, and leaves a signed note of where it goes on. Returns how many entries went. */
+/** Deletes a stream up to `seq`, and stores a signed note of the new start. Returns the number of deleted entries. */
 const cutTo = Effect.fnUntraced(function* (stream: string, seq: number, before: Date, now: Date) {
   const sql = yield* SqlClient.SqlClient
   const vault = yield* Vault
@@ -109,7 +109,7 @@ const cutTo = Effect.fnUntraced(function* (stream: string, seq: number, before: 
   )
 })
 
-/** Refused when the trail is not whole: a cut must not bury a forgery. Returns how many entries went. */
+/** Fails when the trail does not verify, since a cut must not hide a forgery. Returns the number of deleted entries. */
 export const cut = Effect.fn("TrailCut.cut")(function* (
   before: Date,
   options: Omit<VerifyOptions, "vault" | "values"> & { readonly removed: Progress }
@@ -138,7 +138,7 @@ export const cut = Effect.fn("TrailCut.cut")(function* (
       target: { type: "audit", id: "", name: `before ${before.toISOString()}` }
     })
   )
-  // The baselines must be vouched for before what they replace goes.
+  // The baselines must be sealed before the entries that they replace are deleted.
   yield* seal.now
   let removed = 0
   for (const { first, last, stream } of yield* rangesBefore(sql, before)) {
@@ -148,7 +148,7 @@ export const cut = Effect.fn("TrailCut.cut")(function* (
       yield* options.removed(removed)
     }
   }
-  // The ledger tells what the trail tells.
+  // The index must agree with the trail.
   yield* ExposureIndex.rebuild(sql)
   return removed
 })

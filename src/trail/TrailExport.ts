@@ -1,4 +1,4 @@
-/** The trail, or a part of it, as lines that can be verified offline, or as CSV. */
+/** Exports the trail, or a part of it, as lines that verify offline, or as CSV. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Effect from "effect/Effect"
@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 import * as Export from "#src/audit/Export.ts"
 import * as KeyLists from "./KeyLists.ts"
 import { Bytes } from "./StreamRows.ts"
-import { fetched, type Progress, snapshot } from "./TrailVerification.ts"
+import { rowsPerFetch, type Progress, snapshot } from "./TrailVerification.ts"
 
 export interface ExportOptions {
   readonly since: Date | null
@@ -17,7 +17,7 @@ export interface ExportOptions {
   readonly progress: Progress
 }
 
-/** The part of a stream that is exported, by number. */
+/** The exported part of a stream, by entry numbers. */
 interface Part {
   readonly stream: string
   readonly first: number
@@ -55,7 +55,7 @@ const columnsOf = (parts: ReadonlyArray<Part>) => ({
   lasts: parts.map(({ last }) => last)
 })
 
-/** What precedes the entries: cuts, the seals that lie in the parts, and the link before each part. */
+/** Writes the lines before the entries: cuts, the seals inside the parts, and the link before each part. */
 const writeHeader = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   options: ExportOptions,
@@ -98,7 +98,7 @@ const writeHeader = Effect.fnUntraced(function* (
   for (const head of yield* starts(undefined)) yield* line({ type: "start", head })
 })
 
-/** Typed at the statement, as there may be millions: the text goes out as it is. */
+/** Typed at the statement without a decoder, as there may be millions of rows. The text is exported as it is. */
 interface EntryRow {
   readonly body: string
   readonly hash: Buffer
@@ -117,13 +117,13 @@ const writeEntries = Effect.fnUntraced(function* (
       ON e.stream = r.stream AND e.seq BETWEEN r.first AND r.last
     ORDER BY e.stream, e.seq`
   let entries = 0
-  // Of the lines that were written; a file of CSV repeats the keys.
-  const written = new Set<string>()
+  // Key lists written so far; CSV repeats the keys in each row.
+  const writtenLists = new Set<string>()
   for (;;) {
-    const rows = yield* sql<EntryRow>`FETCH ${sql.literal(String(fetched))} FROM audit_walk`
+    const rows = yield* sql<EntryRow>`FETCH ${sql.literal(String(rowsPerFetch))} FROM audit_walk`
     if (rows.length > 0) {
-      const named = rows.flatMap(({ keyList }) => (keyList === null || written.has(keyList) ? [] : [keyList]))
-      const lists = yield* KeyLists.find(sql, new Set(named))
+      const hashes = rows.flatMap(({ keyList }) => (keyList === null || writtenLists.has(keyList) ? [] : [keyList]))
+      const lists = yield* KeyLists.find(sql, new Set(hashes))
       const text = rows.map(({ body, hash, keyList }) =>
         format === "csv"
           ? Export.csvRow(body, hash, lists.get(keyList ?? ""))
@@ -131,7 +131,7 @@ const writeEntries = Effect.fnUntraced(function* (
       )
       if (format === "jsonl") {
         for (const [hash, keys] of lists) {
-          written.add(hash)
+          writtenLists.add(hash)
           yield* write(Export.print({ type: "keys", hash, keys }))
         }
       }
@@ -139,13 +139,13 @@ const writeEntries = Effect.fnUntraced(function* (
     }
     entries += rows.length
     yield* progress(entries)
-    if (rows.length < fetched) break
+    if (rows.length < rowsPerFetch) break
   }
   yield* sql`CLOSE audit_walk`
   return entries
 })
 
-/** Bounded in memory by the number of streams. Returns how many entries were written. */
+/** Memory grows with the number of streams only. Returns the number of entries. */
 export const exportTrail = Effect.fn("TrailExport.exportTrail")(function* (options: ExportOptions) {
   const sql = yield* SqlClient.SqlClient
   const { format, write } = options

@@ -1,7 +1,7 @@
 /**
- * Which parts of a team's trail are about a term, so that a search looks at those parts alone. A part is what the ids of
- * 2^24 milliseconds (4.7 hours) begin with: ids are UUIDv7. It is filled behind the entries, from what stands under a
- * seal: an index beside the entries would cost every read of a secret its time.
+ * Finds the parts of a team's trail that mention a term, so that a search reads only those. A part is a prefix of ids,
+ * which are UUIDv7, and spans 2^24 milliseconds (4.7 hours). The index is filled later from sealed entries, because an
+ * index on the entries would slow down every read of a secret.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -12,16 +12,16 @@ import * as Rows from "#src/database/Rows.ts"
 /** Hexadecimal digits of a part. */
 const partDigits = 6
 /** Entries that one statement reads. */
-const atATime = 500
-/** Any fixed number: the lock of the process that fills. */
+const batchSize = 500
+/** Any fixed number: the advisory lock of the filling process. */
 const lock = 97_109_113
 
-/** Ids of one stream stand in the order of time but for this (milliseconds): the longest that a transaction waits. */
-const disorder = 600_000
-/** Entries younger than this are looked at one by one: their stream may have no seal yet. */
-const young = 3_600_000
+/** Maximum disorder of ids against time in one stream (ms): the longest wait of a transaction. */
+const maxDisorderMillis = 600_000
+/** Entries younger than this (ms) are searched directly: their stream may not be sealed yet. */
+const unsealedMillis = 3_600_000
 
-/** The lowest UUIDv7 of a time, milliseconds since 1970. */
+/** The lowest UUIDv7 of a time in milliseconds since 1970. */
 export const lowestId = (millis: number): string => {
   const hex = Math.max(0, Math.floor(millis)).toString(16).padStart(12, "0")
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`
@@ -29,12 +29,12 @@ export const lowestId = (millis: number): string => {
 const millisOf = (id: string): number => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)
 
 export const partOf = (id: string): string => id.slice(0, partDigits)
-/** The last part of which ids can be below this one. */
+/** The last part with ids below this one. */
 export const lastPartBelow = (id: string): string => {
   const millis = millisOf(id)
   return partOf(lowestId(id === lowestId(millis) ? millis - 1 : millis))
 }
-/** The lowest id of a part, or of one so many parts later. */
+/** The lowest id of a part, or of a later part. */
 export const beginOf = (part: string, later = 0): string =>
   lowestId((Number.parseInt(part, 16) + later) * 2 ** (48 - 4 * partDigits))
 
@@ -45,14 +45,14 @@ export const term = {
   environment: (slug: string) => `environment:${slug}`,
   environmentId: (id: string) => `environmentId:${id}`,
   key: (key: string) => `key:${key}`,
-  /** `hash`: of a list of keys, in hexadecimal. */
+  /** `hash` is the hexadecimal hash of a key list. */
   keyList: (hash: string) => `keys:${hash}`
 }
 
 const LockRow = Schema.Struct({ locked: Schema.Boolean })
 const BehindRow = Schema.Struct({ stream: Schema.String, first: Schema.Int, last: Schema.Int })
 
-/** Takes on some entries of one stream. False: there are none, or another process is at it. */
+/** Indexes some entries of one stream. False: there are none, or another process does it. */
 const fillSome = (sql: SqlClient.SqlClient) =>
   sql.withTransaction(
     Effect.gen(function* () {
@@ -61,7 +61,7 @@ const fillSome = (sql: SqlClient.SqlClient) =>
       const behind = yield* Rows.findOne(
         BehindRow,
         sql`
-          SELECT stream, searchable AS first, least(seq, searchable + ${atATime}) AS last
+          SELECT stream, searchable AS first, least(seq, searchable + ${batchSize}) AS last
           FROM audit_seals WHERE seq > searchable LIMIT 1`
       )
       if (behind === undefined) return false
@@ -88,12 +88,12 @@ const fillSome = (sql: SqlClient.SqlClient) =>
     })
   )
 
-/** Catches up with the seals. */
+/** Indexes entries up to the seals. */
 export const fill = (sql: SqlClient.SqlClient) => Effect.repeat(fillSome(sql), { while: (more) => more })
 
 const IdRow = Schema.Struct({ id: Schema.String })
 
-/** Entries from this id on may be missing in the index. */
+/** The id from which entries may be missing in the index. */
 export const filledTo = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
   const oldest = yield* Rows.findOne(
     IdRow,
@@ -103,6 +103,6 @@ export const filledTo = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
       ) AS e
       WHERE s.seq > s.searchable OR NOT s.final ORDER BY e.id LIMIT 1`
   )
-  const settled = (yield* Clock.currentTimeMillis) - young
-  return lowestId(oldest === undefined ? settled : Math.min(settled, millisOf(oldest.id) - disorder))
+  const sealedBefore = (yield* Clock.currentTimeMillis) - unsealedMillis
+  return lowestId(oldest === undefined ? sealedBefore : Math.min(sealedBefore, millisOf(oldest.id) - maxDisorderMillis))
 })

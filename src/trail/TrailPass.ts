@@ -1,7 +1,7 @@
 /**
- * Whether the trail is what was written, before a report is made of it. A short trail is read through for each report. Of
- * a long one a report reads the heads and what came since the index, and the rest was read through by this process a
- * while ago: in parts, behind the requests, so that no report is as slow as the trail is long.
+ * Checks that the trail is unaltered before a report uses it. A short trail is read whole for each report. For a long
+ * one, a report reads the heads and the entries since the index. Its rest was read before by this process, in parts and
+ * in the background, so that reports stay fast.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -13,16 +13,16 @@ import { IntegrityFailure, ServerBusy } from "#schema/Errors.ts"
 import { days } from "#src/Days.ts"
 import * as ExposureIndex from "./ExposureIndex.ts"
 
-/** How long a trail may be that a report reads through, and how much of a longer one is read at a time. */
-export class Bounds extends Context.Reference<Bounds>()("access/TrailPass/Bounds", {
-  defaultValue: () => ({ wholeAtMost: 50_000, atATime: 5_000 })
+/** Longest trail (entries) that a report reads whole, and the batch size for a longer one. */
+export class Bounds extends Context.Reference<Bounds>()("trail/TrailPass/Bounds", {
+  defaultValue: () => ({ maxWholeEntries: 50_000, batchSize: 5_000 })
 }) {}
 
-/** How old a pass over a long trail may be before the next one starts, and before a report waits for it. */
+/** The age of a pass over a long trail at which the next one starts, and at which a report waits for it (ms). */
 const freshMillis = 600_000
 const staleMillis = days(1)
-/** How long a report waits for the first pass of its process. What a page shows beside other things waits for none. */
-const patience = "5 seconds"
+/** Longest wait of a report for the first pass of its process. Other parts of pages do not wait. */
+const maxWait = "5 seconds"
 
 interface Pass {
   readonly startedAt: number
@@ -48,21 +48,21 @@ export const make: Effect.Effect<Passes, never, SqlClient.SqlClient | Scope.Scop
   }
 })
 
-const ended = Effect.fnUntraced(function* ({ state }: Passes, startedAt: number, altered: boolean) {
+const recordPass = Effect.fnUntraced(function* ({ state }: Passes, startedAt: number, altered: boolean) {
   const pass: Pass = { startedAt, endedAt: yield* Clock.currentTimeMillis, altered }
   state.last = pass
   return pass
 })
 
-/** All of a short trail in one statement. Those that ask while a pass is under way share the next one. */
-const whole = (passes: Passes, within: number) =>
-  Effect.flatMap(Clock.currentTimeMillis, (asked) =>
+/** Reads a short trail in one statement. Callers during a pass share the next one. */
+const fullPass = (passes: Passes, within: number) =>
+  Effect.flatMap(Clock.currentTimeMillis, (requestedAt) =>
     passes.one.withPermits(1)(
       Effect.gen(function* () {
         const { last } = passes.state
-        if (last !== undefined && last.startedAt > asked - within) return last
+        if (last !== undefined && last.startedAt > requestedAt - within) return last
         const startedAt = yield* Clock.currentTimeMillis
-        return yield* ended(passes, startedAt, yield* ExposureIndex.isAltered(passes.sql))
+        return yield* recordPass(passes, startedAt, yield* ExposureIndex.isAltered(passes.sql))
       })
     )
   )
@@ -70,8 +70,8 @@ const whole = (passes: Passes, within: number) =>
 const inParts = (passes: Passes, done: Deferred.Deferred<void>) =>
   Effect.gen(function* () {
     const startedAt = yield* Clock.currentTimeMillis
-    const altered = yield* ExposureIndex.isAlteredInParts(passes.sql, passes.bounds.atATime)
-    yield* ended(passes, startedAt, altered)
+    const altered = yield* ExposureIndex.isAlteredInParts(passes.sql, passes.bounds.batchSize)
+    yield* recordPass(passes, startedAt, altered)
   }).pipe(
     Effect.ensuring(
       Effect.suspend(() => {
@@ -81,8 +81,8 @@ const inParts = (passes: Passes, done: Deferred.Deferred<void>) =>
     )
   )
 
-/** Starts a pass unless one is under way; it belongs to the server, not to the request. */
-const started = Effect.fnUntraced(function* (passes: Passes) {
+/** Starts a pass unless one runs. It belongs to the server, not to the request. */
+const startPass = Effect.fnUntraced(function* (passes: Passes) {
   const { scope, state } = passes
   if (state.running !== undefined) return state.running
   const done = yield* Deferred.make<void>()
@@ -91,34 +91,35 @@ const started = Effect.fnUntraced(function* (passes: Passes) {
   return done
 })
 
-const stillReading = new ServerBusy({
-  message: "The audit trail is read through before a report is made of it. Try again shortly."
+const notReadYet = new ServerBusy({
+  message: "The report waits until the audit trail is verified. Try again shortly."
 })
 
-/** The last pass over a long trail; the next one is started when it is due. */
-const recent = Effect.fnUntraced(function* (passes: Passes, isReport: boolean) {
+/** The last pass over a long trail. Starts the next one when it is due. */
+const recentPass = Effect.fnUntraced(function* (passes: Passes, isReport: boolean) {
   const now = yield* Clock.currentTimeMillis
   const { last } = passes.state
   if (last !== undefined && now - last.endedAt <= freshMillis) return last
-  const done = yield* started(passes)
+  const done = yield* startPass(passes)
   if (last !== undefined && !last.altered && now - last.endedAt <= staleMillis) return last
-  if (isReport) yield* Effect.timeoutOption(Deferred.await(done), patience)
-  const found = passes.state.last
-  return found !== undefined && found !== last ? found : yield* stillReading
+  if (isReport) yield* Effect.timeoutOption(Deferred.await(done), maxWait)
+  const latest = passes.state.last
+  return latest !== undefined && latest !== last ? latest : yield* notReadYet
 })
 
 const altered = new IntegrityFailure({
-  message:
-    "The audit trail is not what was written: there is no report. `ampoule audit verify` says where it was altered."
+  message: "The audit trail was altered, so there is no report. `ampoule audit verify` shows where it was altered."
 })
 
 /**
- * Answers since when the trail was read through. INTEGRITY_FAILURE: it was altered. `within`: how old the pass over a
- * short trail may be, in milliseconds. SERVER_BUSY: a long one was not read through yet.
+ * Returns the time of the pass. Fails with INTEGRITY_FAILURE if the trail was altered, and with SERVER_BUSY if a long
+ * one was not read yet. `within` is the maximum age of a pass over a short trail (ms).
  */
-export const checked = Effect.fnUntraced(function* (passes: Passes, within = 0) {
-  const heads = yield* ExposureIndex.heads(passes.sql, passes.bounds.atATime)
+export const check = Effect.fnUntraced(function* (passes: Passes, within = 0) {
+  const heads = yield* ExposureIndex.heads(passes.sql, passes.bounds.batchSize)
   if (heads.altered) return yield* altered
-  const pass = yield* heads.entries <= passes.bounds.wholeAtMost ? whole(passes, within) : recent(passes, within === 0)
+  const pass = yield* heads.entries <= passes.bounds.maxWholeEntries
+    ? fullPass(passes, within)
+    : recentPass(passes, within === 0)
   return pass.altered ? yield* altered : new Date(pass.startedAt).toISOString()
 })

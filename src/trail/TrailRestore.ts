@@ -1,4 +1,7 @@
-/** A database that was restored on purpose: it is behind what was signed, or ends unsealed, and counts all the same. */
+/**
+ * Accepts a database that was restored on purpose. It is behind the signed checkpoints, or ends without seals, and is
+ * valid all the same.
+ */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Effect from "effect/Effect"
@@ -14,16 +17,16 @@ import * as ExposureIndex from "./ExposureIndex.ts"
 import { readCheckpoints, TrailRefused, vaultKeys, verify, type VerifyOptions } from "./TrailVerification.ts"
 
 export interface Acceptance {
-  /** Streams of which more had been signed than the database holds. */
+  /** Streams with more signed entries than the database has. */
   readonly accepted: ReadonlyArray<Checkpoint.Accepted>
-  /** Streams whose last entries are under no seal, or that have fewer than their seal says. */
+  /** Streams whose last entries have no seal, or that lack entries of their seal. */
   readonly closed: ReadonlyArray<Chain.Head>
 }
 
 type AcceptOptions = Omit<VerifyOptions, "vault" | "values">
 
-/** Streams that an entry is written for; of all together one more. */
-const recordedAtMost = 500
+/** Most streams with an entry each. One more entry counts all of them. */
+const maxRecorded = 500
 
 const StreamEndRow = Schema.Struct({
   stream: Schema.String,
@@ -34,7 +37,7 @@ const StreamEndRow = Schema.Struct({
   seenAt: Schema.NullOr(Schema.DateFromSelf)
 })
 
-/** The last entry of every stream, or its cut, beside its seal. */
+/** The last entry or cut of every stream, with its seal. */
 const streamEnds = (sql: SqlClient.SqlClient) =>
   SqlSchema.findAll({
     Request: Schema.Void,
@@ -47,7 +50,7 @@ const streamEnds = (sql: SqlClient.SqlClient) =>
       ) AS h LEFT JOIN audit_seals s ON s.stream = h.stream`
   })(undefined)
 
-/** What there is to accept. Refused when entries contradict each other: that is no restore. */
+/** The streams to accept. Fails when entries contradict each other, which a restore cannot cause. */
 const findAcceptance = Effect.fnUntraced(function* (options: AcceptOptions) {
   const sql = yield* SqlClient.SqlClient
   const audit = yield* Audit
@@ -71,16 +74,16 @@ const findAcceptance = Effect.fnUntraced(function* (options: AcceptOptions) {
     if (seq < pin.seq) accepted.push({ held: { stream, seq, hash }, signed: pin })
   }
   const own = yield* audit.seals.streams
-  // More is vouched for than there is: whoever wrote the stream, if it runs still, cannot go on with it.
+  // Signed or sealed entries are missing. The writer of such a stream, if it still runs, cannot continue it.
   const behind = new Set(accepted.map(({ held }) => held.stream))
   const hasLost = ({ sealedSeq, seq, stream }: typeof StreamEndRow.Type) => behind.has(stream) || (sealedSeq ?? 0) > seq
-  const ended = ({ seenAt }: typeof StreamEndRow.Type) =>
+  const hasEnded = ({ seenAt }: typeof StreamEndRow.Type) =>
     seenAt === null || options.alone || seenAt.getTime() < options.now - Chain.deadAfterMillis
   const closed = ends
     .filter(({ stream }) => !own.includes(stream))
     .filter((row) => row.sealedSeq !== row.seq || row.final !== true)
     // A process that runs beside this one closes its other streams itself.
-    .filter((row) => hasLost(row) || ended(row))
+    .filter((row) => hasLost(row) || hasEnded(row))
   return { accepted, closed } satisfies Acceptance
 })
 
@@ -93,9 +96,9 @@ const restoreEvent = (target: NonNullable<AuditEvent["target"]>): AuditEvent => 
 })
 
 /**
- * The operator says that this database counts, although it is behind what was signed, or ends unsealed. Both heads of
- * each stream are recorded, signed, beside the checkpoints. `decide` sees what would be accepted and says whether to go
- * on. False: nothing was accepted.
+ * Accepts this database on the operator's request, although it is behind the signed checkpoints or ends without seals.
+ * Both heads of each stream are recorded, signed, with the checkpoints. `decide` confirms the list. False: nothing was
+ * accepted.
  */
 export const acceptRestore = Effect.fn("TrailRestore.acceptRestore")(function* (
   options: AcceptOptions,
@@ -114,7 +117,7 @@ export const acceptRestore = Effect.fn("TrailRestore.acceptRestore")(function* (
   }
   yield* seal.accept(accepted)
   const each = accepted
-    .slice(0, recordedAtMost)
+    .slice(0, maxRecorded)
     .map(({ held, signed }) =>
       restoreEvent({ type: "audit_stream", id: held.stream, name: `${held.seq} of ${signed.seq}` })
     )

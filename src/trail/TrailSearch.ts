@@ -1,6 +1,6 @@
 /**
- * Searching trails, newest first: ranges of ids that can hold what is asked for, one after the other, for a second at
- * most. Whoever asks goes on where it ended.
+ * Searches trails, newest first, in one range of ids after another, for at most a second. A caller continues from the
+ * returned id.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { Fragment } from "@effect/sql/Statement"
@@ -13,7 +13,7 @@ import * as Rows from "#src/database/Rows.ts"
 import * as KeyLists from "./KeyLists.ts"
 import * as TrailIndex from "./TrailIndex.ts"
 
-/** `from` is included, `to` is not. */
+/** From `from` (included) to `to` (excluded). */
 interface Range {
   readonly from: string
   readonly to: string
@@ -21,26 +21,26 @@ interface Range {
 
 export interface Search extends Range {
   readonly teamIds: ReadonlyArray<TeamId>
-  /** What an entry has to fulfil. */
+  /** Conditions on each entry. */
   readonly conditions: ReadonlyArray<Fragment>
-  /** Of each array, a part of the trail has to hold a term. */
+  /** Arrays of terms: a part of the trail must have a term of each. */
   readonly terms: ReadonlyArray<Fragment>
   readonly limit: number
 }
 
-export interface Found {
+export interface SearchResult {
   readonly entries: ReadonlyArray<AuditEntry>
-  /** Below this id nothing was looked at; undefined: that was all. */
+  /** The id below which nothing was searched. Undefined: the search is complete. */
   readonly next: string | undefined
 }
 
-/** Milliseconds after which a search that found too little answers what it has. */
-const budget = 1_000
-/** Entries of a team that one statement looks at: few at first, as most searches find what they want there. */
+/** Milliseconds after which a search returns the entries found so far. */
+const budgetMillis = 1_000
+/** Entries of a team that one statement reads. Few at first, where most searches find enough. */
 const firstWindow = 1_000
 const lastWindow = 20_000
-/** Parts of the trail that are asked for at once. */
-const partsAtATime = 100
+/** Parts of the trail per query. */
+const partsPerQuery = 100
 
 const StoredEntry = Schema.Struct({ ...AuditEntry.fields, keyList: Schema.optional(Schema.String) })
 const WindowRow = Schema.Struct({
@@ -50,8 +50,8 @@ const WindowRow = Schema.Struct({
 })
 
 /**
- * Team by team, in the order of the index: of several at once the database would sort all entries. `edge`: the id down
- * to which the window reaches; null: to the end of the range.
+ * Searches team by team in the order of the index: for several teams at once, the database would sort all entries.
+ * `edge` is the id where the window ends. Null: the end of the range.
  */
 const scan = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -92,7 +92,7 @@ const scan = Effect.fnUntraced(function* (
 
 const PartRow = Schema.Struct({ part: Schema.String })
 
-/** The newest parts below `to` that hold a term of each array, as far as they follow one another. */
+/** The newest consecutive parts below `to` that have a term of each array. */
 const partsBelow = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   { from, teamIds, terms }: Search,
@@ -109,7 +109,7 @@ const partsBelow = Effect.fnUntraced(function* (
   ]
   const rows = yield* Rows.findAll(
     PartRow,
-    sql`SELECT DISTINCT part FROM audit_terms a WHERE ${sql.and(conditions)} ORDER BY part DESC LIMIT ${partsAtATime}`
+    sql`SELECT DISTINCT part FROM audit_terms a WHERE ${sql.and(conditions)} ORDER BY part DESC LIMIT ${partsPerQuery}`
   )
   const run = rows.filter(({ part }, i) => TrailIndex.beginOf(part, i) === TrailIndex.beginOf(rows[0]?.part ?? part))
   const newest = run[0]?.part
@@ -120,32 +120,32 @@ const partsBelow = Effect.fnUntraced(function* (
   return { from: begin < from ? from : begin, to: end < to ? end : to } satisfies Range
 })
 
-/** The newest range below `to` that can hold what is asked for. */
-const rangeBelow = (sql: SqlClient.SqlClient, asked: Search, filledTo: string, to: string) =>
+/** The newest range below `to` that can have matches. */
+const rangeBelow = (sql: SqlClient.SqlClient, request: Search, filledTo: string, to: string) =>
   Effect.suspend(() => {
-    if (to <= asked.from) return Effect.succeed(undefined)
-    if (to <= filledTo) return partsBelow(sql, asked, to)
-    return Effect.succeed<Range>({ from: filledTo < asked.from ? asked.from : filledTo, to })
+    if (to <= request.from) return Effect.succeed(undefined)
+    if (to <= filledTo) return partsBelow(sql, request, to)
+    return Effect.succeed<Range>({ from: filledTo < request.from ? request.from : filledTo, to })
   })
 
-export const search = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, asked: Search) {
+export const search = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, request: Search) {
   const started = yield* Clock.currentTimeMillis
-  // Without terms every part can hold what is asked for.
-  const filledTo = asked.terms.length === 0 ? asked.from : yield* TrailIndex.filledTo(sql)
+  // Without terms, every part can have matches.
+  const filledTo = request.terms.length === 0 ? request.from : yield* TrailIndex.filledTo(sql)
   const entries: Array<AuditEntry> = []
   let window = firstWindow
-  // The newest entries hold most of what is asked for.
-  let range: Range | undefined = asked.to > asked.from ? asked : undefined
+  // The newest entries have most matches.
+  let range: Range | undefined = request.to > request.from ? request : undefined
   while (range !== undefined) {
-    const found = yield* scan(sql, { ...asked, limit: asked.limit - entries.length }, range, window)
-    entries.push(...found.entries)
-    const to: string = found.edge ?? range.from
-    const isLate = (yield* Clock.currentTimeMillis) - started > budget
-    if (entries.length >= asked.limit) return { entries, next: entries.at(-1)?.id } satisfies Found
-    if (isLate) return { entries, next: to } satisfies Found
+    const batch = yield* scan(sql, { ...request, limit: request.limit - entries.length }, range, window)
+    entries.push(...batch.entries)
+    const to: string = batch.edge ?? range.from
+    const isLate = (yield* Clock.currentTimeMillis) - started > budgetMillis
+    if (entries.length >= request.limit) return { entries, next: entries.at(-1)?.id } satisfies SearchResult
+    if (isLate) return { entries, next: to } satisfies SearchResult
     range =
-      window > firstWindow && to > range.from ? { from: range.from, to } : yield* rangeBelow(sql, asked, filledTo, to)
+      window > firstWindow && to > range.from ? { from: range.from, to } : yield* rangeBelow(sql, request, filledTo, to)
     window = Math.min(4 * window, lastWindow)
   }
-  return { entries, next: undefined } satisfies Found
+  return { entries, next: undefined } satisfies SearchResult
 })

@@ -1,4 +1,4 @@
-/** Verifying the whole trail where the database is: links, columns, seals, cuts, checkpoints, and the secrets. */
+/** Verifies the whole trail in the database: links, columns, seals, cuts, checkpoints, and secrets. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as SqlSchema from "@effect/sql/SqlSchema"
@@ -21,22 +21,22 @@ import * as SealRows from "./SealRows.ts"
 import { Bytes } from "./StreamRows.ts"
 import * as RowVerification from "#src/rows/RowVerification.ts"
 
-/** Nothing was done, and why. */
+/** The reason why nothing was done. */
 export class TrailRefused extends Data.TaggedError("TrailRefused")<{ readonly message: string }> {}
 
 export type Progress = (entries: number) => Effect.Effect<void>
 
-/** Rows that are fetched at a time. */
-export const fetched = 1_000
-const listsFetched = 100
+/** Rows per fetch. */
+export const rowsPerFetch = 1_000
+const listsPerFetch = 100
 
-/** One view of the database for all that `work` reads. Writers are not held up. */
+/** Runs `work` on one snapshot of the database, without blocking writers. */
 export const snapshot = <A, E, R>(work: Effect.Effect<A, E, R>) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
     sql.withTransaction(Effect.zipRight(sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`, work))
   )
 
-/** Reads checkpoint files, in the order given. */
+/** Reads checkpoint files in order. */
 export const readCheckpoints = Effect.fnUntraced(function* (
   files: ReadonlyArray<string>,
   keys: ReadonlyArray<SignedNote.NoteKey>,
@@ -63,14 +63,14 @@ export const vaultKeys = (vault: Vault["Type"]) =>
   )
 
 export interface VerifyOptions {
-  /** Who checks the seals. Null: nobody can, since no root key is at hand. */
+  /** Verifies the seals. Null: no root key is available. */
   readonly vault: Vault["Type"] | null
-  /** Besides the vault's. */
+  /** Further keys, beside the vault's. */
   readonly keys: ReadonlyArray<SignedNote.NoteKey>
   readonly checkpoints: ReadonlyArray<string>
-  /** Compare the secrets with their last writes. */
+  /** Whether to compare the secrets with their last writes. */
   readonly values: boolean
-  /** No other process uses the database: the process of every other stream has ended. */
+  /** Whether no other process uses the database, so that all other streams are of dead processes. */
   readonly alone: boolean
   readonly now: number
   readonly progress: Progress
@@ -78,17 +78,17 @@ export interface VerifyOptions {
 
 export interface DatabaseReport extends Report {
   readonly cuts: ReadonlyArray<Checkpoint.Cut>
-  /** Seals that the vault vouched for. */
+  /** Number of seals that the vault verified. */
   readonly seals: number
   readonly checkpoints: { readonly count: number; readonly lastAt: number | undefined; readonly fragments: number }
   readonly writes: Values.LastWrites | null
 }
 
-/** Everything that can be checked where the database is. Problems of checkpoints and values come with the others. */
+/** Checks everything that the database allows. Its problems include those of checkpoints and values. */
 export const verify = Effect.fn("TrailVerification.verify")(function* (options: VerifyOptions) {
   const { vault } = options
   const keys = [...options.keys, ...(vault === null ? [] : yield* vaultKeys(vault))]
-  // Before the view of the database is taken: what is signed by then must be in it.
+  // Read before the snapshot, which must then include everything signed.
   const reader = yield* readCheckpoints(options.checkpoints, keys)
   return yield* snapshot(inspect(options, keys, reader))
 })
@@ -97,7 +97,7 @@ type InspectOptions = Omit<VerifyOptions, "keys" | "checkpoints">
 
 const CutRow = Schema.Struct({ stream: Schema.String, seq: Schema.Int, hash: Bytes, note: Schema.String })
 
-/** Where streams begin after a cut. */
+/** The starts of streams after a cut. */
 const readCuts = Effect.fnUntraced(function* (
   { vault }: InspectOptions,
   keys: ReadonlyArray<SignedNote.NoteKey>,
@@ -122,7 +122,7 @@ const readCuts = Effect.fnUntraced(function* (
   return cuts
 })
 
-/** Heads that must be there, as the seals and the checkpoints say. */
+/** The heads that must exist, from seals and checkpoints. */
 const readExpected = Effect.fnUntraced(function* (
   { vault }: InspectOptions,
   reader: Checkpoint.Reader,
@@ -149,18 +149,18 @@ const readExpected = Effect.fnUntraced(function* (
 
 const decodeLists = Schema.decodeUnknown(Schema.Array(ListRow))
 
-/** Hashes of the lists that fit them; the lists themselves are not kept. */
+/** Hashes of intact lists; the lists themselves are dropped. */
 const readLists = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const whole = new Set<string>()
+  const intact = new Set<string>()
   yield* sql`DECLARE list_walk NO SCROLL CURSOR FOR SELECT encode(hash, 'hex') AS hash, keys FROM audit_key_lists`
   for (;;) {
-    const rows = yield* decodeLists(yield* sql`FETCH ${sql.literal(String(listsFetched))} FROM list_walk`)
-    for (const { hash, keys } of rows) if (KeyList.isNamed(keys, hash)) whole.add(hash)
-    if (rows.length < listsFetched) break
+    const rows = yield* decodeLists(yield* sql`FETCH ${sql.literal(String(listsPerFetch))} FROM list_walk`)
+    for (const { hash, keys } of rows) if (KeyList.isNamed(keys, hash)) intact.add(hash)
+    if (rows.length < listsPerFetch) break
   }
   yield* sql`CLOSE list_walk`
-  return whole
+  return intact
 })
 
 const WriteBody = Schema.parseJson(
@@ -178,7 +178,8 @@ const decodeWrite = Schema.decodeUnknownOption(WriteBody)
 const valueActions = new Set(Values.actions)
 
 /**
- * Typed at the statement: decoding would double the time of a walk over millions of entries, which checks each anyway.
+ * Typed at the statement: decoding would double the time of a walk over millions of entries, each of which is checked
+ * anyway.
  */
 type WalkRow = Columns & {
   readonly stream: string
@@ -189,7 +190,7 @@ type WalkRow = Columns & {
   readonly mac: Buffer | null
 }
 
-/** Every entry of the database through the verifier, at `fetched` rows in memory. */
+/** Feeds every entry to the verifier, with `rowsPerFetch` rows in memory. */
 const walk = Effect.fnUntraced(function* (
   options: InspectOptions,
   verifier: Verifier,
@@ -202,7 +203,7 @@ const walk = Effect.fnUntraced(function* (
       encode(key_list, 'hex') AS key_list
     FROM audit_entries ORDER BY stream, seq`
   for (let done = 0; ;) {
-    const rows = yield* sql<WalkRow>`FETCH ${sql.literal(String(fetched))} FROM audit_walk`
+    const rows = yield* sql<WalkRow>`FETCH ${sql.literal(String(rowsPerFetch))} FROM audit_walk`
     for (const { at, body, hash, mac, seq, stream, ...columns } of rows) {
       changes.add(columns["action"], body)
       verifier.add({ stream, seq, hash, body, mac, columns: { ...columns, at: at.toISOString() } })
@@ -213,7 +214,7 @@ const walk = Effect.fnUntraced(function* (
     }
     done += rows.length
     yield* options.progress(done)
-    if (rows.length < fetched) break
+    if (rows.length < rowsPerFetch) break
   }
   yield* sql`CLOSE audit_walk`
 })
@@ -241,7 +242,7 @@ const compareValues = Effect.fnUntraced(function* (writes: Values.LastWrites, pr
   }
 })
 
-/** In a transaction of the caller's, which sees one state of the database. */
+/** Runs in the caller's transaction, on one snapshot of the database. */
 export const inspect = Effect.fnUntraced(function* (
   options: InspectOptions,
   keys: ReadonlyArray<SignedNote.NoteKey>,
@@ -253,14 +254,14 @@ export const inspect = Effect.fnUntraced(function* (
   const { expected, seals } = yield* readExpected(options, reader, problems)
   const { alone, now, values, vault } = options
   const sql = yield* SqlClient.SqlClient
-  const vouched =
+  const vaultChecks =
     vault === null
       ? {}
       : {
           sealed: { now, grace: Chain.graceMillis, alone },
           proves: yield* TrailKey.proves({ sql, vault })
         }
-  const verifier = new Verifier({ expected, cuts, lists: yield* readLists, ...vouched })
+  const verifier = new Verifier({ expected, cuts, lists: yield* readLists, ...vaultChecks })
   const writes = new Values.LastWrites()
   const changes = new RowVerification.LastChanges(
     vault === null ? undefined : yield* RowVerification.read(vault, problems),
@@ -270,7 +271,7 @@ export const inspect = Effect.fnUntraced(function* (
   const report = verifier.finish()
   problems.addReport(report)
   changes.report(problems)
-  // What was written last is known only from a trail that is whole.
+  // The last writes are known only if the trail is intact.
   if (values && problems.count === 0) yield* compareValues(writes, problems)
   const result: DatabaseReport = {
     ...report,

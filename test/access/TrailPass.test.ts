@@ -15,7 +15,7 @@ import * as Fixtures from "#test/support/Fixtures.ts"
 import { layer as app } from "./ExposureHistories.ts"
 
 const atATime = 3
-const short = Layer.succeed(TrailPass.Bounds, { wholeAtMost: 5, atATime })
+const short = Layer.succeed(TrailPass.Bounds, { maxWholeEntries: 5, batchSize: atATime })
 const reads = 12
 
 /** Statements that read entries of the trail, beside those of the index behind it. */

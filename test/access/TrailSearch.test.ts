@@ -190,7 +190,7 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("a search of t
         const wanted = entries.filter(({ action }) => conditions.length === 0 || action === "secret.read").toReversed()
         const ids: Array<string> = []
         for (let to: string | undefined = TrailIndex.lowestId(begin + 2 * 86_400_000); to !== undefined;) {
-          const found: TrailSearch.Found = yield* TrailSearch.search(sql, {
+          const found: TrailSearch.SearchResult = yield* TrailSearch.search(sql, {
             teamIds: teams.map((id) => TeamId.make(id)),
             conditions,
             terms: conditions.map(() => sql`${[TrailIndex.term.action("secret.read")]}::text[]`),
