@@ -1,11 +1,11 @@
 /**
- * A leaf folder: the server writes and the command line verifies with it; it imports nothing of either.
- *
- * Entries form streams. Within one, each hash covers the text of its entry and the hash before (docs/security.md, "Audit").
+ * Hash chains of audit entries. Entries form streams: in each, a hash covers the text of its entry and the hash before
+ * (docs/security.md, "Audit").
+ * The server writes with this folder and the command line verifies with it, so it imports neither.
  */
 import { createHash, createHmac, type KeyObject, timingSafeEqual } from "node:crypto"
 
-/** Where a stream stands: its last entry's number and hash; number 0 and the genesis hash before the first. */
+/** The number and hash of a stream's last entry. Before the first one: number 0 and the genesis hash. */
 export interface Head {
   readonly stream: string
   readonly seq: number
@@ -13,18 +13,18 @@ export interface Head {
   readonly hash: Uint8Array
 }
 
-/** h_0 of a stream; no entry can be relabelled as another stream's first. */
+/** h_0 of a stream. It covers the stream's id, so an entry cannot be presented as another stream's first. */
 export const genesis = (stream: string): Buffer =>
   createHash("sha256").update("ampoule audit v1").update(stream).digest()
 
-/** h_i = SHA-256(h_{i-1} || body): both ends are known lengths or the rest, so the join is injective. */
+/** h_i = SHA-256(h_{i-1} || body). The first part has a fixed length, so the concatenation is injective. */
 export const chain = (previous: Uint8Array, body: string): Buffer =>
   createHash("sha256").update(previous).update(body).digest()
 
 /**
- * The last entry of each statement carries a MAC of its hash, which covers the whole stream up to it, under a key that
- * servers have and a writer of the database has not. So nobody else can put an entry at the end of a stream. The MAC is
- * a column of the database: whoever has no key can do without it.
+ * The last entry of each statement has a MAC of its hash, which covers the whole stream so far. Servers have the key,
+ * but writers of the database do not. So only a server can extend a stream. The MAC is a separate column: readers
+ * without the key ignore it.
  */
 export const entryMac = (key: KeyObject, hash: Uint8Array): Buffer =>
   createHmac("sha256", key).update("ampoule audit entry v1").update(hash).digest()
@@ -38,18 +38,18 @@ export const proves =
     mac?.length === 32 && timingSafeEqual(mac, entryMac(key, hash))
 
 /**
- * Streams whose ends carry MACs have UUIDs of version 8 for ids. Streams of releases before have version 7; nobody can
- * pass one for the other, since the vault's seal covers the id.
+ * Streams with MACs have ids of UUID version 8, and streams of earlier releases version 7. The vault's seal covers the
+ * id, so one cannot pass for the other.
  */
-const version = 14
-export const withMacs = (id: string): string => `${id.slice(0, version)}8${id.slice(version + 1)}`
-export const hasMacs = (stream: string): boolean => stream[version] === "8"
+const versionDigit = 14
+export const withMacs = (id: string): string => `${id.slice(0, versionDigit)}8${id.slice(versionDigit + 1)}`
+export const hasMacs = (stream: string): boolean => stream[versionDigit] === "8"
 
 export const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0
 
 /**
- * What the vault's MAC covers. `final`: nothing may follow this head. Fields are preceded by their length (4 bytes,
- * big-endian), so no two heads encode alike.
+ * The text under the vault's MAC. `final` forbids entries after this head. Each field follows its length (4 bytes,
+ * big-endian), so two heads never encode alike.
  */
 export const sealText = (head: Head, final: boolean): Uint8Array => {
   const fields = [
@@ -69,19 +69,19 @@ export const sealText = (head: Head, final: boolean): Uint8Array => {
 }
 
 /**
- * A stream is sealed every so many milliseconds, and as soon as so many entries have come since: what is cut off there
- * before its seal is not noticed. While the vault is away nothing can be sealed, so that this is everything since then.
+ * Streams are sealed at this interval (ms), and as soon as this many entries are unsealed. A deletion before the seal
+ * is not detected. During an outage of the vault nothing is sealed, so this applies to all entries since.
  */
 export const anchorMillis = 10_000
 export const anchorEntries = 1_000
-/**
- * How old an entry may be that no seal covers yet, in a trail that is being sealed: the anchor, and clocks that differ.
- */
+/** The greatest age of an unsealed entry while the vault works: the interval above, and differences of clocks. */
 export const graceMillis = 60_000
-/** How often a process says that it runs, and when others take one that does not for dead and close its streams. */
+/**
+ * The interval at which a process reports that it is alive, and the silence after which others close its streams (ms).
+ */
 export const heartbeatMillis = 60_000
 export const deadAfterMillis = 300_000
-/** How long the service goes on without its vault. */
+/** The time that the service works without its vault (ms). */
 export const outageMillis = 900_000
-/** The time that entries under no seal can span: the vault was away as long as it may be, then their process ended. */
+/** The longest time span of unsealed entries: an outage of the vault, followed by the end of the process. */
 export const tailMillis = outageMillis + deadAfterMillis

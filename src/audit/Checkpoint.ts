@@ -1,16 +1,16 @@
 /**
- * Checkpoints: signed notes about where the streams stand, kept outside the database. Their form is that of C2SP
- * tlog-checkpoint: origin, size, root, then lines of our own. One writer (a process) numbers its checkpoints, and the
- * root of each covers the one before, so that none can be taken out of the middle.
+ * Checkpoints: signed notes of the heads of streams, kept outside the database, in the form of C2SP tlog-checkpoint:
+ * origin, size, root, then lines of our own. A writer (a process) numbers its checkpoints. The root of each covers the
+ * one before, so that none can be removed from the middle.
  *
  *   ampoule.audit/<writer>
  *   <number of this checkpoint>
  *   <base64: SHA-256 of the root before and of the lines below>
  *   at <time>
  *   head <stream> <seq> <base64>                        heads that moved since the writer's last
- *   accepted <stream> <seq> <base64> <seq> <base64>     a restored database: what it holds, what had been signed
+ *   accepted <stream> <seq> <base64> <seq> <base64>     a restored database: its head, and the signed head
  *
- * A cut is a note of its own: `ampoule.audit/cut`, seq, hash, `stream <id>`, `before <time>`.
+ * A cut is a separate note: `ampoule.audit/cut`, seq, hash, `stream <id>`, `before <time>`.
  */
 import * as Either from "effect/Either"
 import { createHash } from "node:crypto"
@@ -26,9 +26,9 @@ export const keyName = (rootKeyId: string): string => `ampoule-audit-${rootKeyId
 
 const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64")
 
-export interface Accepted {
-  /** What the restored database holds; number 0 and the genesis hash when it holds nothing of the stream. */
-  readonly held: Head
+export interface AcceptedHead {
+  /** The restored database's head; number 0 and the genesis hash if it has no entry of the stream. */
+  readonly present: Head
   readonly signed: Head
 }
 
@@ -39,10 +39,10 @@ export interface Checkpoint {
   /** Milliseconds. */
   readonly at: number
   readonly heads: ReadonlyArray<Head>
-  readonly accepted: ReadonlyArray<Accepted>
+  readonly accepted: ReadonlyArray<AcceptedHead>
 }
 
-/** Where a writer's numbering stands. */
+/** The number and root of a writer's last checkpoint. */
 export interface WriterState {
   readonly writer: string
   readonly size: number
@@ -60,7 +60,7 @@ const linesOf = ({ accepted, at, heads }: Pick<Checkpoint, "at" | "heads" | "acc
     `at ${new Date(at).toISOString()}`,
     ...heads.map(({ hash, seq, stream }) => `head ${stream} ${seq} ${base64(hash)}`),
     ...accepted.map(
-      ({ held, signed }) =>
+      ({ present: held, signed }) =>
         `accepted ${held.stream} ${held.seq} ${base64(held.hash)} ${signed.seq} ${base64(signed.hash)}`
     )
   ]
@@ -69,7 +69,7 @@ const linesOf = ({ accepted, at, heads }: Pick<Checkpoint, "at" | "heads" | "acc
 
 const nextRoot = (root: Uint8Array, lines: string) => createHash("sha256").update(root).update(lines).digest()
 
-/** The text to sign, and where the writer stands once it is written. */
+/** The text to sign, and the writer's state after it. */
 export const text = (
   state: WriterState,
   content: Pick<Checkpoint, "at" | "heads" | "accepted">
@@ -92,7 +92,7 @@ const parse = (text: string): Checkpoint | undefined => {
   const at = Date.parse(time.replace(/^at /, ""))
   if (writer === "" || !/^[0-9]{1,15}$/.test(size) || Number.isNaN(at)) return undefined
   const heads: Array<Head> = []
-  const accepted: Array<Accepted> = []
+  const accepted: Array<AcceptedHead> = []
   for (const line of rest) {
     const [word = "", stream = "", seq = "", hash = "", signedSeq = "", signedHash = "", more] = line.split(" ")
     const one = head(stream, seq, hash)
@@ -101,7 +101,7 @@ const parse = (text: string): Checkpoint | undefined => {
     else if (word === "accepted") {
       const signed = head(stream, signedSeq, signedHash)
       if (signed === undefined) return undefined
-      accepted.push({ held: one, signed })
+      accepted.push({ present: one, signed })
     } else return undefined
   }
   return { writer, size: Number(size), root: Buffer.from(root, "base64"), at, heads, accepted }
@@ -109,7 +109,7 @@ const parse = (text: string): Checkpoint | undefined => {
 
 // --- cuts ---
 
-/** The last entry that was deleted with leave; the stream starts after it. */
+/** The last entry that a recorded cut deleted; the stream starts after it. */
 export interface Cut extends Head {
   readonly before: string
 }
@@ -125,7 +125,7 @@ const parseCut = (text: string): Cut | undefined => {
     : undefined
 }
 
-/** What a note says, whoever wrote it: for a reader without the key. */
+/** The content of a note, unverified: for a reader without the key. */
 export const claimedCut = (note: string): Cut | undefined => parseCut(note.slice(0, note.indexOf("\n\n") + 1))
 
 export const openCut = (
@@ -143,8 +143,8 @@ const logMember = "auditCheckpoint"
 const logWriter = "log-"
 
 /**
- * Of a process that writes to a log. Logs are kept for some time only, so that the numbering of such a writer may begin
- * in the middle. Its name says so under the signature: notes of a file do not pass for notes of a log.
+ * A writer to a log. Logs are kept for a limited time, so its numbering may begin in the middle. Its signed name marks
+ * it: notes of a file cannot pass for notes of a log.
  */
 export const newLogWriter = (writer: string): WriterState => newWriter(`${logWriter}${writer}`)
 
@@ -166,33 +166,31 @@ const noteOfLine = (line: string): string | undefined => {
 
 // --- a file of checkpoints ---
 
-/** What signed checkpoints say of a stream. */
+/** A stream's head in signed checkpoints. */
 export interface Pin extends Head {
   readonly at: number
 }
 
 /**
- * Reads files of checkpoints line by line; bounded by the number of streams, whatever the length of the file. Only the
- * last head of a stream is kept: the chain of hashes fixes what came before it.
+ * Reads files of checkpoints line by line. Memory is bounded by the number of streams, whatever the length of the file.
+ * It keeps the last head of a stream: the chain of hashes fixes the entries before.
  */
 export class Reader {
   readonly pins = new Map<string, Pin>()
   readonly #problems = new Problems()
   count = 0
   lastAt: number | undefined
-  /** Beginnings of checkpoints that a crash left behind. */
+  /** Number of checkpoints that a crash left incomplete. */
   fragments = 0
   readonly #keys: ReadonlyArray<SignedNote.NoteKey>
-  /** Later checkpoints say nothing about an older export. */
+  /** Later checkpoints do not apply to an older export. */
   readonly #until: number
   readonly #writers = new Map<string, WriterState>()
-  /**
-   * When a restored state of a stream was accepted: what was signed before says nothing any more, in whichever file.
-   */
+  /** The time when a restored state of a stream was accepted. Heads signed before no longer apply, in any file. */
   readonly #acceptedAt = new Map<string, number>()
   #note: Array<string> = []
   #signed = false
-  /** Notes so far, whatever was found of them. */
+  /** Number of notes so far, valid or not. */
   #notes = 0
 
   constructor(keys: ReadonlyArray<SignedNote.NoteKey>, until = Number.POSITIVE_INFINITY) {
@@ -232,10 +230,10 @@ export class Reader {
 
   #end() {
     const note = `${this.#note.join("\n")}\n`
-    const torn = !this.#signed
+    const isTorn = !this.#signed
     this.#note = []
     this.#signed = false
-    if (torn) {
+    if (isTorn) {
       this.fragments++
       return
     }
@@ -256,10 +254,10 @@ export class Reader {
   #take(checkpoint: Checkpoint) {
     this.count++
     const { accepted, at, heads, root, size, writer } = checkpoint
-    const known = this.#writers.get(writer)
-    const before = known ?? newWriter(writer)
-    // The first one that the log still has: the numbering is looked at from there on.
-    const first = known === undefined && writer.startsWith(logWriter)
+    const existing = this.#writers.get(writer)
+    const before = existing ?? newWriter(writer)
+    // The first checkpoint that the log still has: the numbering is checked from here on.
+    const first = existing === undefined && writer.startsWith(logWriter)
     if (first) this.#writers.set(writer, { writer, size, root })
     else if (size !== before.size + 1) {
       this.#problems.say(`Checkpoints of writer ${writer} are missing: after ${before.size} comes ${size}.`)
@@ -270,14 +268,14 @@ export class Reader {
     if (at > this.#until) return
     this.lastAt = Math.max(at, this.lastAt ?? 0)
     for (const head of heads) {
-      const known = this.pins.get(head.stream)
+      const pin = this.pins.get(head.stream)
       if (at < (this.#acceptedAt.get(head.stream) ?? 0)) continue
-      if (known !== undefined && known.seq === head.seq && !sameBytes(known.hash, head.hash)) {
+      if (pin !== undefined && pin.seq === head.seq && !sameBytes(pin.hash, head.hash)) {
         this.#problems.say(`Two checkpoints disagree about entry ${head.seq} of stream ${head.stream}.`)
       }
-      if (known === undefined || known.seq < head.seq) this.pins.set(head.stream, { ...head, at })
+      if (pin === undefined || pin.seq < head.seq) this.pins.set(head.stream, { ...head, at })
     }
-    for (const { held } of accepted) {
+    for (const { present: held } of accepted) {
       if (at < (this.#acceptedAt.get(held.stream) ?? 0)) continue
       this.#acceptedAt.set(held.stream, at)
       if ((this.pins.get(held.stream)?.at ?? 0) <= at) this.pins.set(held.stream, { ...held, at })

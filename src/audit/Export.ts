@@ -3,7 +3,7 @@
  *
  *   {"export":{"format":"ampoule-audit-export","version":2,"at":…,"since":…,"until":…}}
  *   {"cut":"<signed note>"}                                  streams that begin after a retention cut
- *   {"seal":{"stream","seq","hash","final"}}                 as the database had them; the vault alone can check a seal
+ *   {"seal":{"stream","seq","hash","final"}}                 as in the database; only the vault can verify a seal
  *   {"start":{"stream","seq","hash"}}                        the link before a part that begins in the middle
  *   {"keys":{"hash":"<hex>","keys":[…]}}                     a list of keys, before the first entry that names its hash
  *   {"hash":"<hex>","entry":<the body, byte for byte>}       in the order of each stream
@@ -56,12 +56,12 @@ export const print = (line: Line): string => {
 
 const entryPrefix = /^\{"hash":"([0-9a-f]{64})","entry":/
 
-const record = (value: unknown): Readonly<Record<string, unknown>> | undefined =>
+const asRecord = (value: unknown): Readonly<Record<string, unknown>> | undefined =>
   // The check makes it a record; its members stay unknown.
   typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined
 
 const headFrom = (value: unknown): Head | undefined => {
-  const { hash, seq, stream } = record(value) ?? {}
+  const { hash, seq, stream } = asRecord(value) ?? {}
   if (typeof stream !== "string" || typeof seq !== "number" || !Number.isSafeInteger(seq)) return undefined
   if (typeof hash !== "string" || !/^[0-9a-f]{64}$/.test(hash)) return undefined
   return { stream, seq, hash: Buffer.from(hash, "hex") }
@@ -69,7 +69,7 @@ const headFrom = (value: unknown): Head | undefined => {
 
 const textOrNull = (value: unknown): string | null => (typeof value === "string" ? value : null)
 
-/** Undefined: no line of an export. */
+/** Undefined: not a line of an export. */
 export const parse = (text: string): Line | undefined => {
   const entry = entryPrefix.exec(text)
   if (entry !== null) {
@@ -82,9 +82,9 @@ export const parse = (text: string): Line | undefined => {
   } catch {
     return undefined
   }
-  const line = record(value)
+  const line = asRecord(value)
   if (line === undefined) return undefined
-  const info = record(line["export"])
+  const info = asRecord(line["export"])
   if (info !== undefined) {
     if (
       info["format"] !== format ||
@@ -99,24 +99,24 @@ export const parse = (text: string): Line | undefined => {
   }
   if (typeof line["cut"] === "string") return { type: "cut", note: line["cut"] }
   const seal = headFrom(line["seal"])
-  if (seal !== undefined) return { type: "seal", head: seal, final: record(line["seal"])?.["final"] === true }
+  if (seal !== undefined) return { type: "seal", head: seal, final: asRecord(line["seal"])?.["final"] === true }
   const start = headFrom(line["start"])
   if (start !== undefined) return { type: "start", head: start }
-  const list = record(line["keys"])
+  const list = asRecord(line["keys"])
   if (list !== undefined) {
     const { hash, keys } = list
     return typeof hash === "string" && Array.isArray(keys) && keys.every((key) => typeof key === "string")
       ? { type: "keys", hash, keys }
       : undefined
   }
-  const entries = record(line["end"])?.["entries"]
+  const entries = asRecord(line["end"])?.["entries"]
   return typeof entries === "number" ? { type: "end", entries } : undefined
 }
 
 /** Stream and number of an entry, from its body. */
 export const placeOf = (body: string): { readonly stream: string; readonly seq: number } | undefined => {
   try {
-    const { seq, stream } = record(JSON.parse(body)) ?? {}
+    const { seq, stream } = asRecord(JSON.parse(body)) ?? {}
     return typeof stream === "string" && typeof seq === "number" ? { stream, seq } : undefined
   } catch {
     return undefined
@@ -153,8 +153,8 @@ const columns = [
 ] as const
 
 /**
- * One cell of a CSV file. A spreadsheet runs a cell that begins like a formula (OWASP, "CSV Injection"): such a cell gets
- * an apostrophe in front, also when blanks or quotes hide the beginning. Full-width forms of the signs count as well.
+ * One cell of a CSV file. A spreadsheet runs a cell that begins like a formula (OWASP, "CSV Injection"). Such a cell
+ * gets an apostrophe in front, even after blanks or quotes. Full-width forms of the signs count too.
  */
 export const cell = (value: string): string => {
   const safe = /^[\s"']*[=+\-@\uff0b\uff0d\uff1d\uff20]|^[\t\r\n]/.test(value) ? `'${value}` : value
@@ -163,11 +163,11 @@ export const cell = (value: string): string => {
 
 export const csvHeader = `${columns.join(",")}\r\n`
 
-/** `keys`: of the list that the entry names, if it names one. */
+/** `keys` is the list that the entry names, if any. */
 export const csvRow = (body: string, hash: Uint8Array, keys?: ReadonlyArray<string>): string => {
-  const entry = record(JSON.parse(body)) ?? {}
-  const actor = record(entry["actor"]) ?? {}
-  const target = record(entry["target"]) ?? {}
+  const entry = asRecord(JSON.parse(body)) ?? {}
+  const actor = asRecord(entry["actor"]) ?? {}
+  const target = asRecord(entry["target"]) ?? {}
   const text = (value: unknown): string =>
     value === undefined || value === null
       ? ""
@@ -176,7 +176,7 @@ export const csvRow = (body: string, hash: Uint8Array, keys?: ReadonlyArray<stri
         : typeof value === "object"
           ? ""
           : String(value)
-  const found: Record<(typeof columns)[number], string> = {
+  const cells: Record<(typeof columns)[number], string> = {
     at: text(entry["at"]),
     id: text(entry["id"]),
     stream: text(entry["stream"]),
@@ -202,5 +202,5 @@ export const csvRow = (body: string, hash: Uint8Array, keys?: ReadonlyArray<stri
     via: text(entry["via"]),
     hash: hex(hash)
   }
-  return `${columns.map((name) => cell(found[name])).join(",")}\r\n`
+  return `${columns.map((name) => cell(cells[name])).join(",")}\r\n`
 }

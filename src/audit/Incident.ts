@@ -1,11 +1,11 @@
 /**
- * The burn-down of a bad day, as a signed note: which current values somebody was handed, and when each was replaced, by
- * whom, with the id of the entry that says so.
+ * The burn-down of an incident, as a signed note: the exposed current values, and for each its replacement, with the
+ * time, the actor and the id of the audit entry.
  *
  *   ampoule.incident/v1
  *   {"id":…,"team":…,"subject":…,"since":…,"openedAt":…,"openedBy":…,"upTo":…,"at":…,"kept":…}
- *   exposed {"environmentId":…,"key":…,"version":…,…,"replaced":null}        one for each value that was handed out
- *   kept {"environmentId":…,"environment":…,"project":…,"keys":[…]}          values that were not
+ *   exposed {"environmentId":…,"key":…,"version":…,…,"replaced":null}        one for each exposed value
+ *   kept {"environmentId":…,"environment":…,"project":…,"keys":[…]}          values that were not exposed
  */
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
@@ -16,19 +16,19 @@ const origin = "ampoule.incident/v1"
 
 const Person = Schema.Struct({ type: Schema.String, id: Schema.String, name: Schema.String })
 
-/** `entry`: of the trail. `version`: null, deleted. */
-const Replaced = Schema.Struct({
+/** `entry` is the id of an audit entry. `version` is null for a deletion. */
+const Replacement = Schema.Struct({
   version: Schema.NullOr(Schema.Number),
   at: Schema.String,
   by: Person,
   entry: Schema.String
 })
-export type Replaced = typeof Replaced.Type
+export type Replacement = typeof Replacement.Type
 
-/** `key`: what the secret was called from then on. */
-const Renamed = Schema.Struct({ key: Schema.String, at: Schema.String, entry: Schema.String })
+/** `key` is the secret's new key. */
+const Rename = Schema.Struct({ key: Schema.String, at: Schema.String, entry: Schema.String })
 
-const Exposed = Schema.Struct({
+const ExposedLine = Schema.Struct({
   projectId: Schema.String,
   project: Schema.String,
   environmentId: Schema.String,
@@ -37,26 +37,26 @@ const Exposed = Schema.Struct({
   secretId: Schema.String,
   key: Schema.String,
   version: Schema.Number,
-  /** Keys that it is composed of; it follows them. */
+  /** Keys that its value is composed of. A change of one changes it too. */
   uses: Schema.Array(Schema.String),
   count: Schema.Number,
   firstAt: Schema.String,
   lastAt: Schema.String,
-  /** False: the trail does not say which version was handed out. */
+  /** False: the trail does not record which version was handed out. */
   certain: Schema.Boolean,
-  replaced: Schema.NullOr(Replaced),
-  /** Since the incident was opened; `key` stays what it was then. */
-  renames: Schema.optional(Schema.Array(Renamed))
+  replaced: Schema.NullOr(Replacement),
+  /** Renames since the incident was opened; `key` stays the original one. */
+  renames: Schema.optional(Schema.Array(Rename))
 })
-export type Exposed = typeof Exposed.Type
+export type ExposedLine = typeof ExposedLine.Type
 
-const Kept = Schema.Struct({
+const UnexposedLine = Schema.Struct({
   environmentId: Schema.String,
   environment: Schema.String,
   project: Schema.String,
   keys: Schema.Array(Schema.String)
 })
-export type Kept = typeof Kept.Type
+export type UnexposedLine = typeof UnexposedLine.Type
 
 const Head = Schema.Struct({
   id: Schema.String,
@@ -65,21 +65,21 @@ const Head = Schema.Struct({
   since: Schema.NullOr(Schema.String),
   openedAt: Schema.String,
   openedBy: Person,
-  /** Reads from then on may be missing. */
+  /** Reads after this time may be missing. */
   upTo: Schema.String,
-  /** When the list was made; without it when the incident was opened. */
+  /** Time of the list. Absent: the time of opening. */
   listedAt: Schema.optional(Schema.String),
-  /** What was replaced until then. */
+  /** Replacements until this time are included. */
   at: Schema.String,
-  /** How many current values were not handed out. */
+  /** Number of current values that were not exposed. */
   kept: Schema.Number
 })
 export type Head = typeof Head.Type
 
 export interface BurnDown {
   readonly head: Head
-  readonly exposed: ReadonlyArray<Exposed>
-  readonly kept: ReadonlyArray<Kept>
+  readonly exposed: ReadonlyArray<ExposedLine>
+  readonly kept: ReadonlyArray<UnexposedLine>
 }
 
 export const text = ({ exposed, head, kept }: BurnDown): string =>
@@ -93,15 +93,15 @@ export const text = ({ exposed, head, kept }: BurnDown): string =>
     .join("")
 
 const decodeHead = Schema.decodeUnknownOption(Schema.parseJson(Head))
-const decodeExposed = Schema.decodeUnknownOption(Schema.parseJson(Exposed))
-const decodeKept = Schema.decodeUnknownOption(Schema.parseJson(Kept))
+const decodeExposed = Schema.decodeUnknownOption(Schema.parseJson(ExposedLine))
+const decodeKept = Schema.decodeUnknownOption(Schema.parseJson(UnexposedLine))
 
 const parse = (signed: string): BurnDown | undefined => {
   const [first, second = "", ...lines] = signed.trimEnd().split("\n")
   const head = Option.getOrUndefined(decodeHead(second))
   if (first !== origin || head === undefined) return undefined
-  const exposed: Array<Exposed> = []
-  const kept: Array<Kept> = []
+  const exposed: Array<ExposedLine> = []
+  const kept: Array<UnexposedLine> = []
   for (const line of lines) {
     const at = line.indexOf(" ")
     const word = line.slice(0, at)
@@ -120,19 +120,19 @@ export const open = (
   keys: ReadonlyArray<SignedNote.NoteKey>
 ): Either.Either<BurnDown, SignedNote.Refusal> =>
   Either.flatMap(SignedNote.open(note, keys), (signed) => {
-    const found = parse(signed)
-    return found === undefined ? Either.left("is no signed note" as const) : Either.right(found)
+    const burnDown = parse(signed)
+    return burnDown === undefined ? Either.left("is no signed note" as const) : Either.right(burnDown)
   })
 
 const itemOf = (environmentId: string, key: string) => `${environmentId} ${key}`
 
 /**
- * Values that are as somebody had them: neither replaced nor composed of what was replaced. A composed value follows what
- * it uses, as far as that was handed out.
+ * Values that are still as exposed: neither replaced, nor composed of a replaced value. Among the values that a
+ * composed one uses, only exposed ones count.
  */
-export const stillOut = (exposed: ReadonlyArray<Exposed>): ReadonlyArray<Exposed> => {
+export const stillExposed = (exposed: ReadonlyArray<ExposedLine>): ReadonlyArray<ExposedLine> => {
   const byItem = new Map(exposed.map((one) => [itemOf(one.environmentId, one.key), one]))
-  const isOut = (one: Exposed, seen: ReadonlySet<Exposed>): boolean =>
+  const isOut = (one: ExposedLine, seen: ReadonlySet<ExposedLine>): boolean =>
     one.replaced === null &&
     (one.uses.length === 0 ||
       one.uses.some((key) => {
@@ -142,11 +142,11 @@ export const stillOut = (exposed: ReadonlyArray<Exposed>): ReadonlyArray<Exposed
   return exposed.filter((one) => isOut(one, new Set([one])))
 }
 
-/** Writes that give a key another value, or none: the trail's word for each replacement. */
-export const replacing: ReadonlyArray<string> = ["secret.create", "secret.update", "secret.delete"]
+/** Writes that replace or delete a key's value, which the trail records as replacements. */
+export const replacingActions: ReadonlyArray<string> = ["secret.create", "secret.update", "secret.delete"]
 
-/** Writes that bring an earlier text back: the trail does not say which. */
-export const carrying: ReadonlyArray<string> = ["secret.rollback", "secret.restore"]
+/** Writes that bring an earlier text back. The trail does not record which. */
+export const carryingActions: ReadonlyArray<string> = ["secret.rollback", "secret.restore"]
 
-/** Actions whose entries name the version that a secret had before, and keeps. */
-export const removing: ReadonlyArray<string> = ["secret.delete", "secret.restore"]
+/** Actions whose entries name the version that a secret had before and keeps. */
+export const removingActions: ReadonlyArray<string> = ["secret.delete", "secret.restore"]

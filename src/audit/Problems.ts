@@ -1,14 +1,14 @@
-/** What is wrong with a trail. Bounded: all problems are counted, the first ones are listed. */
+/** Problems of a trail. All are counted, and the first ones are listed. */
 
 export interface Problem {
-  /** Empty when no stream is concerned. */
+  /** Empty if the problem concerns no stream. */
   readonly stream: string
   readonly seq: number | null
   readonly what: string
 }
 
-/** Problems that a report lists. */
-export const listedAtMost = 100
+/** Most problems in a report. */
+export const maxListed = 100
 
 export class Problems {
   readonly #listed: Array<Problem> = []
@@ -23,15 +23,15 @@ export class Problems {
 
   add(problem: Problem): void {
     this.#count++
-    if (this.#listed.length < listedAtMost) this.#listed.push(problem)
+    if (this.#listed.length < maxListed) this.#listed.push(problem)
   }
 
-  /** About no entry of a stream. */
+  /** Adds a problem that concerns no entry. */
   say(what: string): void {
     this.add({ stream: "", seq: null, what })
   }
 
-  /** Those of another report, counted as it counted them. */
+  /** Adds another report's problems, with its count. */
   addReport(report: { readonly problems: ReadonlyArray<Problem>; readonly problemCount: number }): void {
     for (const problem of report.problems) this.add(problem)
     this.#count += report.problemCount - report.problems.length

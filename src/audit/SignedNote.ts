@@ -9,7 +9,7 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import { createHash, createPublicKey, type KeyObject, verify } from "node:crypto"
 
-/** Ed25519 of the algorithm bytes of the format. */
+/** The format's algorithm byte for Ed25519. */
 const ed25519 = 1
 
 export interface NoteKey {
@@ -34,21 +34,21 @@ export const noteKey = (name: string, publicKey: Uint8Array): NoteKey => ({
   raw: Buffer.from(publicKey)
 })
 
-/** The verifier key as C2SP writes it: `<name>+<8 hex digits>+<base64>`. */
+/** The verifier key in the form of C2SP: `<name>+<8 hex digits>+<base64>`. */
 export const printKey = ({ hash, name, raw }: NoteKey): string =>
   `${name}+${hash.toString("hex")}+${Buffer.concat([Uint8Array.of(ed25519), raw]).toString("base64")}`
 
 export const parseKey = (text: string): Option.Option<NoteKey> => {
-  const found = /^([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]{44})$/.exec(text.trim())
-  if (found === null) return Option.none()
-  const [, name, hash, key] = found
+  const match = /^([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]{44})$/.exec(text.trim())
+  if (match === null) return Option.none()
+  const [, name, hash, key] = match
   const bytes = Buffer.from(key, "base64")
   if (bytes.length !== 33 || bytes[0] !== ed25519) return Option.none()
   const parsed = Option.liftThrowable(noteKey)(name, bytes.subarray(1))
   return Option.filter(parsed, (parsed) => parsed.hash.toString("hex") === hash)
 }
 
-/** `text` ends in a newline and holds no empty line. */
+/** `text` ends in a newline and contains no empty line. */
 export const print = (text: string, key: NoteKey, signature: Uint8Array): string =>
   `${text}\n— ${key.name} ${Buffer.concat([key.hash, signature]).toString("base64")}\n`
 
@@ -56,7 +56,7 @@ export type Refusal = "is no signed note" | "is signed by a key that is not know
 
 const signatureLine = /^— ([^\s+]+) ([A-Za-z0-9+/]+={0,2})$/
 
-/** The text of a note, when at least one known key signed it and no known key's signature is wrong. */
+/** The text of a note with at least one signature by a known key, and no wrong signature by a known key. */
 export const open = (note: string, keys: ReadonlyArray<NoteKey>): Either.Either<string, Refusal> => {
   const cut = note.indexOf("\n\n")
   if (cut < 0) return Either.left("is no signed note")
@@ -65,20 +65,20 @@ export const open = (note: string, keys: ReadonlyArray<NoteKey>): Either.Either<
     .slice(cut + 2)
     .split("\n")
     .filter((line) => line !== "")
-  let good = false
+  let isSigned = false
   for (const line of lines) {
-    const found = signatureLine.exec(line)
-    if (found === null) return Either.left("is no signed note")
-    const bytes = Buffer.from(found[2], "base64")
-    // Spare bits of the last character: one signature has one spelling.
-    if (bytes.toString("base64") !== found[2]) return Either.left("is no signed note")
-    const key = keys.find((key) => key.name === found[1] && key.hash.equals(bytes.subarray(0, 4)))
+    const match = signatureLine.exec(line)
+    if (match === null) return Either.left("is no signed note")
+    const bytes = Buffer.from(match[2], "base64")
+    // Rejects spare bits in the last character: each signature has one spelling.
+    if (bytes.toString("base64") !== match[2]) return Either.left("is no signed note")
+    const key = keys.find((key) => key.name === match[1] && key.hash.equals(bytes.subarray(0, 4)))
     if (key === undefined) continue
     if (bytes.length !== 68 || !verify(null, Buffer.from(text), key.publicKey, bytes.subarray(4))) {
       return Either.left("has a wrong signature")
     }
-    good = true
+    isSigned = true
   }
-  if (good) return Either.right(text)
+  if (isSigned) return Either.right(text)
   return Either.left(lines.length === 0 ? "is no signed note" : "is signed by a key that is not known")
 }

@@ -1,50 +1,50 @@
-/** Whether a trail is what was written: links, numbers, names, and whatever vouches for its heads from outside. */
+/** Verifies a trail: links, numbers, columns, and heads that seals or checkpoints confirm. */
 import { chain, genesis, hasMacs, type Head, type Proves, sameBytes, tailMillis } from "./Chain.ts"
 import type { Cut } from "./Checkpoint.ts"
 import { type Problem, Problems } from "./Problems.ts"
 import * as Tail from "./Tail.ts"
 
-/** The columns beside a body in the database, as text; they must say what the body says. */
+/** The columns beside a body in the database, as text, which must agree with the body. */
 export type Columns = Readonly<Record<string, string | null>>
 
 export interface Link {
   readonly stream: string
   readonly seq: number
   readonly hash: Uint8Array
-  /** The text that the hash covers. */
+  /** The hashed text. */
   readonly body: string
   readonly columns?: Columns
-  /** In the database: `Chain.entryMac`, of the last entry of each statement. */
+  /** In the database: `Chain.entryMac` of the last entry of each statement. */
   readonly mac?: Uint8Array | null
 }
 
-/** An entry that must be there with this hash. */
-export interface Expected extends Head {
-  /** Who says so: "the seal", "the checkpoint". */
+/** An entry that must exist with this hash. */
+export interface ExpectedHead extends Head {
+  /** Its source, such as "its seal" or "the checkpoint of …". */
   readonly source: string
-  /** Nothing may come after it. */
+  /** No entry may follow it. */
   readonly final?: boolean
-  /** Of a seal. */
+  /** Present for seals. */
   readonly times?: Tail.SealTimes
 }
 
 export interface Options {
-  /** What vouches for heads. Several may concern a stream. */
-  readonly expected: ReadonlyArray<Expected>
+  /** Heads that must exist, several per stream if needed. */
+  readonly expected: ReadonlyArray<ExpectedHead>
   readonly cuts: ReadonlyArray<Cut>
-  /** Streams that begin in the middle (a part of a trail): the link before the first. */
+  /** For streams that begin in the middle (a part of a trail), the link before the first entry. */
   readonly starts?: ReadonlyMap<string, Head>
-  /** A part up to a time: heads beyond the last entry say nothing. */
+  /** For a part up to a time: heads after the last entry do not apply. */
   readonly openEnd?: boolean
-  /** A part from a time on: a stream may be absent. */
+  /** For a part from a time on: a stream may be absent. */
   readonly openStart?: boolean
-  /** Hashes of the lists of keys that are there as they were, in hexadecimal; unset: nobody looked. */
+  /** Hexadecimal hashes of intact key lists. Unset: not checked. */
   readonly lists?: ReadonlySet<string>
-  /** Set where the key of entries is at hand. */
+  /** Set if the key of the entries is available. */
   readonly proves?: Proves
   /**
-   * Set where seals are kept (the database): every entry must be under one, but for those younger than `grace`
-   * milliseconds at `now`, and those that a process may have left. `alone`: no other process uses the database.
+   * Set for a trail with seals (the database). Every entry must be sealed, except those younger than `grace`
+   * milliseconds at `now`, and plausible leftovers of a process. `alone`: no other process uses the database.
    */
   readonly sealed?: { readonly now: number; readonly grace: number; readonly alone?: boolean }
 }
@@ -54,12 +54,12 @@ export interface Report {
   readonly streams: number
   /** Entries that wait for a seal. */
   readonly unsealed: number
-  /** Streams whose process ended before it could have its last entries sealed; another one closes them. */
+  /** Streams whose process ended before it sealed its last entries. Another process will close them. */
   readonly notClosed: number
   readonly from: number | undefined
   readonly to: number | undefined
   readonly problems: ReadonlyArray<Problem>
-  /** Problems found, also those beyond the ones that are listed. */
+  /** All problems, including unlisted ones. */
   readonly problemCount: number
 }
 
@@ -69,7 +69,7 @@ interface StreamState {
   mac: Uint8Array | null
   entries: number
   broken: boolean
-  readonly waiting: Array<Expected>
+  readonly waiting: Array<ExpectedHead>
   sealedTo: number
   final: boolean
   times: Tail.SealTimes | undefined
@@ -79,18 +79,18 @@ interface StreamState {
   unsealedFirst: number
 }
 
-type Sealed = NonNullable<Options["sealed"]>
+type SealOptions = NonNullable<Options["sealed"]>
 
-/** Too young for a seal. */
-const isYoung = ({ unsealedNewest, unsealedOldest }: StreamState, { grace, now }: Sealed): boolean =>
+/** Too recent to need a seal. */
+const isYoung = ({ unsealedNewest, unsealedOldest }: StreamState, { grace, now }: SealOptions): boolean =>
   unsealedOldest >= now - grace && unsealedNewest <= now + grace
 
-/** Its process ended, and no other one has closed the stream yet. */
-const isLeft = ({ times }: StreamState, { alone = false, now }: Sealed): boolean =>
+/** The process ended, and no other one has closed the stream yet. */
+const isAbandoned = ({ times }: StreamState, { alone = false, now }: SealOptions): boolean =>
   times !== undefined && (alone || !Tail.isRunning(times, now))
 
 /** Body members, by the column that repeats them. */
-const repeated: ReadonlyMap<string, string> = new Map(
+const repeatedMembers: ReadonlyMap<string, string> = new Map(
   Object.entries({
     id: "id",
     at: "at",
@@ -115,11 +115,11 @@ const parseBody = (body: string): Readonly<Record<string, unknown>> | undefined 
   }
 }
 
-/** Takes the entries of each stream in the order they stand in; streams may alternate. */
+/** Takes the entries of each stream in order; streams may alternate. */
 export class Verifier {
   readonly #options: Options
   readonly #streams = new Map<string, StreamState>()
-  readonly #expected = new Map<string, Array<Expected>>()
+  readonly #expected = new Map<string, Array<ExpectedHead>>()
   readonly #cuts = new Map<string, Cut>()
   readonly #problems = new Problems()
   #entries = 0
@@ -142,11 +142,11 @@ export class Verifier {
 
   #begin(stream: string): StreamState {
     const cut = this.#cuts.get(stream)
-    const given = this.#options.starts?.get(stream)
-    const begin: Head = given ?? cut ?? { stream, seq: 0, hash: genesis(stream) }
+    const start = this.#options.starts?.get(stream)
+    const begin: Head = start ?? cut ?? { stream, seq: 0, hash: genesis(stream) }
     const expected = this.#expected.get(stream) ?? []
     for (const one of expected) {
-      // What lies before the beginning cannot be looked at; what lies at it can.
+      // The hash at the beginning can be compared; earlier ones are gone.
       if (one.seq === begin.seq && !sameBytes(one.hash, begin.hash)) {
         this.#problem(stream, one.seq, `${one.source} names another hash than the beginning of the stream has`)
       }
@@ -174,7 +174,7 @@ export class Verifier {
   add({ body, columns, hash, mac = null, seq, stream }: Link): void {
     this.#entries++
     const state = this.#streams.get(stream) ?? this.#begin(stream)
-    // One break is told once: what follows it hangs in the air.
+    // Each stream reports one break: the links after it are meaningless.
     if (state.broken) return
     const broken = (what: string) => {
       state.broken = true
@@ -182,7 +182,7 @@ export class Verifier {
     }
     if (seq !== state.seq + 1) {
       if (seq <= state.seq) {
-        return broken(state.entries === 0 ? "stands before the beginning of the stream" : "is out of order or repeated")
+        return broken(state.entries === 0 ? "is before the beginning of the stream" : "is out of order or repeated")
       }
       return state.entries === 0
         ? broken(`is the first of its stream: entries ${state.seq + 1} to ${seq - 1} are missing`)
@@ -221,7 +221,7 @@ export class Verifier {
   }
 
   #compare(stream: string, seq: number, body: Readonly<Record<string, unknown>>, columns: Columns) {
-    for (const [column, member] of repeated) {
+    for (const [column, member] of repeatedMembers) {
       if (columns[column] !== undefined && columns[column] !== textOf(body[member])) {
         return this.#problem(stream, seq, `has a column (${column}) that says something else than the entry`)
       }
@@ -233,21 +233,21 @@ export class Verifier {
     }
   }
 
-  /** Undefined: the entries under no seal can be what their process left, or has not had sealed yet. */
-  #unsealedProblem(state: StreamState, sealed: Sealed): string | undefined {
+  /** Undefined: their process can have left the unsealed entries, or will still seal them. */
+  #unsealedProblem(state: StreamState, sealed: SealOptions): string | undefined {
     if (isYoung(state, sealed)) return undefined
     const { times } = state
     if (times === undefined) return "begins a stream that no seal knows: the vault never vouched for it"
     const { unsealedNewest: newest, unsealedOldest: oldest } = state
     const what =
-      Tail.implausible(times, { oldest, newest }) ??
-      (!isLeft(state, sealed) && (oldest < sealed.now - tailMillis || newest > sealed.now + sealed.grace)
+      Tail.implausibility(times, { oldest, newest }) ??
+      (!isAbandoned(state, sealed) && (oldest < sealed.now - tailMillis || newest > sealed.now + sealed.grace)
         ? "are under no seal, and too old to be waiting for one"
         : undefined)
     return what === undefined ? undefined : `and ${state.unsealed - 1} after it ${what}`
   }
 
-  /** A stream whose entries are all gone is met here. */
+  /** Also detects a stream whose entries are all gone. */
   finish(): Report {
     const { openEnd = false, openStart = false, proves = () => true, sealed } = this.#options
     for (const stream of this.#expected.keys()) {
@@ -277,7 +277,7 @@ export class Verifier {
         continue
       }
       unsealed += state.unsealed
-      if (isLeft(state, sealed)) notClosed++
+      if (isAbandoned(state, sealed)) notClosed++
     }
     return {
       entries: this.#entries,

@@ -32,12 +32,12 @@ import * as TokenText from "./TokenText.ts"
 
 /** A token with a list of addresses is unknown from any other address. */
 const tokenFrom = (row: TokenRow, verified: Verified, ip: string): Verified | undefined =>
-  AddressRanges.holds(row.addresses, ip) ? verified : undefined
+  AddressRanges.includes(row.addresses, ip) ? verified : undefined
 
 /** Removes teams whose address list excludes the request's address, for browser sessions and CLI logins. */
 const personFrom = (row: SessionRow | GrantRow, verified: Verified, ip: string): Verified => {
   const teams: ReadonlyArray<TeamRow> = row.teams
-  const blocked = teams.filter(({ sessionAddresses }) => !AddressRanges.holds(sessionAddresses, ip))
+  const blocked = teams.filter(({ sessionAddresses }) => !AddressRanges.includes(sessionAddresses, ip))
   if (blocked.length === 0) return verified
   const isOpen = ({ id }: { readonly id: TeamId }) => !blocked.some((team) => team.id === id)
   const { caller } = verified

@@ -1,9 +1,9 @@
-/** Lists of addresses and CIDR blocks, IPv4 and IPv6, and whether an address is in one. Pure. */
+/** Lists of addresses and CIDR blocks, IPv4 and IPv6, and membership of an address. Pure. */
 import { BlockList, isIP } from "node:net"
 
 /**
- * Whether it is an address or a block. An IPv4 block is written as IPv4, not inside of IPv6 (`::ffff:…`), and no zone
- * belongs to it: both would read as more, or less, than they hold.
+ * Whether the text is an address or a block. An IPv4 block must be written as IPv4, not inside IPv6 (`::ffff:…`), and
+ * without a zone. Otherwise it would look larger or smaller than it is.
  */
 export const isRange = (text: string): boolean => {
   const [address = "", bits, ...rest] = text.split("/")
@@ -18,7 +18,7 @@ interface Compiled {
   readonly ipv6: BlockList
 }
 
-// Two lists: one for both would match an IPv6 address by an IPv4 block and the other way round.
+// Two lists: a common one would match an IPv6 address by an IPv4 block, and vice versa.
 const compile = (ranges: ReadonlyArray<string>): Compiled => {
   const lists: Compiled = { ipv4: new BlockList(), ipv6: new BlockList() }
   for (const range of ranges) {
@@ -31,21 +31,21 @@ const compile = (ranges: ReadonlyArray<string>): Compiled => {
   return lists
 }
 
-/** Lists are few and asked with every request. */
-const compiledAtMost = 1_000
-const compiled = new Map<string, Compiled>()
+/** Limit of cached lists. There are few, and every request uses one. */
+const maxCached = 1_000
+const cache = new Map<string, Compiled>()
 const listOf = (ranges: ReadonlyArray<string>): Compiled => {
   const name = ranges.join(",")
-  const known = compiled.get(name)
-  if (known !== undefined) return known
-  if (compiled.size >= compiledAtMost) compiled.clear()
-  const made = compile(ranges)
-  compiled.set(name, made)
-  return made
+  const cached = cache.get(name)
+  if (cached !== undefined) return cached
+  if (cache.size >= maxCached) cache.clear()
+  const lists = compile(ranges)
+  cache.set(name, lists)
+  return lists
 }
 
-/** An IPv4 address that is written as IPv6, in either spelling, as IPv4. */
-const unmapped = (address: string): string => {
+/** Converts an IPv4 address in IPv6 form, in either spelling, to IPv4. */
+const toIpv4 = (address: string): string => {
   if (isIP(address) !== 6) return address
   const dotted = /^[0:]*:ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
   if (dotted !== undefined) return dotted
@@ -55,10 +55,10 @@ const unmapped = (address: string): string => {
   return [a >> 8, a & 255, b >> 8, b & 255].join(".")
 }
 
-/** Null: every address. One that is not known is in no list. */
-export const holds = (ranges: ReadonlyArray<string> | null, address: string): boolean => {
+/** Null allows every address. An invalid address is in no list. */
+export const includes = (ranges: ReadonlyArray<string> | null, address: string): boolean => {
   if (ranges === null) return true
-  const plain = unmapped(address)
+  const plain = toIpv4(address)
   const version = isIP(plain)
   if (version === 0 || plain.includes("%")) return false
   return version === 6 ? listOf(ranges).ipv6.check(plain, "ipv6") : listOf(ranges).ipv4.check(plain, "ipv4")

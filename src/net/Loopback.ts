@@ -1,7 +1,7 @@
-/** Whether a host is this very machine. Pure; every part of the program asks here. */
+/** Recognizes hosts on this machine, for all parts of the program. Pure. */
 import { BlockList, isIP } from "node:net"
 
-// Two lists: one for both would take an IPv4 address that is written as IPv6 (`::ffff:127.0.0.1`) for loopback too.
+// Two lists: a common one would take an IPv4 address in IPv6 form (`::ffff:127.0.0.1`) for loopback too.
 const loopback4 = new BlockList()
 loopback4.addSubnet("127.0.0.0", 8, "ipv4")
 const loopback6 = new BlockList()
@@ -18,13 +18,13 @@ export const isLoopbackAddress = (address: string): boolean => {
   }
 }
 
-/** An IPv6 literal without the brackets that a URL puts around it. */
-const unbracketed = (host: string) => host.replace(/^\[(.*)\]$/, "$1")
+/** Removes the brackets of an IPv6 literal in a URL. */
+const withoutBrackets = (host: string) => host.replace(/^\[(.*)\]$/, "$1")
 
-export const hostOf = (url: URL): string => unbracketed(url.hostname)
+export const hostOf = (url: URL): string => withoutBrackets(url.hostname)
 
-/** Of a host name or an address, as a person, a URL or a `Host` header writes it. */
+/** Takes a host name or an address, as people, URLs or `Host` headers write it. */
 export const isLoopbackHost = (host: string): boolean => {
-  const name = unbracketed(host).toLowerCase()
+  const name = withoutBrackets(host).toLowerCase()
   return name === "localhost" || isLoopbackAddress(name)
 }

@@ -66,7 +66,7 @@ const list = Effect.fn("ClosedTeams.list")(function* ({ issuers, rowSeal, sql }:
   )
   const macs = yield* rowSeal.ready
   const valid = rows.filter(
-    (row) => isValid(macs, row) && !Policy.letsIn(caller, row) && AddressRanges.holds(row.sessionAddresses, ip)
+    (row) => isValid(macs, row) && !Policy.letsIn(caller, row) && AddressRanges.includes(row.sessionAddresses, ip)
   )
   if (valid.length === 0) return closed
   const linked = yield* linkedSources({ rowSeal, sql }, caller.user.id)

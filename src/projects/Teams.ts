@@ -112,7 +112,7 @@ const checkOwnAddress = Effect.fnUntraced(function* (addresses: ReadonlyArray<st
     })
   }
   const { ip } = yield* RequestInfo
-  if (!AddressRanges.holds(addresses, ip)) {
+  if (!AddressRanges.includes(addresses, ip)) {
     return yield* new ValidationFailed({
       field,
       message: `Your own address, ${ip}, is not in the list: it would lock you out.`

@@ -6,7 +6,7 @@ import { GrantNotFound, MemberNotFound, TokenNotFound, ValidationFailed } from "
 import { IncidentIdOut, ProjectIdOut, SecretIdOut, type TeamId, uuidPattern } from "#schema/Ids.ts"
 import type { ExposedValue, IncidentQuery } from "#schema/IncidentApi.ts"
 import type { Subject } from "#src/trail/IncidentExposure.ts"
-import type { Exposed } from "#src/audit/Incident.ts"
+import type { ExposedLine } from "#src/audit/Incident.ts"
 import * as Rows from "#src/database/Rows.ts"
 
 const NamedRow = Schema.Struct({ id: Schema.String, name: Schema.String })
@@ -20,7 +20,7 @@ export const placeOf = (projectId: string, environment: string) => ({
   environment
 })
 
-export const exposedOf = (value: Exposed, out: boolean): ExposedValue => {
+export const exposedOf = (value: ExposedLine, out: boolean): ExposedValue => {
   const { environmentId: _environmentId, projectId, renames = [], secretId, ...one } = value
   const renamedTo = renames.at(-1)?.key ?? null
   return { ...one, renamedTo, projectId: ProjectIdOut.make(projectId), secretId: SecretIdOut.make(secretId), out }

@@ -91,7 +91,7 @@ const listOf = Effect.fnUntraced(function* (
 ) {
   const { upTo } = yield* exposure.verifiedState()
   const rows = yield* currentOf(sql, at)
-  const exposed = rows.flatMap(({ certain, count, firstAt, lastAt, ...one }): ReadonlyArray<Note.Exposed> =>
+  const exposed = rows.flatMap(({ certain, count, firstAt, lastAt, ...one }): ReadonlyArray<Note.ExposedLine> =>
     count === null || firstAt === null || lastAt === null
       ? []
       : [{ ...one, count, firstAt, lastAt, certain: certain === true, replaced: null }]
@@ -115,8 +115,11 @@ const listOf = Effect.fnUntraced(function* (
 })
 
 /** The list as an answer tells it. */
-const toldOf = (list: { readonly exposed: ReadonlyArray<Note.Exposed>; readonly kept: ReadonlyArray<Note.Kept> }) => {
-  const out = new Set(Note.stillOut(list.exposed))
+const toldOf = (list: {
+  readonly exposed: ReadonlyArray<Note.ExposedLine>
+  readonly kept: ReadonlyArray<Note.UnexposedLine>
+}) => {
+  const out = new Set(Note.stillExposed(list.exposed))
   return {
     exposed: list.exposed.map((one) => IncidentRows.exposedOf(one, out.has(one))),
     kept: list.kept.map(({ environment, keys, project }) => ({ project, environment, keys }))
@@ -208,7 +211,7 @@ const opened = (note: string, keys: ReadonlyArray<NoteKey>) =>
 
 const NoteRow = Schema.Struct({ note: Schema.String, openedAt: Schema.DateFromSelf, upTo: Schema.DateFromSelf })
 
-const followed = (exposed: ReadonlyArray<Note.Exposed>, openedAt: Date) =>
+const followed = (exposed: ReadonlyArray<Note.ExposedLine>, openedAt: Date) =>
   exposed.map(({ environmentId, key, version }): IncidentItem => ({
     environmentId,
     key,
@@ -288,7 +291,7 @@ const listOfLast = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, ..
     const { exposed, head } = incidents[i]
     const now = exposed.map((one) => ({ ...one, ...since(place++) }))
     const { openedAt, subject } = head
-    return { id, subject, openedAt, exposed: exposed.length, out: Note.stillOut(now).length }
+    return { id, subject, openedAt, exposed: exposed.length, out: Note.stillExposed(now).length }
   })
   return items
 })

@@ -3,12 +3,12 @@ import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { TeamId } from "#schema/Ids.ts"
-import { carrying, type Exposed, removing, replacing } from "#src/audit/Incident.ts"
+import { carryingActions, type ExposedLine, removingActions, replacingActions } from "#src/audit/Incident.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as TrailIndex from "./TrailIndex.ts"
 
 /** A value at the time when its incident was opened. */
-export interface IncidentItem extends Pick<Exposed, "environmentId" | "key" | "version"> {
+export interface IncidentItem extends Pick<ExposedLine, "environmentId" | "key" | "version"> {
   /** Milliseconds. */
   readonly openedAt: number
 }
@@ -28,7 +28,7 @@ const idLeewayMillis = 60_000
 /** Most renames of one secret to follow. */
 const maxRenames = 100
 
-const followedActions = [...replacing, ...carrying, "secret.rename"]
+const followedActions = [...replacingActions, ...carryingActions, "secret.rename"]
 
 /**
  * For each value, the write that replaced or deleted it after its incident was opened. Later writes that brought an
@@ -81,16 +81,16 @@ export const progress = Effect.fnUntraced(function* (
         LEFT JOIN renamed same ON same.environment_id = c.environment_id AND same.revision = c.revision
         WHERE same.revision IS NULL AND c.action <> 'secret.rename' AND c.at >= s.since
           AND (s.revision IS NULL OR c.revision > s.revision) AND (s.until IS NULL OR c.revision < s.until)
-          AND (s.step > 0 OR c.version > s.version OR (c.version = s.version AND c.action = ANY(${removing}::text[])))
+          AND (s.step > 0 OR c.version > s.version OR (c.version = s.version AND c.action = ANY(${removingActions}::text[])))
       ),
       brought_back AS (
-        SELECT n, max(revision) AS revision FROM happened WHERE action = ANY(${carrying}::text[]) GROUP BY n
+        SELECT n, max(revision) AS revision FROM happened WHERE action = ANY(${carryingActions}::text[]) GROUP BY n
       ),
       replaced AS (
         SELECT DISTINCT ON (h.n) h.n, h.at, h.by, h.id AS entry,
           CASE WHEN h.action = 'secret.delete' THEN NULL ELSE h.version END AS version
         FROM happened h LEFT JOIN brought_back b ON b.n = h.n
-        WHERE h.action = ANY(${replacing}::text[]) AND (b.revision IS NULL OR h.revision > b.revision)
+        WHERE h.action = ANY(${replacingActions}::text[]) AND (b.revision IS NULL OR h.revision > b.revision)
         ORDER BY h.n, h.revision, h.id
       )
       SELECT i.n::float8 AS n, r.version, r.at, r.by, r.entry, coalesce(k.renames, '[]'::json) AS renames
@@ -108,6 +108,6 @@ export const progress = Effect.fnUntraced(function* (
     })
   )
   /** Takes the index of the item in `items`. */
-  return (i: number): Pick<Exposed, "replaced"> & { readonly renames: NonNullable<Exposed["renames"]> } =>
+  return (i: number): Pick<ExposedLine, "replaced"> & { readonly renames: NonNullable<ExposedLine["renames"]> } =>
     byItem.get(i) ?? { renames: [], replaced: null }
 })

@@ -219,7 +219,7 @@ const turn = Effect.fnUntraced(function* (needs: Needs, final: boolean, isReques
 })
 
 /** Signs that a restored database is valid as it is. */
-const accept = ({ file, sealing }: Needs, accepted: ReadonlyArray<Checkpoint.Accepted>) =>
+const accept = ({ file, sealing }: Needs, accepted: ReadonlyArray<Checkpoint.AcceptedHead>) =>
   file === undefined ? Effect.void : sealing.withPermits(1)(CheckpointFile.write(file, { heads: [], accepted }))
 
 /** Seals a head as the last of its stream, on the operator's request. */

@@ -5,7 +5,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as Chain from "#src/audit/Chain.ts"
-import { implausible } from "#src/audit/Tail.ts"
+import { implausibility } from "#src/audit/Tail.ts"
 import { Verifier } from "#src/audit/Verify.ts"
 import { inTime, type Vault } from "#src/crypto/Vault.ts"
 import type { Audit } from "./Audit.ts"
@@ -71,10 +71,10 @@ const closeOne = Effect.fnUntraced(function* (needs: Needs, row: SealRows.SealRo
   }
   const { from, problemCount, to } = verifier.finish()
   const times = { sealedAt: row.sealedAt.getTime(), seenAt: row.seenAt.getTime() }
-  const implausibility =
-    from === undefined || to === undefined ? undefined : implausible(times, { oldest: from, newest: to })
-  if (problemCount > 0 || implausibility !== undefined) {
-    const problem = implausibility ?? "do not fit each other, or no server wrote them"
+  const reason =
+    from === undefined || to === undefined ? undefined : implausibility(times, { oldest: from, newest: to })
+  if (problemCount > 0 || reason !== undefined) {
+    const problem = reason ?? "do not fit each other, or no server wrote them"
     return yield* audit.seals.alarm.raise(row.stream, `entries at the end of a stream ${problem}`)
   }
   if (last.seq === 0) yield* SealRows.discard(sql, row.stream)

@@ -18,7 +18,7 @@ import { readCheckpoints, TrailRefused, vaultKeys, verify, type VerifyOptions } 
 
 export interface Acceptance {
   /** Streams with more signed entries than the database has. */
-  readonly accepted: ReadonlyArray<Checkpoint.Accepted>
+  readonly accepted: ReadonlyArray<Checkpoint.AcceptedHead>
   /** Streams whose last entries have no seal, or that lack entries of their seal. */
   readonly closed: ReadonlyArray<Chain.Head>
 }
@@ -68,14 +68,14 @@ const findAcceptance = Effect.fnUntraced(function* (options: AcceptOptions) {
   if (signedProblem !== undefined) return yield* new TrailRefused({ message: signedProblem.what })
   const ends = yield* streamEnds(sql)
   const heads = new Map(ends.map((row) => [row.stream, row]))
-  const accepted: Array<Checkpoint.Accepted> = []
+  const accepted: Array<Checkpoint.AcceptedHead> = []
   for (const pin of reader.pins.values()) {
     const { hash, seq, stream } = heads.get(pin.stream) ?? { ...pin, seq: 0, hash: Chain.genesis(pin.stream) }
-    if (seq < pin.seq) accepted.push({ held: { stream, seq, hash }, signed: pin })
+    if (seq < pin.seq) accepted.push({ present: { stream, seq, hash }, signed: pin })
   }
   const own = yield* audit.seals.streams
   // Signed or sealed entries are missing. The writer of such a stream, if it still runs, cannot continue it.
-  const behind = new Set(accepted.map(({ held }) => held.stream))
+  const behind = new Set(accepted.map(({ present: held }) => held.stream))
   const hasLost = ({ sealedSeq, seq, stream }: typeof StreamEndRow.Type) => behind.has(stream) || (sealedSeq ?? 0) > seq
   const hasEnded = ({ seenAt }: typeof StreamEndRow.Type) =>
     seenAt === null || options.alone || seenAt.getTime() < options.now - Chain.deadAfterMillis
@@ -118,7 +118,7 @@ export const acceptRestore = Effect.fn("TrailRestore.acceptRestore")(function* (
   yield* seal.accept(accepted)
   const each = accepted
     .slice(0, maxRecorded)
-    .map(({ held, signed }) =>
+    .map(({ present: held, signed }) =>
       restoreEvent({ type: "audit_stream", id: held.stream, name: `${held.seq} of ${signed.seq}` })
     )
   const name = `${accepted.length} streams behind, ${closed.length} closed`

@@ -13,7 +13,7 @@ import * as KeyList from "#src/audit/KeyList.ts"
 import { Problems } from "#src/audit/Problems.ts"
 import * as SignedNote from "#src/audit/SignedNote.ts"
 import * as Values from "#src/audit/Values.ts"
-import { type Columns, type Expected, type Report, Verifier } from "#src/audit/Verify.ts"
+import { type Columns, type ExpectedHead, type Report, Verifier } from "#src/audit/Verify.ts"
 import { inTime, type Vault } from "#src/crypto/Vault.ts"
 import * as TrailKey from "./TrailKey.ts"
 import { ListRow } from "./KeyLists.ts"
@@ -129,7 +129,7 @@ const readExpected = Effect.fnUntraced(function* (
   problems: Problems
 ) {
   const sql = yield* SqlClient.SqlClient
-  const expected: Array<Expected> = []
+  const expected: Array<ExpectedHead> = []
   let seals = 0
   for (const row of yield* SealRows.all(sql)) {
     const { final, hash, seq, stream } = row
@@ -156,7 +156,7 @@ const readLists = Effect.gen(function* () {
   yield* sql`DECLARE list_walk NO SCROLL CURSOR FOR SELECT encode(hash, 'hex') AS hash, keys FROM audit_key_lists`
   for (;;) {
     const rows = yield* decodeLists(yield* sql`FETCH ${sql.literal(String(listsPerFetch))} FROM list_walk`)
-    for (const { hash, keys } of rows) if (KeyList.isNamed(keys, hash)) intact.add(hash)
+    for (const { hash, keys } of rows) if (KeyList.hasHash(keys, hash)) intact.add(hash)
     if (rows.length < listsPerFetch) break
   }
   yield* sql`CLOSE list_walk`

@@ -508,7 +508,7 @@ layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })("t
         assert.isAbove((yield* verify()).problemCount, 0)
         assert.isTrue(yield* acceptRestore(options, decide(true)))
         assert.deepStrictEqual(
-          seen[1].accepted.map(({ held, signed }) => [held.stream, held.seq, signed.seq]),
+          seen[1].accepted.map(({ present: held, signed }) => [held.stream, held.seq, signed.seq]),
           [[last.stream, 1, 3]]
         )
         assert.deepStrictEqual((yield* verify()).problems, [])

@@ -9,14 +9,14 @@ import * as Checkpoint from "#src/audit/Checkpoint.ts"
 import * as Export from "#src/audit/Export.ts"
 import { Problems } from "#src/audit/Problems.ts"
 import * as SignedNote from "#src/audit/SignedNote.ts"
-import { type Expected, type Link, type Options, Verifier } from "#src/audit/Verify.ts"
+import { type ExpectedHead, type Link, type Options, Verifier } from "#src/audit/Verify.ts"
 import { parsed, Texts } from "#test/support/Json.ts"
 import { at, lastOf, linked, trails } from "./Trails.ts"
 
 const runs = { numRuns: 1_000 }
 const linkOf = parsed(Schema.Struct({ keys: Texts }))
 
-const sealsOf = (all: ReadonlyArray<ReadonlyArray<Link>>): ReadonlyArray<Expected> =>
+const sealsOf = (all: ReadonlyArray<ReadonlyArray<Link>>): ReadonlyArray<ExpectedHead> =>
   all.map((links) => ({ ...lastOf(links), source: "its seal", final: false }))
 
 const verify = (links: ReadonlyArray<Link>, options: Partial<Options> = {}) => {
@@ -284,7 +284,7 @@ describe("checkpoints", () => {
     reader.end()
     return reader
   }
-  const pinned = (reader: Checkpoint.Reader): ReadonlyArray<Expected> =>
+  const pinned = (reader: Checkpoint.Reader): ReadonlyArray<ExpectedHead> =>
     [...reader.pins.values()].map((pin) => ({ ...pin, source: "the checkpoint" }))
 
   it("name the last head of each stream, and catch an older database that is whole in itself", () => {
@@ -376,7 +376,7 @@ describe("checkpoints", () => {
     const all = [linked("01980a5c-0001-7000-8000-000000000001", ["a", "b", "c"])]
     const notes = written(all, 1)
     const state = Checkpoint.newWriter("01980a5c-0009-7000-8000-000000000002")
-    const accepted = [{ held: all[0][0], signed: all[0][2] }]
+    const accepted = [{ present: all[0][0], signed: all[0][2] }]
     const note = signed(Checkpoint.text(state, { at: at + 10, heads: [], accepted }).text)
     for (const order of [
       [...notes, note],

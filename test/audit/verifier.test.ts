@@ -9,7 +9,7 @@ import {
   tailMillis,
   withMacs
 } from "#src/audit/Chain.ts"
-import { type Columns, type Expected, type Link, type Options, Verifier } from "#src/audit/Verify.ts"
+import { type Columns, type ExpectedHead, type Link, type Options, Verifier } from "#src/audit/Verify.ts"
 import { at, linked } from "./Trails.ts"
 
 const stream = "01980a5c-0001-7000-8000-000000000001"
@@ -38,13 +38,13 @@ const raw = (...bodies: ReadonlyArray<string>): ReadonlyArray<Link> => {
 const saying = (members: object, seq = 1) => JSON.stringify({ stream, seq, at: new Date(at).toISOString(), ...members })
 
 const head = (link: Link) => ({ stream: link.stream, seq: link.seq, hash: link.hash })
-const seal = (link: Link, more: Partial<Expected> = {}): Expected => ({
+const seal = (link: Link, more: Partial<ExpectedHead> = {}): ExpectedHead => ({
   ...head(link),
   source: "its seal",
   final: false,
   ...more
 })
-const pin = (link: Link): Expected => ({ ...head(link), source: "the checkpoint" })
+const pin = (link: Link): ExpectedHead => ({ ...head(link), source: "the checkpoint" })
 const otherHash = Buffer.alloc(32)
 
 describe("an entry", () => {
@@ -55,7 +55,7 @@ describe("an entry", () => {
     assert.deepStrictEqual(told([first, second, first]), ["1 is out of order or repeated"])
     const starts = new Map([[stream, head(second)]])
     assert.deepStrictEqual(told([third], { starts }), [])
-    assert.deepStrictEqual(told([second, third], { starts }), ["2 stands before the beginning of the stream"])
+    assert.deepStrictEqual(told([second, third], { starts }), ["2 is before the beginning of the stream"])
   })
 
   it("that was altered, is none, or was written as another is told, and what comes after it is not", () => {

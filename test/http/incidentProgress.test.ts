@@ -112,7 +112,7 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
       const upTo = new Date(Date.parse(note.head.upTo) + 3_600_000).toISOString()
       const told = { ...note, head: { ...note.head, upTo } }
       assert.deepStrictEqual(problemsOf(trail, told), [])
-      const altered = (change: (one: Note.Exposed) => Note.Exposed) =>
+      const altered = (change: (one: Note.ExposedLine) => Note.ExposedLine) =>
         problemsOf(trail, { ...told, exposed: told.exposed.map(change) }).length
       const all = note.exposed.length
       assert.strictEqual(

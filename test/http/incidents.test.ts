@@ -230,7 +230,7 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
 })
 
 describe("what is still out", () => {
-  const value = (key: string, more: Partial<Note.Exposed> = {}): Note.Exposed => ({
+  const value = (key: string, more: Partial<Note.ExposedLine> = {}): Note.ExposedLine => ({
     projectId: "p",
     project: "Shop",
     environmentId: "e",
@@ -251,7 +251,7 @@ describe("what is still out", () => {
   const replaced = { version: 2, at: "2026-11-02T08:00:00.000Z", by, entry: "x" }
 
   unit("is a composed value as long as one that it uses is", () => {
-    const out = (values: ReadonlyArray<Note.Exposed>) => Note.stillOut(values).map(({ key }) => key)
+    const out = (values: ReadonlyArray<Note.ExposedLine>) => Note.stillExposed(values).map(({ key }) => key)
     const chain = [value("TOP", { uses: ["MID"] }), value("MID", { uses: ["A", "B"] }), value("A"), value("B")]
     assert.deepStrictEqual(out(chain), ["TOP", "MID", "A", "B"])
     const half = chain.map((one) => (one.key === "A" ? { ...one, replaced } : one))

@@ -233,7 +233,7 @@ const accept = Help.command(
           Effect.gen(function* () {
             isNeeded = true
             yield* progressDone
-            for (const { held, signed } of accepted) {
+            for (const { present: held, signed } of accepted) {
               yield* note(
                 `Stream ${held.stream}: the database holds ${held.seq} entries, ${signed.seq} had been signed.`
               )

@@ -11,7 +11,7 @@ import { IncidentProof } from "#src/audit/IncidentProof.ts"
 import * as KeyList from "#src/audit/KeyList.ts"
 import { Problems } from "#src/audit/Problems.ts"
 import type * as SignedNote from "#src/audit/SignedNote.ts"
-import { type Expected, Verifier } from "#src/audit/Verify.ts"
+import { type ExpectedHead, Verifier } from "#src/audit/Verify.ts"
 import { time, type VerifyReport } from "./AuditReport.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import { plain, progress, progressDone } from "#src/cli/terminal/Output.ts"
@@ -29,7 +29,7 @@ interface FileState {
   readonly options: FileOptions
   readonly problems: Problems
   readonly cuts: Array<Checkpoint.Cut>
-  readonly expected: Array<Expected>
+  readonly expected: Array<ExpectedHead>
   readonly starts: Map<string, Head>
   /** Hashes of the lists of keys so far. */
   readonly lists: Set<string>
@@ -118,7 +118,7 @@ const readLine = Effect.fnUntraced(function* (state: FileState, text: string) {
       return
     case "keys":
       // An altered list is left out, and so reported as missing.
-      if (KeyList.isNamed(line.keys, line.hash)) {
+      if (KeyList.hasHash(line.keys, line.hash)) {
         state.lists.add(line.hash)
         state.incidents.addList(line.hash, line.keys)
       }
@@ -149,7 +149,7 @@ const readIncidents = Effect.fnUntraced(function* ({ incidents = [], keys }: Fil
 
 const incidentNotes = ({ notes }: IncidentProof): ReadonlyArray<string> =>
   notes.map(({ exposed, head: { at, subject } }) => {
-    const out = Incident.stillOut(exposed).length
+    const out = Incident.stillExposed(exposed).length
     return `Burn-down of ${plain(subject.name)}: ${exposed.length} values were handed out, ${out} still out at ${plain(at)}.`
   })
 

@@ -8,7 +8,7 @@ import type * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import type { Head } from "#src/audit/Chain.ts"
-import type { Accepted, Cut } from "#src/audit/Checkpoint.ts"
+import type { AcceptedHead, Cut } from "#src/audit/Checkpoint.ts"
 import type { NoteKey } from "#src/audit/SignedNote.ts"
 import type { Report } from "#src/audit/Verify.ts"
 import type { CliFailure } from "#src/cli/terminal/Failure.ts"
@@ -158,7 +158,7 @@ export interface MaintenancePrograms {
   readonly auditAccept: (
     asked: VerifyRequest,
     decide: (found: {
-      readonly accepted: ReadonlyArray<Accepted>
+      readonly accepted: ReadonlyArray<AcceptedHead>
       readonly closed: ReadonlyArray<Head>
     }) => Effect.Effect<boolean>
   ) => Effect.Effect<boolean, CliFailure>

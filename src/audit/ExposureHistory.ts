@@ -1,18 +1,18 @@
 /**
- * Who was handed what, and what was written, out of the bodies of a trail alone: what `src/trail/ExposureIndex.ts` reads
- * in the database, told a second time for a verification that has no database. Entries may come in any order.
+ * Exposures and writes, computed from the bodies of a trail alone, for a verification without a database. It mirrors
+ * `src/trail/ExposureIndex.ts`. Entries may be added in any order.
  */
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Values from "./Values.ts"
 
-const Named = Schema.Struct({ type: Schema.String, id: Schema.String })
+const Reference = Schema.Struct({ type: Schema.String, id: Schema.String })
 const Entry = Schema.parseJson(
   Schema.Struct({
     id: Schema.String,
     at: Schema.String,
     team: Schema.NullOr(Schema.String),
-    actor: Named,
+    actor: Reference,
     action: Schema.String,
     outcome: Schema.String,
     environmentId: Schema.optional(Schema.String),
@@ -21,14 +21,14 @@ const Entry = Schema.parseJson(
     versions: Schema.optional(Schema.Array(Schema.Number)),
     contains: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Number })),
     revision: Schema.optional(Schema.Number),
-    target: Schema.optional(Named),
+    target: Schema.optional(Reference),
     via: Schema.String
   })
 )
 type Entry = typeof Entry.Type
 const decodeEntry = Schema.decodeUnknownOption(Entry)
 
-/** Reads that differ in when alone. */
+/** Reads that differ only in time. */
 export interface Read {
   readonly environmentId: string
   readonly keys: ReadonlyArray<string>
@@ -36,11 +36,11 @@ export interface Read {
   readonly versions: ReadonlyArray<number> | undefined
   readonly revision: number | undefined
   readonly actor: { readonly type: string; readonly id: string }
-  /** Milliseconds, each as often as there was a read. */
+  /** Milliseconds, one for each read. */
   readonly times: Array<number>
 }
 
-/** What an entry did to one key. `version`: 0 where the key has no value after it. */
+/** The effect of an entry on one key. `version` is 0 if the key has no value afterwards. */
 export interface Write {
   readonly id: string
   readonly at: string
@@ -49,33 +49,33 @@ export interface Write {
   readonly environmentId: string
   readonly revision: number
   readonly key: string
-  /** As the entry names it: after the write, or of a deletion and of the former key of a rename, before it. */
-  readonly named: number
+  /** The version in the entry: after the write, or before it for a deletion and for the old key of a rename. */
+  readonly namedVersion: number
   readonly version: number
-  /** The key of which it took an earlier text over. */
+  /** The key whose earlier text it carries over. */
   readonly carriedFrom: string | undefined
-  /** Of a rename: the key from then on. */
+  /** For a rename, the new key. */
   readonly nextKey: string | undefined
 }
 
-const reading = new Set(["secret.inject", "secret.read", "secret.list_values", "sealed.open"])
-const writing = new Set(Values.actions)
-const owning = new Set(["grant.issue", "oauth.consent", "machine.exchange"])
-/** Cheaper than to parse every entry. */
+const readActions = new Set(["secret.inject", "secret.read", "secret.list_values", "sealed.open"])
+const writeActions = new Set(Values.actions)
+const ownerActions = new Set(["grant.issue", "oauth.consent", "machine.exchange"])
+/** Filters entries before parsing, which costs more. */
 const mayConcern = /"action":"(?:secret\.|sealed\.open|grant\.issue|oauth\.consent|machine\.exchange|audit\.baseline)/
 
 const ofKey = (environmentId: string, key: string) => `${environmentId} ${key}`
 
-export class HandedOut {
+export class ExposureHistory {
   readonly #teams: ReadonlySet<string>
   readonly #reads = new Map<string, Read>()
   readonly #writes = new Map<string, Array<Write>>()
   readonly #owners = new Map<string, { readonly type: string; readonly id: string }>()
   readonly #lists = new Map<string, ReadonlyArray<string>>()
-  /** Revisions of environments that a rename made: what else they wrote has its text from before. */
+  /** Revisions of environments that a rename made. Other writes of such a revision keep their earlier text. */
   readonly #renamed = new Set<string>()
 
-  /** What concerns other teams is forgotten. */
+  /** Entries of other teams are dropped. */
   constructor(teams: ReadonlySet<string>) {
     this.#teams = teams
   }
@@ -88,10 +88,10 @@ export class HandedOut {
     if (this.#teams.size === 0 || !mayConcern.test(body)) return
     const entry = Option.getOrUndefined(decodeEntry(body))
     if (entry === undefined || entry.outcome !== "allowed") return
-    if (owning.has(entry.action)) this.#addOwner(entry)
+    if (ownerActions.has(entry.action)) this.#addOwner(entry)
     if (entry.team === null || !this.#teams.has(entry.team)) return
-    if (reading.has(entry.action)) this.#addReads(entry)
-    if (writing.has(entry.action)) this.#addWrites(entry)
+    if (readActions.has(entry.action)) this.#addReads(entry)
+    if (writeActions.has(entry.action)) this.#addWrites(entry)
   }
 
   #addOwner({ action, actor, target }: Entry): void {
@@ -103,18 +103,18 @@ export class HandedOut {
   #addReads(entry: Entry): void {
     const { action, actor, at, contains = {}, environmentId, keyList, keys, revision, target, versions, via } = entry
     if (environmentId === undefined) return
-    const said = action === "sealed.open" ? {} : versions === undefined ? { revision } : { versions }
+    const versionInfo = action === "sealed.open" ? {} : versions === undefined ? { revision } : { versions }
     const inside = Object.keys(contains).sort()
     const parts = [
-      { keys, keyList, versions: undefined, revision: undefined, ...said },
+      { keys, keyList, versions: undefined, revision: undefined, ...versionInfo },
       ...(inside.length === 0
         ? []
         : [{ keys: inside, keyList: undefined, versions: inside.map((key) => contains[key]), revision: undefined }])
     ]
     for (const part of parts) {
       const id = JSON.stringify([environmentId, part, keyList, action, target?.type ?? "", via, actor.type, actor.id])
-      const known = this.#reads.get(id)
-      if (known !== undefined) known.times.push(Date.parse(at))
+      const existing = this.#reads.get(id)
+      if (existing !== undefined) existing.times.push(Date.parse(at))
       else this.#reads.set(id, { ...part, environmentId, actor, times: [Date.parse(at)] })
     }
   }
@@ -135,7 +135,7 @@ export class HandedOut {
         environmentId,
         revision,
         key,
-        named,
+        namedVersion: named,
         version: action === "secret.delete" || isFormer ? 0 : named,
         carriedFrom: isRename ? keys[0] : carries ? key : undefined,
         nextKey: isFormer ? keys[1] : undefined
@@ -152,7 +152,7 @@ export class HandedOut {
     return [...(this.#writes.get(ofKey(environmentId, key)) ?? [])].sort((a, b) => a.revision - b.revision)
   }
 
-  /** The key of which a write took an earlier text over, also where a rename gave a template the new key. */
+  /** The key whose earlier text a write carries over. Includes templates that a rename gave the new key. */
   carriedFrom({ carriedFrom, environmentId, key, revision, version }: Write): string | undefined {
     if (carriedFrom !== undefined) return carriedFrom
     return version > 0 && this.isRename(environmentId, revision) ? key : undefined
