@@ -111,7 +111,7 @@ export const insertAfter = (
           OR EXISTS (SELECT 1 FROM audit_cuts c WHERE c.stream = ${stream}::uuid AND c.seq = ${before}::bigint))
         ${listsExist(sql, lists)}
         RETURNING 1 AS added`,
-    (rows) => rows.length === rows.length,
+    (inserted) => inserted.length === rows.length,
     () => new SqlError({ message: "what was committed before an entry is gone", cause: { code: GONE } })
   )
 }
