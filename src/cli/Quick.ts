@@ -2,6 +2,9 @@
  * The quick path of the command line. `run`, `secrets get` and `secrets list` start before other programs, in loops and
  * in scripts. Their plain forms are read here with the pages of help as the only table of options, without loading the
  * parser, the typed groups and the other commands. The parser reads everything else, and words all errors.
+ *
+ * It exists beside the declared parser (`@effect/cli`) for start-up alone. The build writes the table from the declared
+ * options, and `test/cli/Quick.test.ts` runs both parsers over every option and over random words.
  */
 import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"

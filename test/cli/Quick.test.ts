@@ -4,63 +4,113 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as fc from "effect/FastCheck"
 import { manual } from "#src/cli/Commands.ts"
-import * as Shared from "#src/cli/terminal/Options.ts"
+import { find, optionOf } from "#src/cli/help/HelpPage.ts"
 import { getOf, listOf, runOf } from "#src/cli/Quick.ts"
+import { getOptions, listOptions } from "#src/cli/secrets/Secrets.ts"
 import { options as runOptions } from "#src/cli/values/RunOptions.ts"
 
 const root = manual()
 
-/** What the parser makes of the words; undefined: it refuses them. */
+/** Result of the declared parser; undefined: it refuses the words. */
 const parsedBy = <const Config extends Command.Command.Config>(config: Config, words: ReadonlyArray<string>) =>
   Effect.gen(function* () {
-    let found: unknown
-    const command = Command.make("x", config, (options) => Effect.sync(() => (found = options)))
+    let parsed: unknown
+    const command = Command.make("x", config, (options) => Effect.sync(() => (parsed = options)))
     const parse = Command.run(command, { name: "x", version: "0" })
     yield* Effect.ignore(parse(["node", "x", ...words]))
-    return found
+    return parsed
   }).pipe(Effect.provide(NodeContext.layer))
 
-const getConfig = {
-  ...Shared.inEnvironment,
-  json: Shared.json,
-  source: Shared.flag("source", ""),
-  raw: Shared.flag("raw", ""),
-  key: Shared.keyArgument
-}
+/** The commands that the quick path reads, each with its declared options. */
+const commands = [
+  {
+    path: ["secrets", "get"],
+    declared: (words: ReadonlyArray<string>) => parsedBy(getOptions, words),
+    quick: (words: ReadonlyArray<string>) => getOf(["secrets", "get", ...words], root),
+    always: ["KEY"],
+    parserOnly: []
+  },
+  {
+    path: ["secrets", "list"],
+    declared: (words: ReadonlyArray<string>) => parsedBy(listOptions, words),
+    quick: (words: ReadonlyArray<string>) => {
+      const options = listOf(["secrets", "list", ...words], root)
+      // The quick command never shows the last read.
+      return options === undefined ? undefined : { ...options, lastRead: false }
+    },
+    always: [],
+    parserOnly: ["--last-read"]
+  },
+  {
+    path: ["run"],
+    declared: (words: ReadonlyArray<string>) => parsedBy(runOptions, words),
+    quick: (words: ReadonlyArray<string>) => runOf(["run", ...words], root),
+    always: [],
+    parserOnly: ["--mount-format", "--names", "--offline-max-age", "--sealed", "--watch-interval"]
+  }
+]
 
-const listConfig = { ...Shared.inEnvironment, json: Shared.json, lastRead: Shared.flag("last-read", "") }
+const optionsOf = (path: ReadonlyArray<string>) => find(root, path).at.options.map(optionOf)
+const names = [...new Set(commands.flatMap(({ path }) => optionsOf(path).flatMap((option) => option.names)))]
 
-const word = fc.constantFrom("KEY", "shop", "A,B", "*", "1s", "", "x y", "-", "--", "--json", "-p", "env", "http://h:1")
-const name = fc.constantFrom(
-  ..."--url --credential -p --project -e --env --environment --json --source --raw --only --except --prefix --allow".split(
-    " "
-  ),
-  ..."--no-override --preserve-env --command --mount --pass-credentials --watch --offline --plan --redact --nope".split(
-    " "
-  )
+/** At least one of these is good for each option with a value. */
+const texts = ["shop", "env", "stored", "camel", "json", "90s"]
+const word = fc.constantFrom(
+  ...texts,
+  "KEY",
+  "A,B",
+  "*",
+  "",
+  "x y",
+  "-",
+  "--",
+  "--nope",
+  "http://h:1",
+  "--project=shop"
 )
-const words = fc.array(fc.oneof({ weight: 2, arbitrary: name }, word), { maxLength: 7 })
+const words = fc.array(fc.oneof({ weight: 2, arbitrary: fc.constantFrom(...names) }, word), { maxLength: 7 })
 
-describe("the plain forms of `run` and `secrets get`", () => {
-  it.effect("mean what the parser takes them to mean, whatever the words", () =>
-    Effect.gen(function* () {
-      let understood = 0
-      for (const given of fc.sample(words, 600)) {
-        const get = getOf(["secrets", "get", ...given], root)
-        if (get !== undefined) assert.deepStrictEqual({ ...get }, yield* parsedBy(getConfig, given), given.join(" "))
-        const list = listOf(["secrets", "list", ...given], root)
-        if (list !== undefined) {
-          assert.deepStrictEqual({ ...list, lastRead: false }, yield* parsedBy(listConfig, given), given.join(" "))
+describe("the quick path of the command line", () => {
+  for (const { always, declared, parserOnly, path, quick } of commands) {
+    const name = path.join(" ")
+
+    it.effect(`reads every option of \`${name}\` as the declared parser does, or leaves it to the parser`, () =>
+      Effect.gen(function* () {
+        const left: Array<string> = []
+        for (const option of optionsOf(path)) {
+          let isQuick = false
+          let isDeclared = false
+          for (const one of option.names) {
+            for (const text of option.value === undefined ? [[]] : texts.map((value) => [value])) {
+              const given = [one, ...text, ...always]
+              const [fast, slow] = [quick(given), yield* declared(given)]
+              if (fast !== undefined) assert.deepStrictEqual({ ...fast }, slow, given.join(" "))
+              isQuick ||= fast !== undefined
+              isDeclared ||= slow !== undefined
+            }
+          }
+          assert.isTrue(isDeclared, `${option.name}: no text of this test is good for it`)
+          if (!isQuick) left.push(option.name)
         }
-        const run = runOf(["run", ...given], root)
-        if (run !== undefined) assert.deepStrictEqual({ ...run }, yield* parsedBy(runOptions, given), given.join(" "))
-        understood += (get === undefined ? 0 : 1) + (run === undefined ? 0 : 1)
-      }
-      assert.isAbove(understood, 50)
-    })
-  )
+        assert.deepStrictEqual(left.toSorted(), parserOnly)
+      })
+    )
 
-  it("are those that people write, and the parser gets the rest", () => {
+    it.effect(`reads random words of \`${name}\` as the declared parser does, or leaves them to the parser`, () =>
+      Effect.gen(function* () {
+        let understood = 0
+        for (const given of [[...always], ...fc.sample(words, 1_000)]) {
+          const fast = quick(given)
+          if (fast === undefined) continue
+          assert.deepStrictEqual({ ...fast }, yield* declared(given), given.join(" "))
+          understood++
+        }
+        assert.isAbove(understood, 20)
+      })
+    )
+  }
+
+  it("reads the forms that people write, and leaves the rest to the parser", () => {
     const place = ["-p", "shop", "--env", "development"]
     assert.isDefined(getOf(["secrets", "get", ...place, "--json", "KEY"], root))
     assert.isDefined(listOf(["secrets", "list", ...place, "--json"], root))
@@ -69,13 +119,6 @@ describe("the plain forms of `run` and `secrets get`", () => {
     for (const given of [["KEY", "--json"], ["--project=shop", "KEY"], ["-p", "a", "-p", "b", "KEY"], []]) {
       assert.isUndefined(getOf(["secrets", "get", ...given], root), given.join(" "))
     }
-    for (const given of [
-      ["--sealed", "f"],
-      ["--names", "camel"],
-      ["--watch-interval", "1s"],
-      ["node", "app.js"]
-    ]) {
-      assert.isUndefined(runOf(["run", ...given], root), given.join(" "))
-    }
+    assert.isUndefined(runOf(["run", "node", "app.js"], root))
   })
 })

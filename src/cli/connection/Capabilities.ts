@@ -7,7 +7,7 @@ import { plain } from "#src/cli/terminal/Output.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
 
 /** Only the members that are used: another version may have others (docs/contract/README.md). */
-const CapabilitiesBody = Shape.struct({
+export const CapabilitiesBody = Shape.struct({
   version: Shape.optional(Shape.string),
   commit: Shape.optional(Shape.string),
   durability: Shape.optional(Shape.string),

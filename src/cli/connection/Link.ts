@@ -37,7 +37,7 @@ export interface Link {
 }
 
 // Open: a later server may add members and codes (docs/contract/README.md).
-const envelope = Shape.struct({
+export const envelope = Shape.struct({
   statusCode: Shape.number,
   code: Shape.string,
   message: Shape.string,

@@ -25,9 +25,9 @@ import { type NameRequest, wanted as wantedNames } from "#src/cli/help/Wanted.ts
 const isSlug = (text: string): boolean => text.length <= Patterns.longestSlug && Patterns.environmentSlug.test(text)
 const isKey = (text: string): boolean => text.length <= Patterns.longestKey && Patterns.secretKey.test(text)
 
-const Projects = Shape.struct({ items: Shape.array(Shape.struct({ id: Shape.string, slug: Shape.string })) })
-const Environments = Shape.struct({ items: Shape.array(Shape.struct({ slug: Shape.string })) })
-const Keys = Shape.struct({ items: Shape.array(Shape.struct({ key: Shape.string })), hasMore: Shape.boolean })
+export const Projects = Shape.struct({ items: Shape.array(Shape.struct({ id: Shape.string, slug: Shape.string })) })
+export const Environments = Shape.struct({ items: Shape.array(Shape.struct({ slug: Shape.string })) })
+export const Keys = Shape.struct({ items: Shape.array(Shape.struct({ key: Shape.string })), hasMore: Shape.boolean })
 
 const projects = Effect.fnUntraced(function* (server: Link) {
   const { items } = yield* bodyOf(server, yield* server.ask({ path: "/projects" }), Projects)

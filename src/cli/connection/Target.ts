@@ -107,7 +107,7 @@ const writeIds = Effect.fnUntraced(function* (connection: Link, ids: ReadonlyMap
   yield* idCache.write(Object.fromEntries(owners.map(([owner, ids]) => [owner, Object.fromEntries(ids)])))
 }, Effect.ignore)
 
-const ProjectListBody = Shape.struct({
+export const ProjectListBody = Shape.struct({
   items: Shape.array(Shape.struct({ id: Shape.string, slug: Shape.string, teamId: Shape.string }))
 }) satisfies Shape.Shape<{
   readonly items: ReadonlyArray<Record<keyof Pick<Project, "id" | "slug" | "teamId">, string>>

@@ -27,7 +27,7 @@ const Item = Shape.struct({
   references: Shape.array(Shape.string),
   updatedBy: Shape.struct({ type: Shape.string, id: Shape.string, name: Shape.nullable(Shape.string) })
 })
-const Page = Shape.struct({ items: Shape.array(Item), hasMore: Shape.boolean })
+export const Page = Shape.struct({ items: Shape.array(Item), hasMore: Shape.boolean })
 type ListItem = Shape.Of<typeof Item>
 
 const largestPage = "500"

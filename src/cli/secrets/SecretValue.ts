@@ -14,9 +14,9 @@ export interface GetOptions extends Choice.ConnectionOptions, Target.TargetOptio
   readonly json: boolean
 }
 
-const Body = Shape.struct({ value: Shape.string })
+export const ValueBody = Shape.struct({ value: Shape.string })
 /** `SecretWithValue`. Other members of a response are not printed. */
-const PrintedMembers = Shape.struct({
+export const PrintedMembers = Shape.struct({
   id: Shape.string,
   projectId: Shape.string,
   environment: Shape.string,
@@ -39,5 +39,5 @@ export const readValue = Effect.fnUntraced(function* (options: GetOptions) {
     server.ask({ path: "/secrets/value", query: { projectId, environment, key, representation } })
   ).pipe(withKey(key, environment), Target.withAccessHint(target))
   if (options.json) return yield* json(yield* bodyOf(server, response, PrintedMembers))
-  yield* value((yield* bodyOf(server, response, Body)).value, options)
+  yield* value((yield* bodyOf(server, response, ValueBody)).value, options)
 })

@@ -30,6 +30,12 @@ const listWithReads = onEnvironment(
   })
 )
 
+export const listOptions = {
+  ...Shared.inEnvironment,
+  json: Shared.json,
+  lastRead: Shared.flag("last-read", "Also show the time and the reader of the last read; for owners and admins")
+} as const
+
 const list = Help.command(
   "list",
   {
@@ -40,13 +46,17 @@ const list = Help.command(
       "ampoule secrets list --json"
     ]
   },
-  {
-    ...Shared.inEnvironment,
-    json: Shared.json,
-    lastRead: Shared.flag("last-read", "Also show the time and the reader of the last read; for owners and admins")
-  },
+  listOptions,
   (options) => (options.lastRead ? listWithReads(options) : readList(options))
 )
+
+export const getOptions = {
+  ...Shared.inEnvironment,
+  json: Shared.json,
+  source: Shared.flag("source", "Print the text with unexpanded references"),
+  raw: Shared.flag("raw", "Print control characters unchanged, even on a terminal"),
+  key: Shared.keyArgument
+} as const
 
 const get = Help.command(
   "get",
@@ -58,13 +68,7 @@ const get = Help.command(
     ],
     examples: ["ampoule secrets get DATABASE_URL", 'psql "$(ampoule secrets get DATABASE_URL)"']
   },
-  {
-    ...Shared.inEnvironment,
-    json: Shared.json,
-    source: Shared.flag("source", "Print the text with unexpanded references"),
-    raw: Shared.flag("raw", "Print control characters unchanged, even on a terminal"),
-    key: Shared.keyArgument
-  },
+  getOptions,
   readValue
 )
 

@@ -13,7 +13,7 @@ import type { RunOptions } from "./RunOptions.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
 import * as Target from "#src/cli/connection/Target.ts"
 
-const Body = Shape.struct({ values: Shape.record(Shape.string) }) satisfies Shape.Shape<
+export const ValuesBody = Shape.struct({ values: Shape.record(Shape.string) }) satisfies Shape.Shape<
   Pick<typeof InjectedSecrets.Type, "values">
 >
 
@@ -42,7 +42,7 @@ export const inject = Effect.fnUntraced(function* (server: Link, options: Inject
     headers: etag === undefined ? {} : { "if-none-match": etag }
   })
   if (response.status === 304) return Option.none<Resolved>()
-  const { values } = yield* bodyOf(server, response, Body)
+  const { values } = yield* bodyOf(server, response, ValuesBody)
   // A name outside the contract could be one that a loader or a shell acts upon.
   if (!Object.keys(values).every((name) => secretKey.test(name))) {
     const reason = "it contains a name that is not a secret key"
