@@ -1,6 +1,6 @@
 /**
- * The pages for people: rendered here, over the same use cases as the API. No page reads the database by itself, none
- * needs script to do its work, and none loads anything from elsewhere.
+ * Pages for people, rendered on the server over the same use cases as the API. No page reads the database directly,
+ * needs a script for its task, or loads a file from another origin.
  */
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpRouter from "@effect/platform/HttpRouter"
@@ -45,7 +45,7 @@ import * as ViewPages from "./secrets/ViewPages.tsx"
 import * as WaitingPages from "./requests/WaitingPages.tsx"
 import * as WebhookPages from "./team/WebhookPages.tsx"
 
-/** Every page. */
+/** Routes of all pages. */
 export const pages = HttpRouter.concatAll(
   AuthPages.routes,
   AccountPages.routes,
@@ -82,7 +82,7 @@ export const pages = HttpRouter.concatAll(
   DevicePages.routes,
   ProvidePages.routes
 ).pipe(
-  // Below the pages a wrong address is a page as well; the API's own routes keep their envelope.
+  // A wrong address below the pages gets a page too; routes of the API keep their envelope.
   HttpRouter.get(
     "/app/*",
     person(() => new RouteNotFound())

@@ -240,8 +240,8 @@ const close = (needs: Needs, watcher: Watcher, why: End) => {
 const exchangeGrace = "10 seconds"
 
 /**
- * Ends the stream of an ended credential. A credential with more scopes may have replaced it, so a client with a
- * growing list of tools first gets one notice to list them again.
+ * Ends the stream of an ended credential. A credential with more scopes may have replaced it. So a client with a growing
+ * list of tools first gets one notice to list them again.
  */
 const endExpired = (needs: Needs, watcher: Watcher) => {
   if (!watcher.staged) return Effect.sync(() => close(needs, watcher, "credential"))

@@ -1,7 +1,7 @@
 /**
  * `subscriptions/listen` of the revision 2026-07-28: a stream of the changes that the client subscribed to. The SDK
- * validates the message, and the frames equal the SDK's. The stream is a socket and calls that write to it, where the
- * SDK keeps a server, a web stream and a timer per stream (`test/mcp/listening.test.ts` compares the two).
+ * validates the message, and the frames equal the SDK's. Each stream is a socket and calls that write to it. The SDK
+ * would keep a server, a web stream and a timer per stream (`test/mcp/listening.test.ts` compares the two).
  */
 import {
   classifyInboundRequest,

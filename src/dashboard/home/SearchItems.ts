@@ -13,7 +13,7 @@ export interface Item {
   readonly about: string
   readonly href: string
 }
-export interface Answer {
+export interface SearchResults {
   readonly items: ReadonlyArray<Item>
 }
 

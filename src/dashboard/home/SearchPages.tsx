@@ -10,7 +10,7 @@ import { Layout } from "#src/dashboard/frame/Layout.tsx"
 import { query, wantsJson } from "#src/dashboard/frame/Pages.ts"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import { person } from "#src/dashboard/frame/Routes.ts"
-import { type Answer, type Item, itemsOf, type Kind, kinds } from "./SearchItems.ts"
+import { type SearchResults, type Item, itemsOf, type Kind, kinds } from "./SearchItems.ts"
 import * as Theme from "#src/dashboard/frame/Theme.ts"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 import type { Visit } from "#src/dashboard/frame/Visit.ts"
@@ -94,7 +94,7 @@ const view = person(({ visit }) =>
   Effect.gen(function* () {
     const words = (yield* query).text("q")
     const items = itemsOf(visit, yield* UseCases.search.find(words), words)
-    const answer: Answer = { items }
+    const answer: SearchResults = { items }
     return (yield* wantsJson)
       ? HttpServerResponse.unsafeJson(answer, { headers: Html.headers })
       : Html.page(<SearchPage visit={visit} words={words} items={items} />)

@@ -1,7 +1,7 @@
 /** Search or jump to: results of the search page during typing. Opens over every page, and leads to a page. */
 import { useEffect, useRef, useState } from "preact/hooks"
 import * as Icons from "#src/dashboard/frame/Icons.tsx"
-import type { Answer, Item } from "#src/dashboard/home/SearchItems.ts"
+import type { SearchResults, Item } from "#src/dashboard/home/SearchItems.ts"
 import { Dialog } from "./Dialog.tsx"
 
 const kinds: Readonly<Record<Item["kind"], string>> = {
@@ -13,7 +13,7 @@ const kinds: Readonly<Record<Item["kind"], string>> = {
   page: "page"
 }
 
-interface Results extends Answer {
+interface Results extends SearchResults {
   readonly words: string
 }
 
@@ -26,7 +26,7 @@ const ask = async (words: string, signal: AbortSignal): Promise<Results | string
       redirect: "error",
       signal
     })
-    if (answer.ok) return { ...((await answer.json()) as Answer), words }
+    if (answer.ok) return { ...((await answer.json()) as SearchResults), words }
     return answer.status === 401
       ? "You are signed out."
       : answer.status === 429

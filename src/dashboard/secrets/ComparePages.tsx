@@ -243,19 +243,19 @@ const rowsOf = Effect.fnUntraced(function* (query: DiffQuery) {
       UseCases.secretReads.composition({ projectId: query.projectId, environment }),
       ({ nodes }) => new Map(nodes.map(({ id, key }) => [key, id]))
     )
-  const left = yield* idsOf(query.sourceEnv)
-  const right = yield* idsOf(query.targetEnv)
+  const leftIds = yield* idsOf(query.sourceEnv)
+  const rightIds = yield* idsOf(query.targetEnv)
   const differences = new Map<string, Difference>([
     ...changed.map(({ key }) => [key, "differs"] as const),
     ...removed.map(({ key }) => [key, "only-left"] as const),
     ...added.map(({ key }) => [key, "only-right"] as const)
   ])
-  const keys = [...new Set([...left.keys(), ...right.keys(), ...differences.keys()])].sort()
+  const keys = [...new Set([...leftIds.keys(), ...rightIds.keys(), ...differences.keys()])].sort()
   return keys.map((key): ComparedKey => ({
     key,
     difference: differences.get(key) ?? "equal",
-    left: left.get(key),
-    right: right.get(key)
+    left: leftIds.get(key),
+    right: rightIds.get(key)
   }))
 })
 

@@ -99,7 +99,7 @@ const Items = ({
 }) => (
   <section class="section" aria-label="Who has which value">
     {of.items.length === 0 ? (
-      <Ui.Empty title="According to the trail, nobody has received a value" />
+      <Ui.Empty title="The audit trail records no reads" />
     ) : (
       <Ui.Table label="Who has which value" kind="handed" head={["Secret", "Who", "How", "Times", "First", "Last"]}>
         {of.items.map((item) => (

@@ -9,16 +9,16 @@ import type { OutgoingHttpHeaders, ServerResponse } from "node:http"
 import * as EventStream from "./EventStream.ts"
 import type { Exchange } from "./RequestContext.ts"
 
-type Answer = HttpServerResponse.HttpServerResponse
+type Response = HttpServerResponse.HttpServerResponse
 
 const publicDocuments = /^\/(?:\.well-known\/|(?:dashboard\/)?openapi\.json$)/
 
 /** One year, in seconds: a browser uses https alone for this long after its last visit (RFC 6797). */
 const strictTransport = "max-age=31536000"
 
-const headersOf = (answer: Answer, exchange: Exchange, overTls: boolean): OutgoingHttpHeaders => {
+const headersOf = (response: Response, exchange: Exchange, overTls: boolean): OutgoingHttpHeaders => {
   const headers: OutgoingHttpHeaders = {}
-  for (const name in answer.headers) headers[name] = answer.headers[name]
+  for (const name in response.headers) headers[name] = response.headers[name]
   headers["x-request-id"] = exchange.id
   headers["x-content-type-options"] = "nosniff"
   headers["cross-origin-resource-policy"] = "same-origin"
@@ -33,7 +33,7 @@ const headersOf = (answer: Answer, exchange: Exchange, overTls: boolean): Outgoi
     headers["ratelimit-reset"] = rateLimit.resetSeconds
   }
   if (exchange.forgets) headers["clear-site-data"] = '"cache", "storage"'
-  const cookies = [...Cookies.toSetCookieHeaders(answer.cookies), ...exchange.cookies]
+  const cookies = [...Cookies.toSetCookieHeaders(response.cookies), ...exchange.cookies]
   if (cookies.length > 0) headers["set-cookie"] = cookies
   return headers
 }
@@ -84,16 +84,16 @@ const writeAtTurnEnd = (outgoing: ServerResponse, content: string | Uint8Array) 
 /** Sends the response; completes when the whole body has been produced. */
 export const send = (
   outgoing: ServerResponse,
-  answer: Answer,
+  response: Response,
   exchange: Exchange,
   { head, overTls }: { readonly head: boolean; readonly overTls: boolean }
 ): Effect.Effect<unknown, unknown> => {
   // A response that fails half-way cannot become another one.
   if (outgoing.headersSent) return Effect.sync(() => outgoing.destroy())
-  const { body, status } = answer
+  const { body, status } = response
   const events = body._tag === "Raw" && body.body instanceof EventStream.EventStream ? body.body : undefined
   exchange.streams = events !== undefined || body._tag === "Stream"
-  outgoing.writeHead(status, headersOf(answer, exchange, overTls))
+  outgoing.writeHead(status, headersOf(response, exchange, overTls))
   if (head || body._tag === "Empty") return Effect.sync(() => outgoing.end())
   if (events !== undefined) return Effect.sync(() => EventStream.send(outgoing, events))
   if (body._tag === "Stream") return stream(outgoing, body.stream)
