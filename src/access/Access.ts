@@ -23,6 +23,7 @@ import { Audit } from "#src/trail/Audit.ts"
 import * as GroupCommit from "#src/database/GroupCommit.ts"
 import * as EnvironmentRows from "./EnvironmentRows.ts"
 import { type EnvironmentPermit, eventOf, Permit } from "./Permit.ts"
+import type { Action } from "./Actions.ts"
 import * as Policy from "./Policy.ts"
 import type { StoredMac } from "#src/rows/RowMac.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
@@ -150,7 +151,7 @@ const visible = Effect.fnUntraced(function* (needs: Needs, caller: Caller, at: L
 // --- what is allowed ---
 
 /** Issues the permit, or records the denial and fails with it. */
-const issue = <A extends Policy.Action, T extends Target, D extends Policy.Denial | StepUpRequired>(
+const issue = <A extends Action, T extends Target, D extends Policy.Denial | StepUpRequired>(
   { audit }: Needs,
   action: A,
   caller: Caller,
@@ -165,7 +166,7 @@ const issue = <A extends Policy.Action, T extends Target, D extends Policy.Denia
         Effect.fail(denial)
       )
 
-const decide = <A extends Policy.Action, T extends Target>(
+const decide = <A extends Action, T extends Target>(
   needs: Needs,
   action: A,
   caller: Caller,
@@ -175,7 +176,7 @@ const decide = <A extends Policy.Action, T extends Target>(
   const team = Policy.teamOf(caller, target.teamId)
   const request = team === undefined ? undefined : { caller, team, target, action }
   const denial: Policy.DenialOf<A> | Forbidden | StepUpRequired | undefined =
-    request === undefined ? new Forbidden() : (Policy.decide(request) ?? Policy.needsStepUp(request, intent.audit))
+    request === undefined ? new Forbidden() : (Policy.decide(request) ?? Policy.needsStepUp(request))
   return issue(needs, action, caller, target, intent, denial)
 }
 
@@ -204,7 +205,7 @@ const sourceOfCopy = Effect.fnUntraced(function* (
     team === undefined
       ? new Forbidden()
       : (Policy.decideCopy({ caller, team }, source, into.target) ??
-        Policy.needsStepUp({ caller, team, target: source, action: "secrets:run" }, intent.audit))
+        Policy.needsStepUp({ team, target: source, action: "secrets:run" }))
   return yield* issue(needs, "secrets:run", caller, source, intent, denial)
 })
 
@@ -221,11 +222,16 @@ const approvalOf = Effect.fnUntraced(function* (
   const team = Policy.teamOf(caller, row.teamId)
   const target = { ...row, changes: "direct" } as const
   const denial =
-    team === undefined ? new Forbidden() : Policy.decideApproval({ caller, team }, target, by.approvers, by.author)
+    team === undefined
+      ? new Forbidden()
+      : (Policy.decideApproval({ caller, team }, target, by.approvers, by.author) ??
+        (intent.audit === "change.approve"
+          ? Policy.needsStepUp({ team, target, action: "changes:approve" })
+          : undefined))
   return yield* issue(needs, "secrets:write", caller, target, intent, denial)
 })
 
-const environmentWithId = Effect.fnUntraced(function* <A extends Policy.Action>(
+const environmentWithId = Effect.fnUntraced(function* <A extends Action>(
   needs: Needs,
   action: A,
   environmentId: EnvironmentId,
@@ -250,7 +256,7 @@ const environmentOfSecret = Effect.fnUntraced(function* <A extends Scope>(
   return yield* decide(needs, action, caller, target, intent)
 })
 
-const project = Effect.fnUntraced(function* <A extends Policy.Action>(
+const project = Effect.fnUntraced(function* <A extends Action>(
   needs: Needs,
   action: A,
   projectId: ProjectId,
@@ -271,12 +277,7 @@ const project = Effect.fnUntraced(function* <A extends Policy.Action>(
   return yield* decide(needs, action, caller, target, intent)
 })
 
-const team = Effect.fnUntraced(function* <A extends Policy.Action>(
-  needs: Needs,
-  action: A,
-  teamId: TeamId,
-  intent: Intent
-) {
+const team = Effect.fnUntraced(function* <A extends Action>(needs: Needs, action: A, teamId: TeamId, intent: Intent) {
   const caller = yield* CurrentCaller
   const membership = Policy.teamOf(caller, teamId)
   if (membership === undefined) return yield* new TeamNotFound()
@@ -349,7 +350,7 @@ const eachEnvironment = Effect.fnUntraced(function* <A extends Scope>(
     const team = target === undefined ? undefined : Policy.teamOf(caller, target.teamId)
     if (team === undefined || target === undefined) return []
     const request = { caller, team, target, action }
-    const denial = Policy.decide(request) ?? Policy.needsStepUp(request, intent.audit)
+    const denial = Policy.decide(request) ?? Policy.needsStepUp(request)
     return denial === undefined ? [Permit.issue(action, caller, target, intent.audit)] : []
   })
 })
@@ -362,13 +363,12 @@ export class Access extends Effect.Service<Access>()("access/Access", {
       environment: <A extends Scope>(action: A, at: Location, intent: Intent) => environment(needs, action, at, intent),
       eachEnvironment: <A extends Scope>(action: A, intent: Intent, within?: ReadonlyArray<ProjectId>) =>
         eachEnvironment(needs, action, intent, within),
-      environmentWithId: <A extends Policy.Action>(action: A, id: EnvironmentId, intent: Intent) =>
+      environmentWithId: <A extends Action>(action: A, id: EnvironmentId, intent: Intent) =>
         environmentWithId(needs, action, id, intent),
       environmentOfSecret: <A extends Scope>(action: A, id: SecretId, intent: Intent) =>
         environmentOfSecret(needs, action, id, intent),
-      project: <A extends Policy.Action>(action: A, id: ProjectId, intent: Intent) =>
-        project(needs, action, id, intent),
-      team: <A extends Policy.Action>(action: A, id: TeamId, intent: Intent) => team(needs, action, id, intent)
+      project: <A extends Action>(action: A, id: ProjectId, intent: Intent) => project(needs, action, id, intent),
+      team: <A extends Action>(action: A, id: TeamId, intent: Intent) => team(needs, action, id, intent)
     } as const
   })
 }) {}

@@ -26,6 +26,7 @@ import type { AuditEvent } from "#src/trail/Entry.ts"
 import type { Access, Intent } from "./Access.ts"
 import { change } from "./Change.ts"
 import type { EnvironmentPermit } from "./Permit.ts"
+import * as Actions from "./Actions.ts"
 import * as Policy from "./Policy.ts"
 
 type Table = "access_requests" | "change_requests"
@@ -126,7 +127,7 @@ export const make = <N extends Needs, Row extends RequestRow, I, Item>(kind: Kin
     const isOwn = yield* kind.isOwn(needs)
     const userId = caller.user?.id ?? null
     const all = caller.teams.filter(({ scopes }) => scopes === null || scopes.includes("secrets:read"))
-    const managed = all.filter(({ role }) => role !== null && Policy.roleAllows(role, "access:manage"))
+    const managed = all.filter(({ role }) => role !== null && Actions.roleAllows(role, "access:manage"))
     const rows = yield* Rows.findAll(
       kind.Row,
       sql`
@@ -164,7 +165,7 @@ export const make = <N extends Needs, Row extends RequestRow, I, Item>(kind: Kin
   })
 
   /** The request, with the permit for its environment and the entry about this use. */
-  const withPermit = Effect.fnUntraced(function* <P extends EnvironmentPermit<Policy.Action>, E>(
+  const withPermit = Effect.fnUntraced(function* <P extends EnvironmentPermit<Actions.Action>, E>(
     needs: N,
     id: string,
     audit: AuditAction,

@@ -5,7 +5,8 @@
 import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
-import type { Action } from "./Policy.ts"
+import { Forbidden, type StepUpRequired } from "#schema/Errors.ts"
+import type { Action } from "./Actions.ts"
 import * as Policy from "./Policy.ts"
 import type { EnvironmentTarget, Target, TeamTarget } from "./Target.ts"
 
@@ -57,6 +58,16 @@ export class Permit<out A extends Action, out T extends Target> {
   get proposes(): boolean {
     const team = Policy.teamOf(this.caller, this.target.teamId)
     return team !== undefined && Policy.proposes(this.caller, team, this.target)
+  }
+
+  /**
+   * The refusal of another action here, for a use case that learns under its locks that it needs that too. `change`
+   * records it.
+   */
+  refusalOf<B extends Action>(action: B): Policy.DenialOf<B> | Forbidden | StepUpRequired | undefined {
+    const team = Policy.teamOf(this.caller, this.target.teamId)
+    const request = team === undefined ? undefined : { caller: this.caller, team, target: this.target, action }
+    return request === undefined ? new Forbidden() : (Policy.decide(request) ?? Policy.needsStepUp(request))
   }
 
   /** For `Access` only. */

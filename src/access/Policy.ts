@@ -2,7 +2,6 @@
  * The rules of docs/contract/credentials.md and docs/contract/session-routes.md, one named value per sentence, in order
  * of evaluation. The first denial wins. A rule is a pure function of the caller, the team, the target and the action.
  */
-import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller, CallerTeam, ActiveGrant } from "#schema/Caller.ts"
 import {
   ApiTokenNotScopedToProtectedEnvironment,
@@ -15,24 +14,8 @@ import {
 import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
 import type { GrantLevel, Role, Scope, Visibility } from "#schema/Scopes.ts"
 import type { TeamCreation } from "#src/AppConfig.ts"
+import { type Action, changingActions, effectOf, isScope, managementActions, roleAllows } from "./Actions.ts"
 import type { EnvironmentTarget, Target } from "./Target.ts"
-
-/** Every action. The first block is the contract's scopes; only people, in dashboard sessions, have the others. */
-export type Action =
-  | Scope
-  | "projects:manage"
-  | "environments:manage"
-  | "access:manage"
-  | "access:decide"
-  | "sealing-keys:manage"
-  | "tokens:manage"
-  | "members:read"
-  | "members:manage"
-  | "team:manage"
-  | "plan:manage"
-  | "team-rules:manage"
-  | "audit-trail:read"
-  | "management:begin"
 
 export type Denial =
   | Forbidden
@@ -61,61 +44,6 @@ interface AccessRequest {
 }
 type Rule = (request: AccessRequest) => Denial | undefined
 
-/** Actions of each role (docs/contract/session-routes.md, "Teams and members"). */
-const viewer: ReadonlyArray<Action> = [
-  "identity:read",
-  "projects:read",
-  "secrets:read",
-  "members:read",
-  "access:decide"
-]
-const member: ReadonlyArray<Action> = [...viewer, "secrets:read_values", "secrets:run", "secrets:write"]
-const admin: ReadonlyArray<Action> = [
-  ...member,
-  "audit:read",
-  "audit-trail:read",
-  "projects:manage",
-  "environments:manage",
-  "access:manage",
-  "sealing-keys:manage",
-  "tokens:manage",
-  "members:manage",
-  "team:manage",
-  "management:begin"
-]
-const owner: ReadonlyArray<Action> = [...admin, "plan:manage", "team-rules:manage"]
-const actionsOf: Record<Role, ReadonlySet<Action>> = {
-  viewer: new Set(viewer),
-  member: new Set(member),
-  admin: new Set(admin),
-  owner: new Set(owner)
-}
-export const roleAllows = (role: Role, action: Action): boolean => actionsOf[role].has(action)
-
-const scopes: ReadonlySet<Action> = new Set<Scope>([
-  "identity:read",
-  "projects:read",
-  "secrets:read",
-  "secrets:read_values",
-  "secrets:write",
-  "secrets:run",
-  "audit:read"
-])
-const isScope = (action: Action): action is Scope => scopes.has(action)
-
-const changingActions: ReadonlySet<Action> = new Set<Action>([
-  "secrets:write",
-  "projects:manage",
-  "environments:manage",
-  "access:manage",
-  "sealing-keys:manage",
-  "tokens:manage",
-  "members:manage",
-  "team:manage",
-  "plan:manage",
-  "team-rules:manage"
-])
-
 /** A person may do what the role in the team allows now. A caller without a role manages nothing (FORBIDDEN). */
 const rolesBoundWhatPeopleMay: Rule = ({ team, action }) => {
   if (team.role === null) return isScope(action) ? undefined : new Forbidden()
@@ -142,15 +70,6 @@ const narrowedLoginsDoNotManage: Rule = ({ action, caller: { restrictions } }) =
   action === "management:begin" && (restrictions.projectIds !== null || restrictions.environmentIds !== null)
     ? new Forbidden({ message: "This login is restricted to a part of the team." })
     : undefined
-
-/** Actions of a management session. Values, names, the team's rules and the trail are not among them. */
-const managementActions: ReadonlySet<Action> = new Set<Action>([
-  "projects:manage",
-  "environments:manage",
-  "tokens:manage",
-  "members:read",
-  "members:manage"
-])
 
 /** "A management session manages, and does nothing else" (FORBIDDEN; docs/contract/management.md). */
 const managementSessionsOnlyManage: Rule = ({ action, caller }) =>
@@ -230,7 +149,10 @@ export const levelByRole = (
 }
 
 /** The rank of the caller's highest grant there: 0 for none, else one more than the index of its level. */
-const grantRank = (caller: Caller, at: { readonly projectId: ProjectId; readonly environmentId: EnvironmentId }) =>
+const grantRank = (
+  caller: Pick<Caller, "grants">,
+  at: { readonly projectId: ProjectId; readonly environmentId: EnvironmentId }
+) =>
   caller.grants.reduce(
     (most, { environmentId, level, projectId }) =>
       projectId === at.projectId && (environmentId === null || environmentId === at.environmentId)
@@ -241,8 +163,8 @@ const grantRank = (caller: Caller, at: { readonly projectId: ProjectId; readonly
 
 /** Whether the caller's grants give less than this level, in an environment that requires grants. */
 export const lacksGrant = (
-  caller: Caller,
-  team: CallerTeam,
+  caller: Pick<Caller, "grants">,
+  team: Pick<CallerTeam, "role" | "adminsNeedGrants">,
   at: Pick<EnvironmentTarget, "projectId" | "environmentId" | "readers" | "visibility">,
   level: GrantLevel
 ): boolean =>
@@ -289,8 +211,8 @@ export const decidesRequests = (role: Role, userId: UserId, approvers: ReadonlyA
 
 /** Another person than the requester decides a request, and grants no more than that person may do. */
 export const mayDecide = (
-  caller: Caller,
-  team: CallerTeam,
+  caller: { readonly user: Pick<NonNullable<Caller["user"]>, "id"> | null } & Pick<Caller, "grants">,
+  team: Pick<CallerTeam, "role" | "adminsNeedGrants">,
   at: Parameters<typeof lacksGrant>[2] & { readonly approvers: ReadonlyArray<UserId> },
   request: { readonly userId: UserId; readonly level: GrantLevel }
 ): boolean =>
@@ -362,26 +284,20 @@ export const decide = <A extends Action>(request: AccessRequest & { readonly act
   return undefined
 }
 
-const stepUpActions: ReadonlySet<AuditAction> = new Set<AuditAction>([
-  "token.create",
-  "token.rotate",
-  "token.set_addresses",
-  "machine.rule_create",
-  "access.approve",
-  "management.approve"
-])
 const valueActions: ReadonlySet<Action> = new Set<Action>(["secrets:read_values", "secrets:run"])
 
 /**
- * Some actions need a fresh second factor, if the last proof is older than the team allows (STEP_UP_REQUIRED). They are
- * values of a protected environment, new tokens, approvals and the team's rules. The check follows the rules: a denied
- * caller is not asked to prove a factor.
+ * An action that widens or destroys, and values of a protected environment, need a fresh second factor, if the last proof
+ * is older than the team allows (STEP_UP_REQUIRED). The check follows the rules: a denied caller is not asked to prove a
+ * factor.
  */
-export const needsStepUp = ({ action, target, team }: AccessRequest, audit: AuditAction): StepUpRequired | undefined =>
+export const needsStepUp = ({
+  action,
+  target,
+  team
+}: Pick<AccessRequest, "action" | "target" | "team">): StepUpRequired | undefined =>
   team.factorIsOld &&
-  (stepUpActions.has(audit) ||
-    action === "team-rules:manage" ||
-    (valueActions.has(action) && target.type === "environment" && target.protected))
+  (effectOf(action) !== "plain" || (valueActions.has(action) && target.type === "environment" && target.protected))
     ? new StepUpRequired()
     : undefined
 

@@ -20,6 +20,7 @@ import {
 import { type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
 import { Role, type Scope } from "#schema/Scopes.ts"
 import type { Audit } from "#src/trail/Audit.ts"
+import * as Actions from "#src/access/Actions.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { RequestInfo } from "#src/database/RequestInfo.ts"
 import type { RowSeal } from "#src/rows/RowSeal.ts"
@@ -155,7 +156,7 @@ const checkRoles = Effect.fnUntraced(function* (roles: ReadonlyMap<TeamId, Role>
   if (!teams.every(({ teamId }) => roles.has(teamId))) return yield* new TeamNotFound()
   for (const { scopes, teamId } of teams) {
     const role = roles.get(teamId) ?? "viewer"
-    if (!scopes.every((scope) => Policy.roleAllows(role, scope))) return yield* new AboveRole({ teamId })
+    if (!scopes.every((scope) => Actions.roleAllows(role, scope))) return yield* new AboveRole({ teamId })
   }
 })
 

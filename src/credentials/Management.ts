@@ -12,6 +12,7 @@ import { GrantIdOut, type TeamId, type UserId } from "#schema/Ids.ts"
 import { Role } from "#schema/Scopes.ts"
 import type { Access } from "#src/access/Access.ts"
 import type { Audit } from "#src/trail/Audit.ts"
+import * as Actions from "#src/access/Actions.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { RequestInfo } from "#src/database/RequestInfo.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
@@ -100,7 +101,7 @@ const managerOf = ({ sql }: Needs, loginId: string | null, teamId: TeamId, userI
         JOIN cli_grant_teams lt ON lt.grant_id = l.id AND lt.team_id = m.team_id
         WHERE m.user_id = ${userId} AND m.team_id = ${teamId} AND m.active FOR SHARE OF m, l`
     ),
-    (row) => (row !== undefined && Policy.roleAllows(row.role, "management:begin") ? row : undefined)
+    (row) => (row !== undefined && Actions.roleAllows(row.role, "management:begin") ? row : undefined)
   )
 
 const denied: DevicePollResponse = { status: "failed", reason: "denied" }

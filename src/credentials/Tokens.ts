@@ -24,7 +24,7 @@ import * as Rows from "#src/database/Rows.ts"
 import * as Liveness from "./Liveness.ts"
 import * as TokenRows from "./TokenRows.ts"
 
-type Manage = TeamPermit<"tokens:manage">
+type Manage = TeamPermit<"tokens:manage" | "tokens:issue" | "webhooks:direct">
 
 const services = Effect.all({
   access: Access,
@@ -37,6 +37,7 @@ type Needs = Effect.Effect.Success<typeof services>
 
 const manage = ({ access }: Needs, teamId: TeamId, audit: AuditAction) =>
   access.team("tokens:manage", teamId, { audit })
+const issue = ({ access }: Needs, teamId: TeamId, audit: AuditAction) => access.team("tokens:issue", teamId, { audit })
 
 const event = (permit: Manage, action: AuditAction, token: { readonly id: string; readonly name: string }) =>
   permit.event({ audit: action, target: { type: "api_token", id: token.id, name: token.name } })
@@ -107,7 +108,7 @@ const checkInput = Effect.fnUntraced(function* (plan: Manage["target"]["plan"], 
 })
 
 const create = Effect.fn("Tokens.create")(function* (needs: Needs, teamId: TeamId, input: CreateApiToken) {
-  const permit = yield* manage(needs, teamId, "token.create")
+  const permit = yield* issue(needs, teamId, "token.create")
   const { plan } = permit.target
   const lifetime = yield* checkInput(plan, input)
   return yield* change(needs, permit.event(), function* () {
@@ -188,7 +189,7 @@ const update = Effect.fn("Tokens.update")(function* (
   const permit = yield* manage(needs, teamId, "token.update")
   const { addresses } = input
   if (addresses !== undefined) {
-    yield* manage(needs, teamId, "token.set_addresses")
+    yield* issue(needs, teamId, "token.set_addresses")
     yield* checkAddresses(addresses)
   }
   return yield* change(needs, permit.event(), function* () {
@@ -216,7 +217,7 @@ const update = Effect.fn("Tokens.update")(function* (
  * creator."
  */
 const rotate = Effect.fn("Tokens.rotate")(function* (needs: Needs, teamId: TeamId, tokenId: TokenId) {
-  const permit = yield* manage(needs, teamId, "token.rotate")
+  const permit = yield* issue(needs, teamId, "token.rotate")
   return yield* change(needs, permit.event(), function* () {
     const user = yield* stillManages(needs, permit)
     const token = yield* lockLive(needs, permit, tokenId)

@@ -143,7 +143,7 @@ const validate = Effect.fnUntraced(function* (
 
 /** Fails unless the caller may create rules in the team; for the page of the form. */
 const mayCreate = Effect.fn("Rules.mayCreate")(function* ({ access }: Needs, teamId: TeamId) {
-  yield* access.team("tokens:manage", teamId, { audit: "machine.rule_create" })
+  yield* access.team("tokens:issue", teamId, { audit: "machine.rule_create" })
 })
 
 /** Checks the issuer and claims as `create` does, without a rule. */
@@ -152,13 +152,13 @@ const check = Effect.fn("Rules.check")(function* (
   teamId: TeamId,
   input: Pick<CreateMachineRule, "claims" | "issuer">
 ) {
-  yield* needs.access.team("tokens:manage", teamId, { audit: "machine.rule_create" })
+  yield* needs.access.team("tokens:issue", teamId, { audit: "machine.rule_create" })
   yield* validate(needs, input)
 })
 
 const create = Effect.fn("Rules.create")(function* (needs: Needs, teamId: TeamId, input: CreateMachineRule) {
   const { access, audit, baseUrl, crypto, rowSeal, sql, tokens } = needs
-  const permit = yield* access.team("tokens:manage", teamId, { audit: "machine.rule_create" })
+  const permit = yield* access.team("tokens:issue", teamId, { audit: "machine.rule_create" })
   yield* validate(needs, input)
   return yield* change(needs, permit.event(), function* () {
     const user = yield* tokens.stillManages(permit)

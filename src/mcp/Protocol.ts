@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import type { Caller } from "#schema/Caller.ts"
 import { environmentResource, prompts } from "#schema/McpPrompts.ts"
 import type { Scope } from "#schema/Scopes.ts"
-import * as Policy from "#src/access/Policy.ts"
+import * as Actions from "#src/access/Actions.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import * as Completions from "./Completions.ts"
 import { missingScopes } from "./Credentials.ts"
@@ -36,7 +36,7 @@ const isVisible = ({ caller, staged }: Lister, { entry, scopes }: Tool): boolean
   const role = caller.teams[0]?.role ?? null
   return (
     missingScopes(caller, scopes).length === 0 &&
-    scopes.every((scope) => role === null || Policy.roleAllows(role, scope))
+    scopes.every((scope) => role === null || Actions.roleAllows(role, scope))
   )
 }
 

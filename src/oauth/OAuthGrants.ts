@@ -18,6 +18,7 @@ import {
 import { EnvironmentIdOut, ProjectIdOut, type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
 import { Scope } from "#schema/Scopes.ts"
 import { Audit } from "#src/trail/Audit.ts"
+import * as Actions from "#src/access/Actions.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
@@ -109,7 +110,7 @@ const checkScopes = Effect.fnUntraced(function* (
     })
     return yield* new StepUpRequired()
   }
-  const allowed = chosen.filter((scope) => teams.some((team) => Policy.roleAllows(team?.role ?? "viewer", scope)))
+  const allowed = chosen.filter((scope) => teams.some((team) => Actions.roleAllows(team?.role ?? "viewer", scope)))
   if (allowed.length < chosen.length) {
     yield* audit.record({
       actor: caller,

@@ -35,6 +35,7 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { Permit } from "#src/access/Permit.ts"
+import * as Actions from "#src/access/Actions.ts"
 import * as Policy from "#src/access/Policy.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
@@ -51,11 +52,11 @@ const services = Effect.all({
   rowSeal: RowSeal
 })
 type Needs = Effect.Effect.Success<typeof services>
-type Manage = Permit<"access:manage", ProjectTarget | EnvironmentTarget>
+type Manage = Permit<"access:manage" | "access:grant", ProjectTarget | EnvironmentTarget>
 
 /** Services for giving a grant, by an admin or by the approval of a request. */
 type GrantNeeds = Pick<Needs, "sql" | "crypto" | "audit" | "rowSeal">
-type At = Permit<Policy.Action, ProjectTarget | EnvironmentTarget>
+type At = Permit<Actions.Action, ProjectTarget | EnvironmentTarget>
 interface NewGrant {
   readonly user: { readonly id: UserId; readonly email: string }
   readonly level: GrantLevel
@@ -98,6 +99,12 @@ const ofProject = ({ access }: Needs, id: ProjectId, audit: AuditAction) =>
   access.project("access:manage", id, { audit })
 const ofEnvironment = ({ access }: Needs, id: EnvironmentId, audit: AuditAction) =>
   access.environmentWithId("access:manage", id, { audit })
+/** The permit for giving a grant there. */
+const toGrant = {
+  project: ({ access }: Needs, id: ProjectId) => access.project("access:grant", id, { audit: "access.grant" }),
+  environment: ({ access }: Needs, id: EnvironmentId) =>
+    access.environmentWithId("access:grant", id, { audit: "access.grant" })
+}
 
 /**
  * Grants in force that reach the target: an environment's own and its project's, or all within a project. For a use
@@ -215,14 +222,14 @@ const grantProject = Effect.fn("AccessGrants.grantProject")(function* (
   id: ProjectId,
   input: CreateAccessGrant
 ) {
-  return yield* add(needs, yield* ofProject(needs, id, "access.grant"), input)
+  return yield* add(needs, yield* toGrant.project(needs, id), input)
 })
 const grantEnvironment = Effect.fn("AccessGrants.grantEnvironment")(function* (
   needs: Needs,
   id: EnvironmentId,
   input: CreateAccessGrant
 ) {
-  return yield* add(needs, yield* ofEnvironment(needs, id, "access.grant"), input)
+  return yield* add(needs, yield* toGrant.environment(needs, id), input)
 })
 
 const noGrant = () => new GrantNotFound({ message: "No such grant of access." })

@@ -23,6 +23,7 @@ import * as RowJournal from "#src/rows/RowJournal.ts"
 import type { RowMac } from "#src/rows/RowMac.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
+import * as PersonGrants from "#src/credentials/PersonGrants.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { days } from "#src/Days.ts"
 import { methods } from "#src/Methods.ts"
@@ -55,6 +56,11 @@ const RequestRow = Schema.Struct({
   readers: Readers
 })
 type RequestRow = typeof RequestRow.Type
+const ApproverRow = Schema.Struct({
+  role: Role,
+  adminsNeedGrants: Schema.Boolean,
+  personGrants: Schema.NullOr(Schema.String)
+})
 const RoleRow = Schema.Struct({ userId: UserIdOut, role: Role })
 
 /** Protected environments may need two approvals. */
@@ -197,7 +203,11 @@ const create = Effect.fn("AccessRequests.create")(function* (
 
 const toDecide = (needs: Needs, id: AccessRequestId, audit: AuditAction) =>
   withPermit(needs, id, audit, ({ environmentId }, intent) =>
-    needs.access.environmentWithId("access:decide", environmentId, intent)
+    needs.access.environmentWithId(
+      audit === "access.approve" ? "access:approve" : "access:decide",
+      environmentId,
+      intent
+    )
   )
 
 /**
@@ -248,18 +258,21 @@ const deny = Effect.fn("AccessRequests.deny")(function* (needs: Needs, id: Acces
   })
 })
 
-/** Whether the earlier approver could still approve. */
-const stillApproved = Effect.fnUntraced(function* (
-  { sql }: Needs,
-  { approvedBy, approvers, level, teamId }: RequestRow
-) {
+/** Whether the earlier approver could still approve: with their role, their grants and the team's rules of now. */
+const stillApproved = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, row: RequestRow) {
+  const { approvedBy, level, teamId, user } = row
   if (approvedBy === null) return false
-  const member = yield* Rows.findOne(
-    RoleRow,
-    sql`SELECT user_id, role FROM memberships WHERE team_id = ${teamId} AND user_id = ${approvedBy.id} AND active`
+  const approver = yield* Rows.findOne(
+    ApproverRow,
+    sql`
+      SELECT m.role, t.admins_need_grants, ${sql.literal(PersonGrants.column("m.user_id"))}
+      FROM memberships m JOIN teams t ON t.id = m.team_id
+      WHERE m.team_id = ${teamId} AND m.user_id = ${approvedBy.id} AND m.active`
   )
-  if (member === undefined) return false
-  return Policy.decidesRequests(member.role, approvedBy.id, approvers) && Policy.levelWithin(member.role, level)
+  if (approver === undefined) return false
+  const { adminsNeedGrants, personGrants, role } = approver
+  const grants = PersonGrants.inForce(personGrants, yield* Clock.currentTimeMillis, yield* rowSeal.ready)
+  return Policy.mayDecide({ user: approvedBy, grants }, { role, adminsNeedGrants }, row, { userId: user.id, level })
 })
 
 const approve = Effect.fn("AccessRequests.approve")(function* (needs: Needs, id: AccessRequestId) {

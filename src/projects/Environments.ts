@@ -21,6 +21,7 @@ import { Approvals, Changes, Readers, Visibility } from "#schema/Scopes.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import { change } from "#src/access/Change.ts"
+import * as Protection from "#src/access/Protection.ts"
 import * as Policy from "#src/access/Policy.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
@@ -60,6 +61,8 @@ const ProjectEnvironmentRow = Schema.Struct({
 })
 
 const IdRow = Schema.Struct({ id: EnvironmentIdOut })
+const { approvals, approvers, changes, protected: isProtected, readers } = columns
+const ProtectionRow = Schema.Struct({ approvals, approvers, changes, protected: isProtected, readers })
 const MemberRow = Schema.Struct({ userId: UserIdOut })
 const OverviewRow = Schema.Struct({
   id: EnvironmentIdOut,
@@ -232,6 +235,19 @@ const place = Effect.fnUntraced(function* (
     WHERE e.id = o.id AND e.position <> o.place`)
 })
 
+/** The protection of a live environment, locked to the end of the transaction. */
+const lockedProtection = ({ sql }: Needs, environmentId: EnvironmentId) =>
+  Effect.filterOrFail(
+    Rows.findOne(
+      ProtectionRow,
+      sql`
+        SELECT protected, readers, approvers, approvals, changes FROM environments
+        WHERE id = ${environmentId} AND deleted_at IS NULL FOR NO KEY UPDATE`
+    ),
+    (row) => row !== undefined,
+    () => new EnvironmentNotFound()
+  )
+
 const update = Effect.fn("Environments.update")(function* (
   needs: Needs,
   environmentId: EnvironmentId,
@@ -254,6 +270,9 @@ const update = Effect.fn("Environments.update")(function* (
       yield* place(needs, { environmentId, projectId: permit.target.projectId }, position)
     }
     if (approvers !== undefined) yield* checkMembers(needs, permit.target.teamId, approvers)
+    const before = yield* lockedProtection(needs, environmentId)
+    const refusal = Protection.isLowered(before, input) ? permit.refusalOf("environments:open") : undefined
+    if (refusal !== undefined) return yield* refusal
     const sealedChanges = {
       ...(isProtected === null ? {} : { protected: isProtected }),
       ...(readers === null ? {} : { readers }),
@@ -277,7 +296,7 @@ const update = Effect.fn("Environments.update")(function* (
 const remove = Effect.fn("Environments.remove")(function* (needs: Needs, environmentId: EnvironmentId) {
   const { access, audit, sql } = needs
   const intent = { audit: "environment.delete" } as const
-  const permit = yield* access.environmentWithId("environments:manage", environmentId, intent)
+  const permit = yield* access.environmentWithId("environments:delete", environmentId, intent)
   yield* change(needs, permit.event(), function* () {
     const now = yield* DateTime.nowAsDate
     const isDeleted = yield* Rows.exists(

@@ -104,6 +104,8 @@ const lockedRoleOf = Effect.fnUntraced(function* (needs: Needs, { caller, target
   return self?.role
 })
 
+const manages = (role: Role) => role === "owner" || role === "admin"
+
 /** "Only owners manage owners" (docs/contract/session-routes.md), also before they join. */
 const mayInvite = (acting: Role | undefined, role: Role) =>
   acting === "owner" || (acting === "admin" && role !== "owner")
@@ -122,6 +124,8 @@ const checkInvite = Effect.fnUntraced(function* (
   const { teamId } = permit.target
   const acting = yield* lockedRoleOf(needs, permit)
   if (!mayInvite(acting, role)) return yield* new Forbidden()
+  const refusal = manages(role) ? permit.refusalOf("members:raise") : undefined
+  if (refusal !== undefined) return yield* refusal
   const openInvitations = yield* Rows.findAll(
     RoleRow,
     sql`

@@ -16,6 +16,7 @@ import { Audit } from "#src/trail/Audit.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
+import * as Actions from "#src/access/Actions.ts"
 import * as Policy from "#src/access/Policy.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
@@ -39,6 +40,8 @@ const services = Effect.all({
   rowSeal: RowSeal
 })
 type Needs = Effect.Effect.Success<typeof services>
+
+type Manage = TeamPermit<"members:manage" | "members:raise">
 
 const MemberRow = Schema.Struct({
   userId: UserIdOut,
@@ -75,7 +78,7 @@ const lockedMembersOf = (needs: Needs, teamId: TeamId) =>
   )
 
 /** The acting person's current membership: a role lost since the permit does not count. */
-const actingMember = (permit: TeamPermit<"members:manage">, members: ReadonlyArray<MemberRow>) => {
+const actingMember = (permit: Manage, members: ReadonlyArray<MemberRow>) => {
   const self = members.find((m) => m.userId === permit.caller.user?.id)
   return self !== undefined && self.active && managers.has(self.role) ? Effect.succeed(self) : new Forbidden()
 }
@@ -93,13 +96,13 @@ const keepsAnOwner = (members: ReadonlyArray<MemberRow>, without: UserId) =>
 
 const onlyOwnersManageOwners = () => new Forbidden({ message: "Only owners manage owners." })
 
-const eventAbout = (permit: TeamPermit<"members:manage">, userId: UserId, email = "") =>
+const eventAbout = (permit: Manage, userId: UserId, email = "") =>
   permit.event({ target: { type: "user", id: userId, name: email } })
 
 const list = Effect.fn("Members.list")(function* (needs: Needs, teamId: TeamId) {
   const permit = yield* needs.access.team("members:read", teamId, { audit: "member.list" })
   const role = Policy.teamOf(permit.caller, teamId)?.role ?? null
-  const manages = role !== null && Policy.roleAllows(role, "members:manage")
+  const manages = role !== null && Actions.roleAllows(role, "members:manage")
   const members = yield* membersOf(needs, teamId)
   return members.map((row): Member => ({ ...recordOf(row), ...(manages ? { secondFactor: row.secondFactor } : {}) }))
 })
@@ -113,7 +116,7 @@ const ruleFor = (ruledBy: string, role: Role) =>
  */
 const applyChange = Effect.fnUntraced(function* (
   { revocation, rowSeal, sql }: Needs,
-  permit: TeamPermit<"members:manage">,
+  permit: Manage,
   before: MemberRow,
   after: Pick<MemberRow, "role" | "active">
 ) {
@@ -141,6 +144,11 @@ const applyChange = Effect.fnUntraced(function* (
   return revocationEvents(permit.caller, revoked)
 })
 
+const ranks: Readonly<Record<Role, number>> = { viewer: 0, member: 1, admin: 2, owner: 3 }
+/** Whether the person may do more afterwards than before. */
+const isRaised = (before: Pick<MemberRow, "role" | "active">, after: Pick<MemberRow, "role" | "active">): boolean =>
+  after.active && (!before.active || ranks[after.role] > ranks[before.role])
+
 /** An unchanged role and state revokes nothing and adds no entry. */
 const update = Effect.fn("Members.update")(function* (
   needs: Needs,
@@ -157,6 +165,8 @@ const update = Effect.fn("Members.update")(function* (
     if ((member.role === "owner" || role === "owner") && self.role !== "owner") return yield* onlyOwnersManageOwners()
     if (role === member.role && active === member.active) return recordOf(member)
     if (role !== "owner" || !active) yield* keepsAnOwner(members, userId)
+    const refusal = isRaised(member, { role, active }) ? permit.refusalOf("members:raise") : undefined
+    if (refusal !== undefined) return yield* refusal
     const revocations = yield* applyChange(needs, permit, member, { role, active })
     yield* needs.audit.append(eventAbout(permit, userId, member.email), ...revocations)
     return recordOf({ ...member, role, active })
@@ -166,7 +176,7 @@ const update = Effect.fn("Members.update")(function* (
 /** Part of the caller's transaction: removes the person from the team. Returns the entries of the revocations. */
 const removeMember = Effect.fnUntraced(function* (
   { revocation, rowSeal, sql }: Needs,
-  permit: TeamPermit<"members:manage" | "members:read">,
+  permit: TeamPermit<"members:manage" | "members:raise" | "members:read">,
   member: MemberRow,
   options: { readonly signOut: boolean }
 ) {
@@ -225,7 +235,7 @@ const passwordResetLink = Effect.fn("Members.passwordResetLink")(function* (
   userId: UserId
 ) {
   const { audit, revocation } = needs
-  const permit = yield* needs.access.team("members:manage", teamId, { audit: "password.reset_link" })
+  const permit = yield* needs.access.team("members:raise", teamId, { audit: "password.reset_link" })
   return yield* change(needs, eventAbout(permit, userId), function* () {
     const members = yield* lockedMembersOf(needs, teamId)
     const member = yield* memberWithId(members, userId)
@@ -250,11 +260,7 @@ const EndedGrantRow = Schema.Struct({
 })
 
 /** Deletes the person's grants and pending requests in the team. Returns the entries, with their places. */
-const endGrants = Effect.fnUntraced(function* (
-  { sql }: Needs,
-  permit: TeamPermit<"members:manage">,
-  { email, userId }: MemberRow
-) {
+const endGrants = Effect.fnUntraced(function* ({ sql }: Needs, permit: Manage, { email, userId }: MemberRow) {
   const { teamId } = permit.target
   const grants = yield* Rows.findAll(
     EndedGrantRow,

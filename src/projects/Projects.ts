@@ -209,6 +209,13 @@ const update = Effect.fn("Projects.update")(function* (needs: Needs, projectId: 
     // The team's lock keeps other projects from taking the slug meanwhile.
     yield* lockTeam(needs, teamId)
     const { name = null, slug = null, visibility = null } = input
+    if (visibility === "team") {
+      const isGranted = yield* Rows.exists(
+        sql`SELECT 1 FROM projects WHERE id = ${projectId} AND visibility = 'granted'`
+      )
+      const refusal = isGranted ? permit.refusalOf("projects:open") : undefined
+      if (refusal !== undefined) return yield* refusal
+    }
     const isTaken = yield* Rows.exists(sql`
         SELECT 1 FROM projects
         WHERE team_id = ${teamId} AND slug = ${slug} AND id <> ${projectId} AND deleted_at IS NULL`)
@@ -230,7 +237,7 @@ const update = Effect.fn("Projects.update")(function* (needs: Needs, projectId: 
 
 /** Contents that end with a project: its environments, each with its live secrets and the API tokens that name it. */
 const contents = Effect.fn("Projects.contents")(function* ({ access, sql }: Needs, projectId: ProjectId) {
-  yield* access.project("projects:manage", projectId, { audit: "project.delete" })
+  yield* access.project("projects:delete", projectId, { audit: "project.delete" })
   return yield* Rows.findAll(
     ContentsRow,
     sql`
@@ -246,7 +253,7 @@ const contents = Effect.fn("Projects.contents")(function* ({ access, sql }: Need
 /** Deletes the project with everything in it. */
 const remove = Effect.fn("Projects.remove")(function* (needs: Needs, projectId: ProjectId) {
   const { access, audit, sql } = needs
-  const permit = yield* access.project("projects:manage", projectId, { audit: "project.delete" })
+  const permit = yield* access.project("projects:delete", projectId, { audit: "project.delete" })
   yield* change(needs, permit.event(), function* () {
     const now = yield* DateTime.nowAsDate
     const project = yield* Rows.findOne(

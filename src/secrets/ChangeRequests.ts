@@ -13,7 +13,7 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import * as ApprovalRequests from "#src/access/ApprovalRequests.ts"
 import { change } from "#src/access/Change.ts"
-import * as Policy from "#src/access/Policy.ts"
+import * as Actions from "#src/access/Actions.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
@@ -125,7 +125,7 @@ const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id:
   const box = yield* boxOf(needs, row)
   if (box === undefined) return yield* gone()
   if (box.sealed === null) return yield* over()
-  if (!Policy.roleAllows(box.role, "secrets:write")) {
+  if (!Actions.roleAllows(box.role, "secrets:write")) {
     return yield* new Forbidden({ message: "The role of the author does not allow this any more." })
   }
   const proposed = yield* SecretBoxes.recordingRefusals(

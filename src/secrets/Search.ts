@@ -18,7 +18,7 @@ import {
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { Access } from "#src/access/Access.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
-import * as Policy from "#src/access/Policy.ts"
+import * as Actions from "#src/access/Actions.ts"
 import { Tokens } from "#src/credentials/Tokens.ts"
 import { methods } from "#src/Methods.ts"
 import { Environments } from "#src/projects/Environments.ts"
@@ -190,7 +190,7 @@ const findPeople = ({ members }: Needs, { teams }: Caller, words: ReadonlyArray<
 const findTokens = ({ tokens }: Needs, { teams }: Caller, words: ReadonlyArray<string>) =>
   Effect.map(
     Effect.forEach(
-      teams.filter(({ role }) => role !== null && Policy.roleAllows(role, "tokens:manage")),
+      teams.filter(({ role }) => role !== null && Actions.roleAllows(role, "tokens:manage")),
       ({ id }) =>
         Effect.map(tokens.list(id), (all) => all.map((one) => ({ teamId: id, tokenId: one.id, name: one.name })))
     ),

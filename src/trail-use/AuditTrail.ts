@@ -17,7 +17,7 @@ import * as Rows from "#src/database/Rows.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import * as AuditViews from "./AuditViews.ts"
-import * as Policy from "#src/access/Policy.ts"
+import * as Actions from "#src/access/Actions.ts"
 import * as TrailEntry from "./TrailEntry.ts"
 import * as TrailIndex from "#src/trail/TrailIndex.ts"
 import * as TrailSearch from "#src/trail/TrailSearch.ts"
@@ -241,7 +241,7 @@ const newAddresses = Effect.fn("AuditTrail.newAddresses")(function* (
 
 /** The caller's teams whose role may read the trail. If there are none, all teams, so that each denial is recorded. */
 const readableTeams = (teams: ReadonlyArray<CallerTeam>) => {
-  const readable = teams.filter(({ role }) => role === null || Policy.roleAllows(role, "audit:read"))
+  const readable = teams.filter(({ role }) => role === null || Actions.roleAllows(role, "audit:read"))
   return (readable.length > 0 ? readable : teams).map(({ id }) => id)
 }
 

@@ -30,7 +30,7 @@ import { Outbound } from "#src/outbound/Outbound.ts"
 import * as Rows from "#src/database/Rows.ts"
 import { type SealedSecret, WebhookSecrets } from "./WebhookSecrets.ts"
 
-type Manage = TeamPermit<"tokens:manage">
+type Manage = TeamPermit<"tokens:manage" | "webhooks:direct">
 
 const services = Effect.all({
   access: Access,
@@ -123,12 +123,12 @@ const storeSecret = ({ sql }: Needs, id: WebhookId, sealed: SealedSecret) =>
 
 /** Fails unless the caller may create webhooks in the team; for the page of the form. */
 const mayCreate = Effect.fn("Webhooks.mayCreate")(function* ({ access }: Needs, teamId: TeamId) {
-  yield* access.team("tokens:manage", teamId, { audit: "webhook.create" })
+  yield* access.team("webhooks:direct", teamId, { audit: "webhook.create" })
 })
 
 const create = Effect.fn("Webhooks.create")(function* (needs: Needs, teamId: TeamId, input: CreateWebhook) {
   const { access, audit, crypto, secrets, sql, tokens } = needs
-  const permit = yield* access.team("tokens:manage", teamId, { audit: "webhook.create" })
+  const permit = yield* access.team("webhooks:direct", teamId, { audit: "webhook.create" })
   yield* checkUrl(needs, input.url)
   const id = WebhookIdOut.make(yield* crypto.uuid)
   const { sealed, text } = yield* dieWhenVaultIsDown(secrets.make(teamId))
@@ -182,7 +182,7 @@ const update = Effect.fn("Webhooks.update")(function* (
   input: UpdateWebhook
 ) {
   const { access, audit, sql, tokens } = needs
-  const permit = yield* access.team("tokens:manage", teamId, { audit: "webhook.update" })
+  const permit = yield* access.team("webhooks:direct", teamId, { audit: "webhook.update" })
   yield* checkUrl(needs, input.url)
   return yield* change(needs, permit.event(), function* () {
     yield* tokens.stillManages(permit)
@@ -203,7 +203,7 @@ const update = Effect.fn("Webhooks.update")(function* (
 
 const rotate = Effect.fn("Webhooks.rotate")(function* (needs: Needs, teamId: TeamId, id: WebhookId) {
   const { access, audit, secrets, sql, tokens } = needs
-  const permit = yield* access.team("tokens:manage", teamId, { audit: "webhook.rotate" })
+  const permit = yield* access.team("webhooks:direct", teamId, { audit: "webhook.rotate" })
   const { sealed, text } = yield* dieWhenVaultIsDown(secrets.make(teamId))
   return yield* change(needs, permit.event(), function* () {
     yield* tokens.stillManages(permit)

@@ -6,6 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import type { Caller, CallerTeam, ActiveGrant } from "#schema/Caller.ts"
 import { EnvironmentIdOut, ProjectIdOut, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import { allScopes, GrantLevel, type Role, type Scope } from "#schema/Scopes.ts"
+import * as Actions from "#src/access/Actions.ts"
 import * as Policy from "#src/access/Policy.ts"
 import type { EnvironmentTarget, Target } from "#src/access/Target.ts"
 
@@ -104,9 +105,9 @@ describe("management from the command line", () => {
   })
 
   it("manages, and does nothing else", () => {
-    const may = (action: Policy.Action) =>
+    const may = (action: Actions.Action) =>
       Policy.decide({ ...as("owner", { kind: "management" }), target: environment(), action }) === undefined
-    const actions: ReadonlyArray<Policy.Action> = [
+    const actions: ReadonlyArray<Actions.Action> = [
       ...allScopes,
       "projects:manage",
       "environments:manage",
@@ -209,7 +210,7 @@ describe("levels", () => {
 
   it("are asked for at environments: what is about a project or a team needs none", () => {
     const project: Target = { type: "project", teamId, plan: "team", projectId, visibility: "granted" }
-    const may = (target: Target, action: Policy.Action) => tag(Policy.decide({ ...as("member"), target, action }))
+    const may = (target: Target, action: Actions.Action) => tag(Policy.decide({ ...as("member"), target, action }))
     for (const action of ["secrets:run", "secrets:read_values", "secrets:write"] as const) {
       assert.strictEqual(may(granted, action), "ENVIRONMENT_NOT_GRANTED")
       assert.strictEqual(may(project, action), "yes")
@@ -330,30 +331,61 @@ describe("copies", () => {
 })
 
 describe("the second factor", () => {
-  it("is asked for again by the team's rules, values of protected environments, and what makes credentials", () => {
-    const old = { factorIsOld: true }
-    const asks = (action: Policy.Action, target: Target, audit: Parameters<typeof Policy.needsStepUp>[1], team = old) =>
-      tag(Policy.needsStepUp({ ...as("owner", {}, team), action, target }, audit))
-    const making = [
-      "token.create",
-      "token.rotate",
-      "token.set_addresses",
-      "machine.rule_create",
-      "access.approve",
-      "management.approve"
-    ] as const
-    for (const audit of making) {
-      assert.strictEqual(asks("tokens:manage", teamItself, audit), "STEP_UP_REQUIRED", audit)
-      assert.strictEqual(asks("tokens:manage", teamItself, audit, { factorIsOld: false }), "yes")
+  /** The effect of each action, read off the sentences of docs/contract/credentials.md ("Asking again"). */
+  const expectedEffects = {
+    plain: [
+      ...allScopes,
+      "projects:manage",
+      "environments:manage",
+      "access:manage",
+      "access:decide",
+      "tokens:manage",
+      "members:read",
+      "members:manage",
+      "team:manage",
+      "audit-trail:read",
+      "management:begin"
+    ],
+    widens: [
+      "projects:open",
+      "environments:open",
+      "access:grant",
+      "access:approve",
+      "changes:approve",
+      "sealing-keys:manage",
+      "tokens:issue",
+      "webhooks:direct",
+      "members:raise",
+      "team-rules:manage"
+    ],
+    destroys: ["projects:delete", "environments:delete", "plan:manage"]
+  } as const
+
+  it("has an effect for every action", () => {
+    for (const [effect, expected] of Object.entries(expectedEffects)) {
+      assert.sameMembers(
+        Actions.actions.filter((action) => Actions.effectOf(action) === effect),
+        [...expected],
+        effect
+      )
     }
-    assert.strictEqual(asks("tokens:manage", teamItself, "token.revoke"), "yes")
-    assert.strictEqual(asks("team-rules:manage", teamItself, "secret.list"), "STEP_UP_REQUIRED")
-    for (const action of ["secrets:read_values", "secrets:run"] as const) {
-      assert.strictEqual(asks(action, guarded, "secret.list"), "STEP_UP_REQUIRED")
-      assert.strictEqual(asks(action, environment(), "secret.list"), "yes")
-      assert.strictEqual(asks(action, teamItself, "secret.list"), "yes")
+  })
+
+  it("is asked for again by each action that widens or destroys, and by values of protected environments", () => {
+    const asks = (action: Actions.Action, target: Target, factorIsOld = true) =>
+      tag(Policy.needsStepUp({ ...as("owner", {}, { factorIsOld }), action, target }))
+    for (const action of [...expectedEffects.widens, ...expectedEffects.destroys]) {
+      for (const target of [teamItself, environment(), guarded]) {
+        assert.strictEqual(asks(action, target), "STEP_UP_REQUIRED", action)
+        assert.strictEqual(asks(action, target, false), "yes", action)
+      }
     }
-    assert.strictEqual(asks("secrets:read", guarded, "secret.list"), "yes")
+    const values: ReadonlyArray<Actions.Action> = ["secrets:read_values", "secrets:run"]
+    for (const action of expectedEffects.plain) {
+      assert.strictEqual(asks(action, guarded), values.includes(action) ? "STEP_UP_REQUIRED" : "yes", action)
+      assert.strictEqual(asks(action, environment()), "yes", action)
+      assert.strictEqual(asks(action, teamItself), "yes", action)
+    }
   })
 
   it("or the sign-in was proven lately for 15 minutes, to the millisecond", () => {

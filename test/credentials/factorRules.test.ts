@@ -200,10 +200,9 @@ layer(app, { excludeTestServices: true })("a team", (it) => {
         { name: "ci", accessLevel: "read", lifetime: "30d", allProjects: "on", allEnvironments: "on" },
         { referer: `${TestApp.baseUrl}/app/teams/${owner.team.id}/tokens/new` }
       )
-      assert.deepStrictEqual(
-        [page.status, page.headers.get("location")],
-        [303, `/app/confirm?next=${encodeURIComponent(`/app/teams/${owner.team.id}/tokens/new`)}`]
-      )
+      const tokens = `/app/teams/${owner.team.id}/tokens`
+      const confirmAt = `/app/confirm/before?to=${encodeURIComponent(`${tokens}/new`)}&next=${encodeURIComponent(`${tokens}/new`)}`
+      assert.deepStrictEqual([page.status, page.headers.get("location")], [307, confirmAt])
       const entries = (yield* sql<{ readonly body: string }>`
         SELECT body FROM audit_entries WHERE team_id = ${owner.team.id} ORDER BY id`).map(auditEntry)
       for (const action of ["secret.read", "secret.inject", "token.create", "device.approve", "team.update"]) {

@@ -337,6 +337,33 @@ layer(TestApp.shared, { excludeTestServices: true })("two approvals", (it) => {
     })
   )
 
+  it.effect("count only while the grant lasts that lets the first person approve", () =>
+    Effect.gen(function* () {
+      const { approve, ask, owner, people, production, reads, sessions, set } = yield* Effect.map(setUp, (made) => ({
+        ...made,
+        owner: made.sessions.owner
+      }))
+      assert.strictEqual((yield* set({ approvals: 2, approvers: [people.other.id] })).status, 200)
+      const give = TestApp.post(`/environments/${production}/grants`, {
+        session: owner,
+        json: { userId: people.other.id, level: "values" }
+      })
+      const grant = (yield* give).json.id
+      const first = (yield* ask()).json.id
+      assert.deepStrictEqual((yield* approve(first, sessions.other)).json, { status: "pending" })
+      assert.strictEqual((yield* TestApp.del(`/access-grants/${grant}`, { session: owner })).status, 200)
+      // The next approval is the first again.
+      assert.deepStrictEqual((yield* approve(first, sessions.admin)).json, { status: "pending" })
+      assert.strictEqual(yield* reads(sessions.asker), 403)
+      assert.deepStrictEqual((yield* approve(first, sessions.second)).json, { status: "approved" })
+      // With a grant that lasts, both approvals count.
+      yield* give
+      const second = (yield* ask({ level: "run" })).json.id
+      assert.deepStrictEqual((yield* approve(second, sessions.other)).json, { status: "pending" })
+      assert.deepStrictEqual((yield* approve(second, sessions.admin)).json, { status: "approved" })
+    })
+  )
+
   it.effect("that come at once make one grant, and the same person's two make none", () =>
     Effect.gen(function* () {
       const { approve, ask, production, sessions, set } = yield* setUp

@@ -416,11 +416,11 @@ layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true }
           assert.deepStrictEqual(yield* leadsTo, [303, "/app/account/second-factor"])
           const old = new Date(Date.now() - 3_600_000)
           yield* Seals.after("sessions", sql`UPDATE sessions SET factor_at = ${old} WHERE user_id = ${owner.id}`)
-          assert.deepStrictEqual(yield* leadsTo, [303, "/app/confirm"])
+          assert.deepStrictEqual(yield* leadsTo, [307, "/app/confirm/before"])
           assert.lengthOf(yield* sql`SELECT 1 AS one FROM oauth_grants WHERE user_id = ${owner.id}`, 0)
           // Shown again, the same decision counts.
           yield* Seals.after("sessions", sql`UPDATE sessions SET factor_at = ${new Date()} WHERE user_id = ${owner.id}`)
-          assert.notStrictEqual((yield* leadsTo)[1], "/app/confirm")
+          assert.notStrictEqual((yield* leadsTo)[1], "/app/confirm/before")
           assert.lengthOf(yield* sql`SELECT 1 AS one FROM oauth_grants WHERE user_id = ${owner.id}`, 1)
         })
       )

@@ -6,6 +6,7 @@ import * as Schema from "effect/Schema"
 import { ValidationFailed } from "#schema/Errors.ts"
 import { CredentialText, Password } from "#schema/Values.ts"
 import { cookie, sameSite } from "#src/dashboard/frame/Cookies.ts"
+import * as Carried from "#src/dashboard/frame/Carried.ts"
 import * as FactorViews from "./FactorViews.tsx"
 import * as Form from "#src/dashboard/frame/Form.ts"
 import * as Html from "#src/dashboard/frame/Html.ts"
@@ -66,21 +67,48 @@ export const confirmForm = screen(
       return { isOn, inQuery: yield* nextIn, hasPasskey: passkeys.length > 0, issuers }
     }),
   ({ form, inQuery, ...props }) => (
-    <FactorViews.ConfirmPage {...props} form={form} next={ownPage(form.filled("next") ?? inQuery)} />
+    <FactorViews.ConfirmPage
+      {...props}
+      form={form}
+      next={ownPage(form.filled("next") ?? inQuery)}
+      carried={form.text(Carried.field)}
+    />
   )
 )
+/** A form that was refused for a missing confirmation arrives here as it was sent. */
+const confirmBefore = person((at) =>
+  Effect.gen(function* () {
+    const sent = yield* query
+    const carried = Carried.textOf(sent.text("to"), yield* Form.read)
+    const form = new Form.Form([
+      ["next", sent.text("next")],
+      [Carried.field, carried]
+    ])
+    return Html.page(yield* confirmForm(at, { form, problem: undefined }))
+  })
+)
+/** Response after the confirmation: the form that waits is sent, or the page is opened again. */
+export const afterConfirm = (
+  { visit }: AtPerson,
+  { carried, next }: { readonly carried: string; readonly next: string }
+) => {
+  const waiting = Carried.parse(carried)
+  return waiting === undefined
+    ? Html.seeOther(ownPage(next))
+    : Html.page(FactorViews.ContinuePage({ visit, carried: waiting }))
+}
 const confirm = action(person, {
   decode: (form) =>
     Effect.map(
       Form.decode(Proof)(form.has("code") ? { code: form.text("code") } : { password: form.text("password") }),
-      (proof) => ({ proof, next: form.text("next") })
+      (proof) => ({ proof, next: form.text("next"), carried: form.text(Carried.field) })
     ),
   run: ({ proof }, { visit }) =>
     Effect.gen(function* () {
       const { presented, set } = yield* cookie
       yield* set(yield* UseCases.secondFactor.confirm(visit.caller, proof, yield* presented))
     }),
-  done: (_, __, { next }) => Html.seeOther(ownPage(next)),
+  done: (_, at, sent) => afterConfirm(at, sent),
   again: confirmForm
 })
 
@@ -150,6 +178,7 @@ export const routes = HttpRouter.empty.pipe(
   HttpRouter.post(Paths.signInCode, finishSignIn),
   HttpRouter.get(Paths.confirm, page(person, confirmForm)),
   HttpRouter.post(Paths.confirm, confirm),
+  HttpRouter.post(Paths.confirmBefore, confirmBefore),
   HttpRouter.get(Paths.factors, page(person, factors)),
   HttpRouter.post(Paths.factorApp, beginApp),
   HttpRouter.get(Paths.factorApp, newAppPage),

@@ -1,6 +1,7 @@
 /** Views of the pages about a second factor. */
 import type { AnyApiError } from "#schema/ApiError.ts"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
+import * as Carried from "#src/dashboard/frame/Carried.ts"
 import * as CopyText from "#src/dashboard/frame/CopyText.tsx"
 import { IssuerButtons, type OfferedIssuer } from "./IssuerButtons.tsx"
 import { Card, Layout } from "#src/dashboard/frame/Layout.tsx"
@@ -57,8 +58,30 @@ export const SecondStepPage = ({
   </Card>
 )
 
+const CarriedField = ({ carried }: { readonly carried: string }) =>
+  carried === "" ? null : <input type="hidden" name={Carried.field} value={carried} />
+
+/** After the confirmation: sends the form that waited. A script presses the button. */
+export const ContinuePage = ({
+  carried: { fields, to },
+  visit
+}: {
+  readonly visit: Visit
+  readonly carried: Carried.Carried
+}) => (
+  <Card visitor={visit} title="Confirmed" lead="Your entries go on to where you sent them.">
+    <form method="post" action={to} data-continue>
+      {fields.map(([name, value]) => (
+        <input type="hidden" name={name} value={value} />
+      ))}
+      <Ui.Submit>Continue</Ui.Submit>
+    </form>
+  </Card>
+)
+
 /** Confirmation before an action for which a session alone does not suffice. */
 export const ConfirmPage = ({
+  carried,
   hasPasskey,
   isOn,
   issuers,
@@ -70,6 +93,8 @@ export const ConfirmPage = ({
   readonly isOn: boolean
   readonly hasPasskey: boolean
   readonly next: string
+  /** Text of the form that waits, or empty (`Carried.ts`). */
+  readonly carried: string
   readonly issuers: ReadonlyArray<OfferedIssuer>
 }) => (
   <Card
@@ -88,9 +113,12 @@ export const ConfirmPage = ({
         label="Use a passkey"
         next={next}
         primary
-      />
+      >
+        <CarriedField carried={carried} />
+      </PasskeyViews.PasskeyForm>
     ) : null}
     <form method="post" action={Paths.confirm}>
+      <CarriedField carried={carried} />
       <Ui.ProblemNote problem={problem?.field === "code" || problem?.field === "password" ? undefined : problem} />
       <input type="hidden" name="next" value={next} />
       {isOn ? (

@@ -9,7 +9,8 @@ import { Name } from "#schema/Values.ts"
 import { Assertion, Attestation } from "#src/credentials/PasskeyProof.ts"
 import { continueAt, signInForm } from "./AuthPages.tsx"
 import { cookie, sameSite } from "#src/dashboard/frame/Cookies.ts"
-import { confirmForm, factors, secondStep } from "./FactorPages.tsx"
+import { afterConfirm, confirmForm, factors, secondStep } from "./FactorPages.tsx"
+import * as Carried from "#src/dashboard/frame/Carried.ts"
 import * as FactorViews from "./FactorViews.tsx"
 import * as Form from "#src/dashboard/frame/Form.ts"
 import * as Html from "#src/dashboard/frame/Html.ts"
@@ -32,7 +33,8 @@ const AttestationForm = Schema.Struct({ ...passkeyForm(Attestation).fields, name
 const decodeAssertion = (form: Form.Form) =>
   Effect.map(Form.decode(AssertionForm)({ passkey: form.text("passkey") }), ({ passkey }) => ({
     passkey,
-    next: form.text("next")
+    next: form.text("next"),
+    carried: form.text(Carried.field)
   }))
 
 // --- signing in ---
@@ -82,7 +84,7 @@ const confirm = action(person, {
       const { presented, set } = yield* cookie
       yield* set(yield* UseCases.passkeys.confirm(visit.caller, passkey, yield* presented))
     }),
-  done: (_, __, { next }) => continueAt(next),
+  done: (_, at, sent) => afterConfirm(at, sent),
   again: confirmForm
 })
 

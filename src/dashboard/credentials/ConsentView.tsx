@@ -2,7 +2,7 @@
 import type { CallerTeam } from "#schema/Caller.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
 import type { Scope } from "#schema/Scopes.ts"
-import * as Policy from "#src/access/Policy.ts"
+import * as Actions from "#src/access/Actions.ts"
 import type { ConsentRequest } from "#src/oauth/Consent.ts"
 import type { OAuthGrant } from "#src/oauth/OAuthGrants.ts"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
@@ -93,7 +93,7 @@ interface ScopeChoiceProps {
 }
 
 const ScopeTick = ({ earlier, form, scope, teams }: Omit<ScopeChoiceProps, "client"> & { readonly scope: Scope }) =>
-  teams.some(({ role }) => Policy.roleAllows(role ?? "viewer", scope)) ? (
+  teams.some(({ role }) => Actions.roleAllows(role ?? "viewer", scope)) ? (
     <Ui.CheckBox name="scopes" value={scope} checked={isTicked(form, "scopes", scope)} hint={<code>{scope}</code>}>
       {consentWords[scope]} {scope === plaintext ? <Ui.Badge tone="amber">values can reach the model</Ui.Badge> : null}{" "}
       {earlier?.scopes.includes(scope) === true ? <Ui.Badge>already granted</Ui.Badge> : null}

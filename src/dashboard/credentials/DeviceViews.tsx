@@ -3,7 +3,7 @@ import type { AnyApiError } from "#schema/ApiError.ts"
 import type { CallerTeam } from "#schema/Caller.ts"
 import type { DeviceRequest } from "#schema/DeviceApi.ts"
 import { cliScopes, preselectedScopes } from "#schema/Scopes.ts"
-import * as Policy from "#src/access/Policy.ts"
+import * as Actions from "#src/access/Actions.ts"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import type * as Form from "#src/dashboard/frame/Form.ts"
 import { Card } from "#src/dashboard/frame/Layout.tsx"
@@ -101,7 +101,7 @@ const TeamScopes = ({
     )}
     <div class="checks">
       {cliScopes
-        .filter((scope) => Policy.roleAllows(team.role ?? "viewer", scope))
+        .filter((scope) => Actions.roleAllows(team.role ?? "viewer", scope))
         .map((scope) => (
           <Ui.CheckBox
             name={`scope.${team.id}`}

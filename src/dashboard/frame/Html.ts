@@ -75,6 +75,10 @@ export const compressed = (page: HttpServerResponse.HttpServerResponse) =>
     )
   })
 
+/** Redirect that sends the same form to another page. */
+export const sendTo = (location: string): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.empty({ status: 307, headers: { ...headers, location } })
+
 /** Redirect after a change: the browser fetches the next page with GET, so a reload repeats nothing. */
 export const seeOther = (location: string): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.empty({ status: 303, headers: { ...headers, location } })

@@ -130,12 +130,15 @@ const pageOf = ({ headers, method, url }: HttpServerRequest.HttpServerRequest): 
   return Paths.isOwnPage(from) ? from : Paths.home
 }
 
-/** Response to a failure. A missing confirmation redirects to its page, which leads back. */
+/** Response to a failure. A missing confirmation redirects to its page, with the
+ * sent form, and leads back. */
 const failed = (visitor: Visitor | Visit, request: HttpServerRequest.HttpServerRequest, error: AnyApiError): Response =>
   asksJson(request)
     ? respond(error)
     : error._tag === "STEP_UP_REQUIRED"
-      ? Html.seeOther(Paths.withQuery(Paths.confirm, { next: pageOf(request) }))
+      ? request.method === "POST" && request.headers["content-length"] !== "0"
+        ? Html.sendTo(Paths.withQuery(Paths.confirmBefore, { to: request.url, next: pageOf(request) }))
+        : Html.seeOther(Paths.withQuery(Paths.confirm, { next: pageOf(request) }))
       : pageWith(ProblemPage({ visit: visitor, problem: error }), error)
 
 const isProposed = <E>(error: E): error is Extract<E, Proposed> => error instanceof Proposed

@@ -9,6 +9,7 @@ export const signInWith = (issuer: string) => `/app/sign-in/with/${issuer}` as c
 export const signInCode = "/app/sign-in/code"
 export const signInPasskey = "/app/sign-in/passkey"
 export const confirm = "/app/confirm"
+export const confirmBefore = "/app/confirm/before"
 export const signOut = "/app/sign-out"
 export const account = "/app/account"
 export const accountEmail = "/app/account/email"

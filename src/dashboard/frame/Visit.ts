@@ -1,6 +1,7 @@
 /** Facts about the request and its visitor, for every page. */
 import type { Caller, CallerTeam } from "#schema/Caller.ts"
-import type { Action } from "#src/access/Policy.ts"
+import type { Action } from "#src/access/Actions.ts"
+import * as Actions from "#src/access/Actions.ts"
 import * as Policy from "#src/access/Policy.ts"
 import type { TeamCreation } from "#src/AppConfig.ts"
 
@@ -44,4 +45,4 @@ export const mayCreateTeam = ({ caller, ui }: Visit): boolean => Policy.mayCreat
 
 /** True if a page offers an action. The use cases decide; this only hides useless buttons. */
 export const may = (visit: Visit, action: Action): boolean =>
-  visit.team !== null && visit.team.role !== null && Policy.roleAllows(visit.team.role, action)
+  visit.team !== null && visit.team.role !== null && Actions.roleAllows(visit.team.role, action)

@@ -407,7 +407,11 @@ const startNotice = () => {
 const islands = document.querySelector('script[src*="/islands."]')
 islands?.addEventListener("error", () => document.getElementById("matrix")?.removeAttribute("data-matrix"))
 
+// A form that waited for a confirmation goes on without a click.
+const startContinue = () => document.querySelector("form[data-continue]")?.submit()
+
 const start = () => {
+  startContinue()
   startPasskeys()
   startNotice()
   startFilter()
