@@ -23,3 +23,10 @@ export const some = (cause: unknown, matches: (error: object) => boolean): boole
   }
   return false
 }
+
+/** The code of the first error in it that has one. */
+export const firstCode = (cause: unknown): string | undefined => {
+  let code: string | undefined
+  some(cause, (error) => (code = codeOf(error)) !== undefined)
+  return code
+}

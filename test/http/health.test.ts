@@ -24,6 +24,17 @@ describe("health and discovery", () => {
       })
     )
 
+    it.effect("readiness needs no procedural language of the database", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`DROP EXTENSION plpgsql`
+        yield* Effect.sleep("500 millis")
+        const answer = yield* TestApp.get("/health/ready")
+        yield* sql`CREATE EXTENSION plpgsql`
+        assert.deepStrictEqual([answer.status, answer.json.checks.database.status], [200, "up"])
+      })
+    )
+
     it.effect("readiness says so while no entry of the audit trail can be committed, and leaves none itself", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
