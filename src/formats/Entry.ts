@@ -68,8 +68,10 @@ export const failure = (
 
 export type Print = (entries: ReadonlyArray<Entry>) => Either.Either<string, FormatRefused>
 export interface ParseOptions {
+  /** Names of nested values of JSON and YAML are joined with this; without it they are refused. */
+  readonly flatten?: string
   /** Of a key that the file has several times, the last entry counts; without it such a file is refused. */
-  readonly lastWins: boolean
+  readonly lastWins?: boolean
 }
 export type Parse = (text: string, options?: ParseOptions) => Either.Either<ReadonlyArray<ParsedEntry>, ParseFailure>
 
@@ -100,7 +102,7 @@ export const withoutByteOrderMark = (text: string): string => (text.startsWith("
 /** Rules of every format: a key is in it once, and text is text (escapes can spell lone surrogates). */
 export const checkEntries = (
   entries: ReadonlyArray<ParsedEntry>,
-  { lastWins }: ParseOptions = { lastWins: false }
+  { lastWins = false }: ParseOptions = {}
 ): Either.Either<ReadonlyArray<ParsedEntry>, ParseFailure> => {
   const byKey = new Map<string, ParsedEntry>()
   for (const entry of entries) {

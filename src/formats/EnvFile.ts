@@ -12,6 +12,7 @@ import * as JsonFormat from "./JsonFormat.ts"
 import * as Nushell from "./Nushell.ts"
 import * as PowerShell from "./PowerShell.ts"
 import * as Shell from "./Shell.ts"
+import type { ReadResult } from "./TreeEntries.ts"
 import * as Yaml from "./Yaml.ts"
 
 export type Format = "dotenv" | "json" | "yaml" | "shell" | "fish" | "powershell" | "nushell" | "docker"
@@ -89,27 +90,24 @@ export const changesKind = (
     )
     .map(({ key }) => key)
 
-interface Read {
-  readonly entries: ReadonlyArray<ParsedEntry>
-  /** The program whose export it is, where the file tells. */
-  readonly origin: string | undefined
-}
-
 /**
  * The entries of a file, in its order; any key is accepted here (`Preview.ts` judges keys), encrypted values are not.
  */
-export const read = (format: ReadFormat, text: string, options?: ParseOptions): Either.Either<Read, ParseFailure> =>
+export const read = (
+  format: ReadFormat,
+  text: string,
+  options?: ParseOptions
+): Either.Either<ReadResult, ParseFailure> =>
   looksLikeUtf16(text)
     ? failure(1, "the file is UTF-16: save it as UTF-8")
     : Either.flatMap(
-        format === "json"
-          ? JsonFormat.read(text, options)
-          : Either.map((format === "csv" ? Csv : codecs[format]).parse(text, options), (entries) => ({
-              entries,
-              origin: undefined
-            })),
+        format === "json" || format === "yaml"
+          ? (format === "json" ? JsonFormat : Yaml).read(text, options)
+          : Either.map((format === "csv" ? Csv : codecs[format]).parse(text, options), withoutOrigin),
         (found) => Either.map(refuseCiphertext(found.entries), () => found)
       )
+
+const withoutOrigin = (entries: ReadonlyArray<ParsedEntry>): ReadResult => ({ entries, origin: undefined, leftOut: [] })
 
 /** UTF-16 that was decoded as UTF-8, as a browser does it: every other character is U+0000. */
 const looksLikeUtf16 = (text: string): boolean => /^(?:\ufffd\ufffd)?(?:[^\0]\0|\0[^\0]){2}/.test(text)

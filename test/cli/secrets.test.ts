@@ -256,6 +256,27 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
     })
   )
 
+  it.scoped("joins the names of nested files, leaves out what Doppler adds, and keeps comments as notes", () =>
+    Effect.gen(function* () {
+      const { file, secrets } = yield* setUp()
+      const nested = file("appsettings.json", JSON.stringify({ ConnectionStrings: { Default: "canary" } }))
+      const refused = yield* secrets("import", nested, "--yes", "--upper-case")
+      assert.strictEqual(refused.code, 1)
+      assert.match(refused.stderr.replaceAll("\n", " "), /the value of ConnectionStrings is an object.*--flatten __/)
+      assert.notInclude(refused.stderr, "canary")
+      const joined = yield* secrets("import", nested, "--yes", "--upper-case", "--flatten", "__")
+      assert.strictEqual(joined.code, 0, joined.stderr)
+      assert.strictEqual((yield* secrets("get", "CONNECTION_STRINGS__DEFAULT")).stdout, "canary")
+      const own = { DOPPLER_PROJECT: "p", DOPPLER_CONFIG: "c", DOPPLER_ENVIRONMENT: "e", A: "1" }
+      const doppler = yield* secrets("import", file("doppler.json", JSON.stringify(own)), "--yes")
+      assert.include(doppler.stderr.replaceAll("\n", " "), "DOPPLER_PROJECT, DOPPLER_CONFIG, DOPPLER_ENVIRONMENT")
+      const commented = JSON.stringify([{ key: "B", value: "2", comment: "of the\nshop" }])
+      const infisical = yield* secrets("import", file("infisical.json", commented), "--yes")
+      assert.include(infisical.stderr, "1 comment of the file saved as a note")
+      assert.match((yield* secrets("note", "B")).stdout, /of the shop/)
+    })
+  )
+
   it.scoped("finds what the server would refuse before it writes any of it, and a dry run says the same", () =>
     Effect.gen(function* () {
       const { file, secrets } = yield* setUp()

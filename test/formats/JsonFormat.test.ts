@@ -49,9 +49,12 @@ describe("JSON files", () => {
   })
 
   it("are refused by line when they hold anything else", () => {
-    assert.deepStrictEqual(failureOf('{\n"A": null}'), [2, "the value is null"])
-    assert.deepStrictEqual(failureOf('{"A": "x",\n\n"B": {"c": "d"}}'), [3, "the value is not text"])
-    assert.deepStrictEqual(failureOf('{"A": ["x"]}'), [1, "the value is not text"])
+    assert.deepStrictEqual(failureOf('{\n"A": null}'), [2, "the value of A is null"])
+    assert.deepStrictEqual(failureOf('{"A": "x",\n\n"B": {"c": "d"}}'), [
+      3,
+      "the value of B is an object, and not text"
+    ])
+    assert.deepStrictEqual(failureOf('{"A": ["x"]}'), [1, "the value of A is a list, and not text"])
     assert.deepStrictEqual(failureOf('{"A": "x",\n"A": "y"}'), [2, "the key is already on line 1"])
     assert.deepStrictEqual(failureOf('{"A":\n"\\ud800"}'), [1, "the text holds half of a surrogate pair"])
     assert.deepStrictEqual(failureOf('[{"key": "A"}]'), [1, "the item has no key and value"])

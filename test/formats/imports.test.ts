@@ -1,6 +1,7 @@
 /** Exports of other programs, in the shapes that they print; the values are made up. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Either from "effect/Either"
+import * as YAML from "yaml"
 import * as EnvFile from "#src/formats/EnvFile.ts"
 import { entries, value } from "./Entries.ts"
 
@@ -89,7 +90,10 @@ describe("exports of other programs", () => {
       entries: { DB_URL: "postgres://db", PORT: "5432" }
     })
     assert.deepStrictEqual(read(json({ ...about, SecretString: "just text" })).entries, { prod: "just text" })
-    assert.match(refusal(json({ ...about, SecretString: json({ A: { B: 1 } }) })), /^5: the value is not text/)
+    assert.match(
+      refusal(json({ ...about, SecretString: json({ A: { B: 1 } }) })),
+      /^5: the value of A is an object, and not text/
+    )
   })
 
   it("aws ssm get-parameters-by-path and get-parameter", () => {
@@ -131,6 +135,149 @@ describe("exports of other programs", () => {
     assert.match(refusal(json(secret({ A: "not base64!" }))), /not base64/)
   })
 
+  it("Kubernetes: Secret, ConfigMap and List, in JSON and YAML, also several documents", () => {
+    const secret = {
+      apiVersion: "v1",
+      kind: "Secret",
+      metadata: { name: "a" },
+      data: { A: base64("x"), B: base64("y") },
+      stringData: { B: "z" }
+    }
+    const config = { apiVersion: "v1", kind: "ConfigMap", data: { LEVEL: "debug", "app.conf": "a\nb\n" } }
+    const list = { apiVersion: "v1", kind: "List", items: [secret, config] }
+    const both = { A: "x", B: "z", LEVEL: "debug", "app.conf": "a\nb\n" }
+    for (const text of [json(list), YAML.stringify(list)]) {
+      const found = read(text)
+      assert.deepStrictEqual([found.origin, found.entries], ["kubectl get secret", both])
+    }
+    assert.deepStrictEqual(read(`---\n${YAML.stringify(secret)}---\n${YAML.stringify(config)}`).entries, both)
+    assert.strictEqual(read(YAML.stringify(config)).origin, "kubectl get configmap")
+    const deployment = { apiVersion: "apps/v1", kind: "Deployment" }
+    assert.match(refusal(json({ ...list, items: [secret, deployment] })), /neither a Secret nor a ConfigMap/)
+    assert.match(
+      refusal(YAML.stringify({ ...secret, data: { P12: base64(Buffer.of(0xff)) } })),
+      /the value of P12 is binary/
+    )
+    assert.match(refusal(json({ ...list, items: [secret, secret] })), /already on line/)
+  })
+
+  it("nested JSON and YAML, whose names are joined when that is asked for", () => {
+    const nested = { db: { host: "h", ports: [1, 2] }, ConnectionStrings: { Default: "c" }, flat: "f" }
+    const entries = { db__host: "h", db__ports__0: "1", db__ports__1: "2", ConnectionStrings__Default: "c", flat: "f" }
+    for (const [format, text] of [
+      ["json", json(nested)],
+      ["yaml", YAML.stringify(nested)]
+    ] as const) {
+      const found = Either.getOrThrow(EnvFile.read(format, text, { flatten: "__" }))
+      assert.deepStrictEqual(Object.fromEntries(found.entries.map(({ key, value }) => [key, value])), entries)
+      const refused = EnvFile.read(format, text)
+      assert(Either.isLeft(refused))
+      assert.match(refused.left.reason, /^the value of db is an object/)
+      assert.strictEqual(refused.left.remedy, "flatten")
+    }
+    const empty = EnvFile.read("json", json({ db: { password: null } }), { flatten: "__" })
+    assert(Either.isLeft(empty))
+    assert.match(empty.left.reason, /^the value of db__password is null/)
+  })
+
+  it("1Password, Vercel, Netlify, Terraform and Key Vault", () => {
+    const item = {
+      id: "x1",
+      title: "shop",
+      vault: { id: "v" },
+      category: "LOGIN",
+      fields: [
+        { id: "username", type: "STRING", purpose: "USERNAME", label: "username", value: "app" },
+        { id: "password", type: "CONCEALED", label: "password", value: "p" },
+        { id: "notesPlain", type: "STRING", purpose: "NOTES", label: "notesPlain" }
+      ]
+    }
+    assert.deepStrictEqual(read(json(item)), {
+      format: "json",
+      origin: "op item get",
+      entries: { username: "app", password: "p" }
+    })
+    assert.match(refusal(json([{ ...item, fields: undefined }])), /`op item get` prints them/)
+
+    const vercel = { key: "A", value: "1", type: "encrypted", decrypted: true, target: ["production"] }
+    assert.deepStrictEqual(read(json({ envs: [vercel] })), {
+      format: "json",
+      origin: "vercel env",
+      entries: { A: "1" }
+    })
+    for (const hidden of [
+      { ...vercel, type: "sensitive" },
+      { ...vercel, decrypted: false }
+    ]) {
+      assert.match(refusal(json({ envs: [hidden] })), /the value of A is sensitive in Vercel/)
+    }
+    const netlify = { key: "A", scopes: ["builds"], values: [{ value: "1", context: "all", id: "i" }] }
+    assert.deepStrictEqual(read(json([netlify])), { format: "json", origin: "netlify env", entries: { A: "1" } })
+    const contexts = [
+      { value: "1", context: "dev" },
+      { value: "2", context: "production" }
+    ]
+    assert.match(refusal(json([{ ...netlify, values: contexts }])), /^\d+: A has values for several contexts/)
+
+    const output = {
+      db_url: { sensitive: true, type: "string", value: "postgres://db" },
+      port: { sensitive: false, type: "number", value: 5432 }
+    }
+    assert.deepStrictEqual(read(json(output)), {
+      format: "json",
+      origin: "terraform output",
+      entries: { db_url: "postgres://db", port: "5432" }
+    })
+    const nested = { db: { sensitive: true, type: ["object", {}], value: { host: "h" } } }
+    assert.match(refusal(json(nested)), /the value of db is an object/)
+
+    const shown = {
+      attributes: {},
+      id: "https://v.vault.azure.net/secrets/db-url/1",
+      name: "db-url",
+      value: "postgres://db"
+    }
+    assert.deepStrictEqual(read(json(shown)), {
+      format: "json",
+      origin: "az keyvault secret",
+      entries: { "db-url": "postgres://db" }
+    })
+    assert.match(refusal(json([{ ...shown, value: null }])), /db-url has no value here: `az keyvault secret show`/)
+  })
+
+  it("Doppler's own three names are left out and named, and comments become notes", () => {
+    const own = { DOPPLER_PROJECT: "shop", DOPPLER_CONFIG: "prd", DOPPLER_ENVIRONMENT: "prd" }
+    const found = Either.getOrThrow(EnvFile.read("json", json({ A: "1", ...own })))
+    assert.deepStrictEqual(
+      found.entries.map(({ key }) => key),
+      ["A"]
+    )
+    assert.deepStrictEqual(found.leftOut, Object.keys(own))
+    assert.deepStrictEqual(Object.keys(read(json({ DOPPLER_PROJECT: "mine", A: "1" })).entries), [
+      "DOPPLER_PROJECT",
+      "A"
+    ])
+    const infisical = [
+      { key: "A", value: "1", comment: " of the shop " },
+      { key: "B", value: "2", comment: "" }
+    ]
+    const { entries } = Either.getOrThrow(EnvFile.read("json", json(infisical)))
+    assert.deepStrictEqual(
+      entries.map(({ note }) => note),
+      ["of the shop", undefined]
+    )
+  })
+
+  it("a refusal names the path and never the value", () => {
+    for (const text of [
+      json({ A: { B: "MARKER" } }),
+      json({ A: ["MARKER"] }),
+      json([{ key: "A", value: { x: "MARKER" } }])
+    ]) {
+      assert.notInclude(refusal(text), "MARKER")
+    }
+  })
+
   it("an ordinary object that only looks a little like one of these is itself", () => {
     for (const entries of [
       { data: "x", kind: "Secret" },
@@ -139,7 +286,7 @@ describe("exports of other programs", () => {
     ]) {
       assert.deepStrictEqual(read(json(entries)), { format: "json", origin: undefined, entries })
     }
-    assert.match(refusal(json({ A: { b: "c" } })), /^2: the value is not text/)
+    assert.match(refusal(json({ A: { b: "c" } })), /^2: the value of A is an object, and not text/)
   })
 })
 

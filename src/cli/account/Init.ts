@@ -181,6 +181,7 @@ const importDotenv = Effect.fnUntraced(function* (
     upperCase: false,
     literal: false,
     bareReferences: false,
+    flatten: Option.none(),
     lastWins: false,
     allow: [],
     dryRun: false,

@@ -13,6 +13,7 @@ import { CliFailure, usage } from "#src/cli/terminal/Failure.ts"
 import { codecs, readFormats } from "#src/cli/values/Formats.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import { inPlan, refusal, remarks, remarksForPrograms } from "#src/formats/ImportPlan.ts"
+import { writeNotes } from "./ImportNotes.ts"
 import { keyOf } from "#src/cli/terminal/KeyNames.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { json, note, plain, showPlan, stdinIsTerminal } from "#src/cli/terminal/Output.ts"
@@ -74,6 +75,9 @@ const importOptions = {
     "bare-references",
     "Take $KEY as a reference too, where the file or the environment has KEY"
   ),
+  flatten: Options.optional(
+    Shared.text("flatten", "divider", "Join the names of nested JSON and YAML with this: __ makes db.url db__url")
+  ),
   lastWins: Shared.flag("last-wins", "Of a key that the file has several times, take the last entry"),
   allow: Shared.allow,
   dryRun: Shared.flag("dry-run", "Show what would be done, and stop"),
@@ -105,9 +109,12 @@ const readFile = Effect.fnUntraced(function* (options: ImportOptions) {
   const text = yield* Ask.input(options.file)
   const format = Option.getOrElse(options.format, () => detect(options.file, text))
   const name = options.file === Ask.standardInputName ? "standard input" : plain(options.file)
-  const parsed = read(format, text, { lastWins: options.lastWins })
+  const parsed = read(format, text, {
+    lastWins: options.lastWins,
+    ...Option.match(options.flatten, { onNone: () => ({}), onSome: (flatten) => ({ flatten }) })
+  })
   if (Either.isLeft(parsed)) return yield* notRead(name, format, options, parsed.left)
-  const { entries, origin } = parsed.right
+  const { entries, leftOut, origin } = parsed.right
   if (entries.length === 0) return yield* new CliFailure({ message: `${name} holds no entries.` })
   if (entries.length > mostSecrets) yield* tooMany(0, entries.length)
   const renamed = options.upperCase ? entries.map((entry) => ({ ...entry, key: keyOf(entry.key) })) : entries
@@ -116,7 +123,9 @@ const readFile = Effect.fnUntraced(function* (options: ImportOptions) {
   const readAs = origin === undefined ? format : `${format} of \`${origin}\``
   if (!options.json)
     yield* note(`${name}: ${readAs}, ${entries.length === 1 ? "1 entry" : `${entries.length} entries`}`)
-  return { entries: renamed, format, origin }
+  if (!options.json && leftOut.length > 0)
+    yield* note(`Left out, as ${readAs} adds them by itself: ${leftOut.join(", ")}.`)
+  return { entries: renamed, format, leftOut, origin }
 })
 
 const sayPlan = Effect.fnUntraced(function* (
@@ -134,7 +143,7 @@ const sayPlan = Effect.fnUntraced(function* (
 
 export const importFile = Effect.fnUntraced(function* (options: ImportOptions) {
   yield* Target.target(options)
-  const { entries, format, origin } = yield* readFile(options)
+  const { entries, format, leftOut, origin } = yield* readFile(options)
   yield* within(
     options,
     Effect.fnUntraced(function* ({ session, ...location }) {
@@ -153,7 +162,7 @@ export const importFile = Effect.fnUntraced(function* (options: ImportOptions) {
       if (refused !== undefined) return yield* new CliFailure(refused)
       const dangerous = yield* WriteRisks.warnOfRisks(meanings, options.allow)
       if (options.dryRun) {
-        const plan = { format, origin, create, update, dangerous, ...remarksForPrograms(meanings) }
+        const plan = { format, origin, create, update, dangerous, leftOut, ...remarksForPrograms(meanings) }
         return options.json ? yield* json(plan) : undefined
       }
       yield* WriteRisks.refuseUnasked(dangerous, !options.yes && stdinIsTerminal())
@@ -161,8 +170,13 @@ export const importFile = Effect.fnUntraced(function* (options: ImportOptions) {
         return yield* new CliFailure({ message: "Nothing was written." })
       }
       const totals = yield* writeAll(session, location, meanings)
+      const notes = yield* writeNotes(session, location, meanings)
       if (options.json) return yield* json(totals)
       yield* note(`${totals.created} created, ${totals.updated} updated, ${totals.unchanged} unchanged`)
+      if (notes > 0)
+        yield* note(
+          `${notes} ${notes === 1 ? "comment" : "comments"} of the file saved as ${notes === 1 ? "a note" : "notes"}`
+        )
     })
   )
 })
@@ -175,7 +189,7 @@ export const importCommand = Help.command(
       "Shows the keys and asks first. Up to 1000 entries are written together or not at all; more go in several steps. What the server would refuse is found before anything is written.",
       "In a .env file ${KEY} is a reference to another secret. In single quotes, or with a backslash in front ('${KEY}', \"\\${KEY}\"), it is text. Text that only looks like a reference ($KEY, ${KEY:-x}, $(command)) is named and stays text.",
       "Keys that are known to change which code runs (PATH, NODE_OPTIONS, ...) are pointed out; with --yes they need --allow. The list of such keys cannot be complete.",
-      "Also reads the JSON of: doppler secrets, infisical export, vault kv get, aws secretsmanager and ssm, gcloud secrets, kubectl get secret. Encrypted files (dotenvx, SOPS) are refused: decrypt them on the way in."
+      "Also reads what these print: doppler secrets, infisical export (comments become notes), vault kv get, aws secretsmanager and ssm, gcloud secrets, az keyvault secret show, kubectl get secret and configmap (JSON or YAML), op item get, vercel env, netlify env:list, terraform output. Encrypted files (dotenvx, SOPS) are refused: decrypt them on the way in."
     ],
     examples: [
       "ampoule secrets import .env --project shop --env development",
@@ -183,6 +197,8 @@ export const importCommand = Help.command(
       "doppler secrets --json | ampoule secrets import - --yes",
       "infisical export --format=json | ampoule secrets import - --yes",
       "vault kv get -format=json secret/shop | ampoule secrets import - --upper-case --yes",
+      "kubectl get secret shop -o yaml | ampoule secrets import - --upper-case",
+      "ampoule secrets import appsettings.json --flatten __ --upper-case",
       "dotenvx decrypt --stdout | ampoule secrets import - --yes",
       "ampoule secrets import backup.yaml --dry-run"
     ]
