@@ -1,6 +1,6 @@
 /**
- * Changes that wait for an approval (docs/contract/access.md): their authors see and withdraw them; owners, admins and
- * the environment's approvers decide. An approved one is written by the one write path, as the one who approves.
+ * Changes that wait for an approval (docs/contract/access.md). Their authors see and withdraw them; owners, admins and
+ * approvers of the environment decide. An approved change goes through `Commit.ts`, in the name of the approver.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -57,17 +57,17 @@ const { gone, list, listOfEnvironment, over, withPermit, withdraw } = ApprovalRe
   remove: (sql, id) => sql`DELETE FROM change_requests WHERE id = ${id} AND status = 'pending' RETURNING id`
 })
 
-/** The request, and the permit of who may approve it: what denies the approval denies the refusal of it, too. */
+/** The request and the permit to approve it. A refusal needs the same right as an approval. */
 const toDecide = (needs: Needs, id: ChangeRequestId, audit: AuditAction) =>
   withPermit(needs, id, audit, ({ approvers, environmentId, user }, intent) =>
     needs.access.approvalOf(environmentId, { approvers, author: user.id }, intent)
   )
 
-/** Takes the request from those who decide at the same time. Its box goes with the decision. */
+/** Closes the request: of several decisions at the same time one succeeds. The box is deleted with it. */
 const decided = Effect.fnUntraced(function* ({ sql }: Needs, id: ChangeRequestId, status: "approved" | "denied") {
-  const taken = yield* Rows.exists(sql`
+  const isClosed = yield* Rows.exists(sql`
     UPDATE change_requests SET status = ${status}, sealed = NULL WHERE id = ${id} AND status = 'pending' RETURNING id`)
-  if (!taken) return yield* over()
+  if (!isClosed) return yield* over()
 })
 
 const deny = Effect.fn("ChangeRequests.deny")(function* (needs: Needs, id: ChangeRequestId) {
@@ -79,7 +79,7 @@ const deny = Effect.fn("ChangeRequests.deny")(function* (needs: Needs, id: Chang
   })
 })
 
-/** A deleted secret comes back as it was, unless its key is taken or it was purged. */
+/** Restores a deleted secret as it was, unless its key is taken or it was purged. */
 const restoration = Effect.fnUntraced(function* (transaction: Transaction, key: string, id: SecretId) {
   if (transaction.live.has(key)) return yield* new SecretAlreadyExists({ field: key })
   const restored = yield* LockedEnvironment.deletedSecret(transaction, id)
@@ -87,7 +87,7 @@ const restoration = Effect.fnUntraced(function* (transaction: Transaction, key: 
   return restored === undefined || write === undefined ? yield* new SecretNotFound({ field: key }) : { restored, write }
 })
 
-/** What was proposed, when each of its secrets has the version that the author saw. */
+/** The proposed changes. Each secret must have the version that the author saw. */
 const changesOf = Effect.fnUntraced(function* (
   needs: Needs,
   row: RequestRow,
@@ -110,7 +110,7 @@ const changesOf = Effect.fnUntraced(function* (
   return changes
 })
 
-/** The box under the request's own lock, and the author's role now. */
+/** The box of the request, and the author's role now. */
 const boxOf = ({ sql }: Needs, row: RequestRow) =>
   Rows.findOne(
     BoxRow,
@@ -147,16 +147,16 @@ const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id:
     {
       keys,
       sources: [...sources.values()],
-      steered: proposed.withoutValues,
+      withoutValues: proposed.withoutValues,
       entries,
       answer: () => Effect.succeed({ status: "approved" as const })
     }
   )
-  // The permit writes directly; an environment that is gone takes its requests with it.
+  // The permit needs no approval. The requests of a deleted environment are deleted with it.
   return yield* Effect.catchTags(written, { Proposed: Effect.die, ENVIRONMENT_NOT_FOUND: gone })
 })
 
-/** The entries of the write itself name the request, and with it the author. */
+/** The audit entries of the write name the request, and with it the author. */
 const writtenFor = (permit: WritePermit, row: RequestRow) => (outcome: Outcome) => {
   const gone = [...outcome.changes].flatMap(([key, one]) => (one === null ? [key] : []))
   const restored = [...outcome.results].flatMap(([key, one]) => (one.outcome === "restored" ? [key] : []))

@@ -1,7 +1,7 @@
 /**
- * The one way to write secrets. One transaction locks the environments, decides what each request changes there, counts
- * guesses, checks, and commits rows, audit entry and outbox in one statement per environment; then cached snapshots
- * follow. It takes one request for one to several environments, or a batch of creations in one environment.
+ * The one way to write secrets. One transaction locks the environments, decides the changes of each request, counts
+ * guesses and checks. One statement for each environment commits rows, audit entry and outbox. Cached snapshots follow.
+ * A call takes one request for one or several environments, or a batch of creations in one environment.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -25,7 +25,7 @@ import type { Once, Outcome, Part, WriteRequest } from "./WriteRequest.ts"
 /** An environment while its transaction runs. */
 interface Place {
   readonly begun: Transaction
-  /** As the requests so far leave it. */
+  /** The state after the requests so far. */
   transaction: Transaction
   readonly rows: Array<SecretRowChanges.RowChanges>
   readonly events: Array<AuditEvent>
@@ -89,7 +89,7 @@ const placeOf = (places: Places, { permit }: Part): Place => {
 const transactionOf = (places: Places, part: Part): Transaction => ({
   ...placeOf(places, part).transaction,
   permit: part.permit,
-  steered: part.steered ?? false,
+  withoutValues: part.withoutValues ?? false,
   versions: new Map()
 })
 
@@ -223,7 +223,7 @@ const decideAll = Effect.fnUntraced(function* <A, E, R>(
       continue
     }
     if (Either.isLeft(decision)) {
-      // The altered row may concern another request alone: each gets a transaction of its own.
+      // The altered row may concern another request alone: each gets its own transaction.
       if (decision.left instanceof SecretBoxes.BoxAltered && writes.length > 1) return yield* decision.left
       exits.push(Exit.fail(decision.left))
       continue

@@ -92,14 +92,14 @@ const walk = (state: State, roots: Iterable<string>): Walk => {
       return
     }
     if (reached.has(key)) return
-    const found = state.get(key)
-    if (found === undefined) {
+    const entry = state.get(key)
+    if (entry === undefined) {
       missing.add(key)
       return
     }
     reached.add(key)
     onPath.set(key, path.length)
-    path.push({ step: { key, entry: found, uses: referencesOf(found) }, next: 0 })
+    path.push({ step: { key, entry, uses: referencesOf(entry) }, next: 0 })
   }
 
   for (const root of roots) {
@@ -201,7 +201,7 @@ const totalsAmong = (sizes: Iterable<Size>, besides: Totals): Totals => {
   return { written, expanded }
 }
 
-/** Of a state that can be resolved. */
+/** Totals of a state without problems. */
 export const totalsOf = (state: State, besides = nothingBesides): Totals =>
   totalsAmong(sizesOf(walk(state, state.keys()).order).values(), besides)
 
@@ -255,10 +255,10 @@ export const apply = (state: State, changes: Changes): State => {
 }
 
 /**
- * Checks a state as it is after all changes, and returns its totals. `fieldOf` maps a changed key to its request member:
- * the error names the first changed key, in the order of the request, that takes part in the problem. The state has all
- * that the changes concern: what builds on a changed key, and all that either builds on; `besides` are the totals of
- * what it leaves out.
+ * Checks the state after all changes, and returns its totals. `fieldOf` maps a changed key to its request member: the
+ * error names the first changed key, in the order of the request, that takes part in the problem. The state holds the
+ * changed keys, the templates that build on them, and all keys that either builds on. `besides` has the totals of all
+ * other keys.
  */
 export const checkAfter = (
   state: State,
@@ -279,11 +279,11 @@ export const checkAfter = (
 }
 
 const resolveFrom = (state: State, roots: Iterable<string>): Either.Either<ReadonlyMap<string, string>, Problem> => {
-  const found = walk(state, roots)
-  return Either.map(checked(state, found, noField), () => {
+  const reached = walk(state, roots)
+  return Either.map(checked(state, reached, noField), () => {
     const values = new Map<string, string>()
     const valueOf = (key: string) => values.get(key) ?? ""
-    for (const { entry, key } of found.order) {
+    for (const { entry, key } of reached.order) {
       values.set(key, entry.kind === "literal" ? entry.text : Template.expand(entry.parts, valueOf))
     }
     return values
@@ -304,12 +304,12 @@ export const resolve = (
 
 /** The templates outside `keys` that use one of `keys` directly, sorted by their own. */
 const templatesUsing = (state: State, keys: ReadonlySet<string>) => {
-  const found: Array<{ readonly key: string; readonly parts: TemplateScan.Parts }> = []
+  const users: Array<{ readonly key: string; readonly parts: TemplateScan.Parts }> = []
   for (const [key, one] of state) {
     if (keys.has(key) || one.kind === "literal") continue
-    if (one.parts.some((part) => typeof part !== "string" && keys.has(part.key))) found.push({ key, parts: one.parts })
+    if (one.parts.some((part) => typeof part !== "string" && keys.has(part.key))) users.push({ key, parts: one.parts })
   }
-  return found.sort((one, other) => (one.key < other.key ? -1 : 1))
+  return users.sort((one, other) => (one.key < other.key ? -1 : 1))
 }
 
 /** Returns the keys outside `keys` whose templates use one of `keys` directly, sorted. */
@@ -329,11 +329,11 @@ export const transitiveDependents = (state: State, key: string): ReadonlyArray<s
       else users.push(user)
     }
   }
-  const found = new Set([key])
+  const users = new Set([key])
   // The iteration of a Set also visits members that are added during the iteration.
-  for (const used of found) for (const user of usedBy.get(used) ?? []) found.add(user)
-  found.delete(key)
-  return sorted(found)
+  for (const used of users) for (const user of usedBy.get(used) ?? []) users.add(user)
+  users.delete(key)
+  return sorted(users)
 }
 
 /** A secret that gets a new text because a key that it uses is deleted. */

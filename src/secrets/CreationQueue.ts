@@ -1,7 +1,7 @@
 /**
- * Creations that want the same environment share a transaction: one lock, one statement, one commit. A creation that
- * arrives while such a transaction runs goes with the next one. A refusal affects only its own request; when the
- * database refuses a batch, each of its requests gets a transaction of its own.
+ * Creations in the same environment share a transaction: one lock, one statement, one commit. A creation that arrives
+ * while such a transaction runs goes with the next one. A refusal affects only its own request. When the database
+ * refuses a batch, each request gets its own transaction.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -34,7 +34,7 @@ export type Creation<A> = WriteRequest<A, Exclude<Refusal, Failure>, never>
 
 interface Member<A> extends Creation<A> {
   readonly waiter: Waiter
-  /** Where requests are traced: the statements of a batch appear below the span of its first member. */
+  /** The statements of a batch appear below the span of its first member. */
   readonly span: Option.Option<Tracer.AnySpan>
 }
 
@@ -113,7 +113,7 @@ const writeAll = Effect.fnUntraced(function* <A>(needs: Needs, members: Readonly
 
 export type CreationQueue<A> = (creation: Creation<A>) => Effect.Effect<A, Refusal>
 
-/** One for the process. */
+/** The queue of this process. */
 export const make = <A>(needs: Needs): Effect.Effect<CreationQueue<A>> =>
   Effect.map(Effect.runtime<never>(), (runtime) => {
     const run = (members: ReadonlyArray<Member<A>>) => writeAll(needs, members)
@@ -144,7 +144,7 @@ export const make = <A>(needs: Needs): Effect.Effect<CreationQueue<A>> =>
       })
   })
 
-/** A creation, in one transaction with others that want the same environment. */
+/** Creates a secret, in one transaction with other creations in the environment. */
 export const create = <A>(
   needs: Needs & { readonly creations: CreationQueue<AnswerOrRequest<A>> },
   permit: WritePermit,

@@ -1,4 +1,4 @@
-/** Every value of an environment, from what this process holds of it. */
+/** All values of an environment, from the cached snapshot where one exists. */
 import * as Effect from "effect/Effect"
 import type { Representation } from "#schema/Values.ts"
 import * as OpenSecrets from "./OpenSecrets.ts"

@@ -60,10 +60,10 @@ export const writeOnce = <A, E, R, E2, R2>(
     ? requested(needs, permit, changes, options, asIs)
     : requestedOnce(needs, once, permit, changes, options, asIs)
 
-/** A deletion never breaks what was stored well: a problem here means that rows were damaged. */
+/** A deletion never breaks a checked environment: a problem here means damaged rows. */
 const damaged = () => new SecretBoxes.BoxAltered({ keys: [] })
 
-/** Removes secrets. Flattened texts are escaped: they can be longer than what they replace, and meet the limit. */
+/** Removes secrets. Flattened texts are escaped, may be longer than the references in them, and may meet the limit. */
 export const remove = <A, E, R, E2, R2>(
   needs: Needs,
   permit: WritePermit,

@@ -1,4 +1,6 @@
-/** Keys that protected environments of a team lack, though the others of their project have them. Names alone. */
+/**
+ * Keys that protected environments of a team lack although other environments of the project have them. Names alone.
+ */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -20,8 +22,8 @@ const GapRow = Schema.Struct({
 })
 
 /**
- * Those with the most missing keys first: how many, and the first of them. A protected environment without any key is not
- * in use yet. `within`: of these projects alone.
+ * The environments with the most missing keys first: the number, and the first keys. A protected environment without
+ * any key is not in use yet. `within`: only these projects.
  */
 const missing = Effect.fn("Gaps.missing")(function* (
   { access, sql }: Needs,

@@ -1,4 +1,4 @@
-/** What a credential without a right to values could learn by writing and comparing, and how it is kept from it. */
+/** Limits on guessing: a credential without a right to values must not learn one by writing and comparing. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { RateLimited, TemplateCycle, TemplateReferenceMissing } from "#schema/Errors.ts"
@@ -26,20 +26,23 @@ export type ComparePermit = EnvironmentPermit<"secrets:read">
 export const readsValues = ({ permit }: { readonly permit: ComparePermit | Writing["permit"] }) =>
   Policy.mayHaveValues(permit.caller, permit.target)
 
-/** The author of a version. It is marked when it may not have values: comparing what it wrote is a guess. */
-export const authorOf = (writing: Pick<Writing, "permit"> & { readonly steered: boolean }) => ({
+/**
+ * The author of a version. `withoutValues` marks an author without a right to values: comparing such a version is a
+ * guess.
+ */
+export const authorOf = (writing: Pick<Writing, "permit"> & { readonly withoutValues: boolean }) => ({
   ...actorOf(writing.permit.caller),
-  ...(readsValues(writing) && !writing.steered ? {} : { withoutValues: true })
+  ...(readsValues(writing) && !writing.withoutValues ? {} : { withoutValues: true })
 })
 
-/** What the caller is told: that a value was equal is told only to callers who may have it. */
-export const toldOutcome = (writing: Pick<Writing, "permit">, { outcome }: KeyResult): KeyResult["outcome"] =>
+/** The outcome that the caller may see. "Unchanged" reveals an equal value, so it needs a right to values. */
+export const visibleOutcome = (writing: Pick<Writing, "permit">, { outcome }: KeyResult): KeyResult["outcome"] =>
   outcome === "unchanged" && !readsValues(writing) ? "updated" : outcome
 
 /**
- * Whether a new text equals the old one shows: by the outcome, and by a version that does not change. Without a right
- * to values that is a guess tested, so each such key takes one unit of the limit that comparisons have. A request with
- * more keys than the limit is refused whole; the message says to send fewer.
+ * A caller without a right to values learns from the version whether a new text equals the old one. Such a write tests
+ * a guess, so each existing key takes one unit of the limit of comparisons. A request with more keys than the limit is
+ * refused whole.
  */
 const guessesOf = (writing: Writing, changes: Changes) =>
   readsValues(writing)
@@ -58,9 +61,9 @@ export const count = (
   for (const [i, writing] of writings.entries()) guesses += guessesOf(writing, changes[i])
   if (guesses === 0) return Effect.void
   const { limiter, permit } = writings[0]
-  const taken = limiter.take(`diff:${permit.caller.credentialId}`, diffPolicy, guesses)
+  const counted = limiter.take(`diff:${permit.caller.credentialId}`, diffPolicy, guesses)
   return Effect.catchTag(
-    taken,
+    counted,
     "RATE_LIMITED",
     ({ retryAfterSeconds }) =>
       new RateLimited({
@@ -72,10 +75,10 @@ export const count = (
 }
 
 /**
- * A comparison is one unit for callers who may have the values of both environments. For others it takes one for each
- * key of both that could carry a guess: it, or something that it builds on, was written on either side by this caller
- * or by any without a right to values (two of them could share the work). What others wrote cannot be steered, so the
- * rest of the comparison is one unit. Returns the revisions that were counted.
+ * Counts a comparison. It is one unit for callers who may have the values of both environments. For others it takes one
+ * unit for each key that may carry a guess: a version of it, or of a key that it builds on, was written by this caller
+ * or by any author without a right to values (two of them could share the work). All other keys together are one unit.
+ * Returns the revisions that were counted.
  */
 export const countCompared = Effect.fnUntraced(function* (
   { limiter, sql }: { readonly limiter: RateLimiter; readonly sql: SqlClient.SqlClient },
@@ -90,7 +93,7 @@ export const countCompared = Effect.fnUntraced(function* (
   const before = yield* originsOf(sql, source)
   const after = yield* originsOf(sql, target)
   const guesses = [...before.keys].filter(
-    (key) => after.keys.has(key) && (before.steered.has(key) || after.steered.has(key))
+    (key) => after.keys.has(key) && (before.withoutValues.has(key) || after.withoutValues.has(key))
   ).length
   yield* Effect.catchTag(limiter.take(bucket, diffPolicy, Math.max(1, guesses)), "RATE_LIMITED", (refused) =>
     guesses <= 1
@@ -104,21 +107,21 @@ export const countCompared = Effect.fnUntraced(function* (
   return { source: before.revision, target: after.revision }
 })
 
-/** Which keys hold, or build on, what this caller or any without a right to values wrote (`steered`). */
+/** Keys that hold, or build on, a text of this caller or of an author without a right to values (`withoutValues`). */
 export const originsOf = (sql: SqlClient.SqlClient, permit: ComparePermit) =>
   Effect.map(SecretRows.origins(sql, permit, actorOf(permit.caller)), (rows) => {
     const graph = new Map<string, ReadonlyArray<string>>()
     const written: Array<string> = []
-    for (const { key, refs, steered } of rows) {
+    for (const { key, refs, withoutValues } of rows) {
       if (key === null) continue
       graph.set(key, refs ?? [])
-      if (steered) written.push(key)
+      if (withoutValues) written.push(key)
     }
     const keys: ReadonlySet<string> = new Set(graph.keys())
-    return { revision: rows[0]?.revision, keys, steered: withDependents(graph, written) }
+    return { revision: rows[0]?.revision, keys, withoutValues: withDependents(graph, written) }
   })
 
-/** Keys that a text names are part of it: they are told only to callers who sent it or may read it. */
+/** Do not reveal keys referenced by a stored text to callers who may not read it. */
 export const withoutNames = (writing: Writing, changes: Changes) => {
   const ofStoredText = [...changes.values()].some((change) => change !== null && writeOf(change).from === "stored")
   if (!ofStoredText || readsValues(writing)) return (problem: Composition.Problem) => problem

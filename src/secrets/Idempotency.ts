@@ -25,7 +25,9 @@ export interface Idempotent {
   /** The value of the header. */
   readonly key: string
   readonly route: string
-  /** What two equal requests have in common, in a fixed order. Its keyed fingerprint reveals nothing about values. */
+  /**
+   * The members that make two requests equal, in a fixed order. Their keyed fingerprint reveals nothing about values.
+   */
   readonly request: ReadonlyArray<unknown>
 }
 

@@ -1,4 +1,4 @@
-/** Whom an incident is about, as a request names them, and the rows of incidents. */
+/** The subject of an incident as a request names it, and the rows of incidents. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -12,7 +12,7 @@ import * as Rows from "#src/database/Rows.ts"
 const NamedRow = Schema.Struct({ id: Schema.String, name: Schema.String })
 
 const isType = Schema.is(Schema.Literal("person", "token", "grant"))
-/** Of a note that the vault signed. */
+/** A note that the vault signed. */
 export const typeOf = (type: string): Subject["type"] => (isType(type) ? type : "person")
 
 export const placeOf = (projectId: string, environment: string) => ({
@@ -29,7 +29,7 @@ export const exposedOf = (value: ExposedLine, out: boolean): ExposedValue => {
 /** A text that is no id is compared with names alone. */
 const idOr = (text: string) => (uuidPattern.test(text) ? text.toLowerCase() : null)
 
-/** Members, and people who left: what they were handed stays handed out. */
+/** Members, and people who left: they keep the values that they received. */
 const people = (sql: SqlClient.SqlClient, teamId: TeamId, text: string) =>
   Rows.findAll(
     NamedRow,
@@ -43,7 +43,7 @@ const people = (sql: SqlClient.SqlClient, teamId: TeamId, text: string) =>
       LIMIT 2`
   )
 
-/** Tokens and rules, also those that were revoked; by name those that work come first. */
+/** Tokens and rules, revoked ones included; by name, active ones first. */
 const tokens = (sql: SqlClient.SqlClient, teamId: TeamId, text: string) =>
   Rows.findAll(
     NamedRow,
@@ -68,7 +68,7 @@ const logins = (sql: SqlClient.SqlClient, teamId: TeamId, text: string) =>
         AND EXISTS (SELECT 1 FROM memberships m WHERE m.team_id = ${teamId} AND m.user_id = g.user_id) LIMIT 2`
   )
 
-/** MEMBER_NOT_FOUND, TOKEN_NOT_FOUND, GRANT_NOT_FOUND: the team has no such. */
+/** Fails with MEMBER_NOT_FOUND, TOKEN_NOT_FOUND or GRANT_NOT_FOUND when the team has no such subject. */
 export const subjectOf = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   teamId: TeamId,
@@ -94,7 +94,7 @@ export const subjectOf = Effect.fnUntraced(function* (
 
 const VersionRow = Schema.Struct({ version: Schema.Number })
 
-/** Of a live secret, under whatever key; null: it was deleted. */
+/** The version of a live secret, under any key; null: it was deleted. */
 export const versionNow = (sql: SqlClient.SqlClient, secretId: string) =>
   Effect.map(
     Rows.findOne(VersionRow, sql`SELECT version FROM secrets WHERE id = ${secretId} AND deleted_at IS NULL`),
@@ -103,11 +103,11 @@ export const versionNow = (sql: SqlClient.SqlClient, secretId: string) =>
 
 const ListedRow = Schema.Struct({ id: IncidentIdOut, note: Schema.String, openedAt: Schema.DateFromSelf })
 
-/** A list opens so many notes, and as many bytes of them; one in any case. */
+/** Notes that a list opens at most, and their bytes; always at least one. */
 const listedAtMost = 100
 const listedBytes = 16_777_216
 
-/** The last incidents, as their notes say. */
+/** The last incidents, from their notes. */
 export const listed = (sql: SqlClient.SqlClient, teamId: TeamId, atMost = listedAtMost, bytes = listedBytes) =>
   Rows.findAll(
     ListedRow,

@@ -1,6 +1,6 @@
 /**
- * Bad days (docs/contract/incidents.md): ends what can be ended, lists which current values somebody was handed and which
- * not, and replaces them. The list is signed when it is made; what replaced a value since is read from the trail.
+ * Incidents (docs/contract/incidents.md): end all access of a person or credential, list the current values that it
+ * received, and replace them. The list is signed when the incident opens. Replacements since then come from the trail.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -74,7 +74,7 @@ const keptAtMost = 20_000
 
 const read = { audit: "incident.read" } as const
 
-/** A login that is narrowed to some projects does not look at a whole team. */
+/** A login for some projects does not see a whole team. */
 const mayRead = Effect.fnUntraced(function* ({ access }: Needs, teamId: TeamId) {
   const permit = yield* access.team("audit:read", teamId, read)
   const { environmentIds, projectIds } = (yield* CurrentCaller).restrictions
@@ -84,7 +84,7 @@ const mayRead = Effect.fnUntraced(function* ({ access }: Needs, teamId: TeamId) 
   return permit
 })
 
-/** What the subject was handed as of now, and what not. */
+/** Current values that the subject received, and those that it did not. */
 const listOf = Effect.fnUntraced(function* (
   { exposure, sql }: Needs,
   at: { readonly teamId: TeamId; readonly subject: Subject; readonly since: string | null }
@@ -107,14 +107,14 @@ const listOf = Effect.fnUntraced(function* (
   >()
   const others = rows.filter(({ count }) => count === null)
   for (const { environment, environmentId, key, project } of others.slice(0, keptAtMost)) {
-    const known = kept.get(environmentId)
-    if (known === undefined) kept.set(environmentId, { environmentId, environment, project, keys: [key] })
-    else known.keys.push(key)
+    const keptList = kept.get(environmentId)
+    if (keptList === undefined) kept.set(environmentId, { environmentId, environment, project, keys: [key] })
+    else keptList.keys.push(key)
   }
   return { upTo, exposed: exposed.slice(0, exposedAtMost), kept: [...kept.values()], keptCount: others.length }
 })
 
-/** The list as an answer tells it. */
+/** The list as the response has it. */
 const toldOf = (list: {
   readonly exposed: ReadonlyArray<Note.ExposedLine>
   readonly kept: ReadonlyArray<Note.UnexposedLine>
@@ -136,11 +136,11 @@ const report = Effect.fn("Incidents.report")(function* (needs: Needs, teamId: Te
   return answer
 })
 
-/** Everything that can be ended of the subject, each with its entry. */
+/** Ends all access of the subject, with an entry for each. */
 const end = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, subject: Subject, deactivate: boolean) {
   const { access, audit, members, revocation } = needs
   if (subject.type === "person") {
-    // Who left has nothing any more; what they were handed stays handed out.
+    // A person who left has no access any more, but keeps the values that they received.
     const work = members.endAccess(teamId, UserIdOut.make(subject.id), { deactivate })
     return yield* Effect.catchTag(work, "MEMBER_NOT_FOUND", () => Effect.void)
   }
@@ -173,7 +173,10 @@ const noteOf = Effect.fnUntraced(function* (
   return { upTo, note: yield* dieWhenVaultIsDown(signNote(needs.vault, Note.text(burnDown))) }
 })
 
-/** Ends, lists and signs. Entries of this process are counted in the list; those of others within seconds. */
+/**
+ * Ends access, lists values and signs the list. Entries of this process are in the list; those of others follow within
+ * seconds.
+ */
 const open = Effect.fn("Incidents.open")(function* (
   needs: Needs,
   teamId: TeamId,
@@ -220,8 +223,8 @@ const followed = (exposed: ReadonlyArray<Note.ExposedLine>, openedAt: Date) =>
   }))
 
 /**
- * As it was signed, with what was replaced since. A list that was made before all reads until then were counted is made
- * once more.
+ * The signed list, with replacements since. A list that was signed before all earlier reads were counted is made once
+ * more.
  */
 const burnDownOf = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, id: IncidentId) {
   const { sql } = needs
@@ -274,7 +277,7 @@ const show = Effect.fn("Incidents.show")(function* (needs: Needs, teamId: TeamId
   return yield* shown(needs, yield* mayRead(needs, teamId), id)
 })
 
-/** One statement for what became of all their values. A list that is still to be made once more is told as it was. */
+/** One statement for the state of all values. A list that will be made once more is shown as it was signed. */
 const listOfLast = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, ...bounds: readonly [number?, number?]) {
   const incidents: Array<Note.BurnDown> = []
   const values: Array<IncidentItem> = []
@@ -301,7 +304,7 @@ const list = Effect.fn("Incidents.list")(function* (needs: Needs, teamId: TeamId
   return { items: yield* listOfLast(needs, teamId) }
 })
 
-/** Of the last ten those that have values left to replace: for an overview, so it opens few notes. */
+/** The last ten incidents with values left to replace. For an overview: it opens few notes. */
 const unfinished = Effect.fn("Incidents.unfinished")(function* (needs: Needs, teamId: TeamId) {
   yield* mayRead(needs, teamId)
   return (yield* listOfLast(needs, teamId, 10, 1_048_576)).filter(({ out }) => out > 0)
@@ -314,9 +317,9 @@ const note = Effect.fn("Incidents.note")(function* (needs: Needs, teamId: TeamId
   return { note: yield* dieWhenVaultIsDown(signNote(needs.vault, Note.text(burnDown))) }
 })
 
-/** A value of the incident that was not replaced yet, as its secret is now. */
+/** A value of the incident that was not replaced yet, with the current row of its secret. */
 const stillExposed = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, id: IncidentId, secretId: SecretId) {
-  // Read first: a replacement that comes between finds another version.
+  // Read first: a replacement in between finds another version.
   const version = yield* IncidentRows.versionNow(needs.sql, secretId)
   const { exposed } = yield* burnDownOf(needs, teamId, id)
   const one = exposed.find((item) => item.secretId === secretId)
@@ -330,7 +333,7 @@ const stillExposed = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, 
 
 const generatedLength = 32
 
-/** Writes a random value, as the person who asks; nobody sees it. */
+/** Writes a random value in the name of the caller. No response shows it. */
 const replace = Effect.fn("Incidents.replace")(function* (
   needs: Needs,
   teamId: TeamId,
@@ -340,7 +343,7 @@ const replace = Effect.fn("Incidents.replace")(function* (
   const permit = yield* mayRead(needs, teamId)
   const one = yield* stillExposed(needs, teamId, id, secretId)
   const write = needs.secrets.writes.updateFrom({ secretId, expectedVersion: one.version, generate: { length } })
-  // A generated value is copied from nowhere, and what owners and admins write waits for nobody.
+  // A generated value has no source to copy from, and the writes of owners and admins need no approval.
   yield* Effect.catchTags(write, {
     Proposed: Effect.die,
     ENVIRONMENT_NOT_FOUND: Effect.die,

@@ -1,8 +1,8 @@
-/** Which key is composed from which, by names alone. */
+/** References between keys, by names alone. */
 
 export type KeyGraph = ReadonlyMap<string, ReadonlyArray<string>>
 
-/** Whether everything that a key is composed from exists, without a cycle. */
+/** Whether all keys that a key is composed from exist, without a cycle. */
 export const isResolvable = (graph: KeyGraph, key: string): boolean => {
   const done = new Set<string>()
   const visit = (at: string, path: ReadonlySet<string>): boolean => {
@@ -22,9 +22,9 @@ export const withDependents = (graph: KeyGraph, keys: Iterable<string>): Readonl
   const users = new Map<string, Array<string>>()
   for (const [key, references] of graph) {
     for (const to of references) {
-      const known = users.get(to)
-      if (known === undefined) users.set(to, [key])
-      else known.push(key)
+      const keyUsers = users.get(to)
+      if (keyUsers === undefined) users.set(to, [key])
+      else keyUsers.push(key)
     }
   }
   const reached = new Set<string>()
@@ -40,13 +40,13 @@ export const withDependents = (graph: KeyGraph, keys: Iterable<string>): Readonl
 /** The cycles of a graph, each as its keys; a stored environment has none, since every write is checked. */
 export const cyclesOf = (graph: KeyGraph): ReadonlyArray<ReadonlyArray<string>> => {
   const cycles: Array<ReadonlyArray<string>> = []
-  const left = new Set<string>()
+  const unresolved = new Set<string>()
   const visit = (at: string, path: ReadonlyArray<string>): void => {
     const from = path.indexOf(at)
     if (from >= 0) return void cycles.push(path.slice(from))
-    if (left.has(at)) return
+    if (unresolved.has(at)) return
     for (const to of graph.get(at) ?? []) visit(to, [...path, at])
-    left.add(at)
+    unresolved.add(at)
   }
   for (const key of graph.keys()) visit(key, [])
   return cycles

@@ -38,32 +38,35 @@ export type WritePermit = EnvironmentPermit<"secrets:write">
 
 export interface Transaction extends Needs {
   readonly permit: WritePermit
-  /** Live secrets that the write concerns: those that it names, what builds on them, and all that either builds on. */
+  /**
+   * Live secrets that the write concerns: its own keys, the templates that build on them, and all keys that either
+   * builds on.
+   */
   readonly live: ReadonlyMap<string, SecretRowChanges.LiveRow>
   readonly byId: ReadonlyMap<string, SecretRowChanges.LiveRow>
   /** Keys that the write names, and those that build on them. */
   readonly above: ReadonlyArray<string>
   /** The last version that each of these keys ever had; deleted ones too. */
   readonly lastVersions: ReadonlyMap<string, number>
-  /** `live` with its texts, opened when it is first asked for. */
+  /** `live` with its texts, opened at the first use. */
   readonly stored: Effect.Effect<Composition.State, SecretBoxes.BoxAltered>
   readonly facts: SecretRowChanges.Facts
   readonly at: Date
-  /** As it is now, in this transaction. */
+  /** The revision so far in this transaction. */
   revision: number
-  /** Written for a person who may not have values: comparing it is a guess, whoever approved it. */
-  readonly steered: boolean
+  /** An approved change of an author without a right to values: comparing it is a guess. */
+  readonly withoutValues: boolean
   /** Versions that this transaction gave to keys, for the trail. */
   readonly versions: Map<string, number>
 }
 
-/** What a write names. `sources`: what their texts refer to is read with it. */
+/** The secrets that a write names. The keys that texts of `sources` refer to are read with them. */
 export interface Naming {
   /** Also the keys that a refusal names in the trail. */
   readonly keys?: ReadonlyArray<string> | undefined
   readonly ids?: ReadonlyArray<SecretId> | undefined
   readonly sources?: ReadonlyArray<ValueSource.ValueSource> | undefined
-  readonly steered?: boolean | undefined
+  readonly withoutValues?: boolean | undefined
 }
 
 const entryOf = (kind: SecretKind, key: string, text: string) =>
@@ -82,8 +85,8 @@ export const opened = Effect.fnUntraced(function* (
 })
 
 /**
- * A process of an earlier release wrote to the environment, or this one is the first of this release: what is kept with
- * the environment is counted anew.
+ * Counts the totals and references of the environment. They are missing or old after a write by an earlier release, and
+ * when this release writes for the first time.
  */
 const recount = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit) {
   const rows = (yield* SecretRows.live(needs.sql, permit)).filter(({ live }) => live)
@@ -121,15 +124,15 @@ export const begin = Effect.fnUntraced(function* (needs: Needs, permit: WritePer
   const named = { ids, keys, mentions: ValueSource.references(sources) }
   const read = Effect.flatMap(
     Effect.suspend(() => SecretRowChanges.lock(sql, permit.target, named, audit.freeHead())),
-    (found) => (found === undefined ? new EnvironmentNotFound() : Effect.succeed(found))
+    (row) => (row === undefined ? new EnvironmentNotFound() : Effect.succeed(row))
   )
-  let found = yield* read
-  if (!found.facts.current) found = yield* read
-  if (!found.facts.counted) {
+  let concerned = yield* read
+  if (!concerned.facts.current) concerned = yield* read
+  if (!concerned.facts.counted) {
     yield* recount(needs, permit)
-    found = yield* read
+    concerned = yield* read
   }
-  const { facts, rows } = found
+  const { facts, rows } = concerned
   const live = rows.filter((row) => row.live)
   // Member by member, as all that is made for each request (docs/architecture.md, "No request makes a hidden class").
   const transaction: Transaction = {
@@ -150,7 +153,7 @@ export const begin = Effect.fnUntraced(function* (needs: Needs, permit: WritePer
     facts,
     at: new Date(yield* Clock.currentTimeMillis),
     revision: facts.revision,
-    steered: naming.steered ?? false,
+    withoutValues: naming.withoutValues ?? false,
     versions: new Map()
   }
   return transaction

@@ -1,6 +1,6 @@
 /**
- * Purges rows that no request can reach any more (docs/contract/secrets.md: secrets 30 days after they or their
- * environment were deleted, idempotency keys after 24 h), and tells of values whose day of replacement has come.
+ * Purges rows that no request can reach any more (docs/contract/secrets.md): secrets 30 days after they or their
+ * environment were deleted, idempotency keys after 24 h. Announces values whose day of replacement has come.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"
@@ -25,7 +25,7 @@ interface NamedRow {
   readonly teamId: TeamId
 }
 
-/** An entry of each environment, with the keys that something was done to. */
+/** One entry for each environment, with the changed keys. */
 const entriesOf = (action: "secret.purge" | "secret.rotation_due", rows: ReadonlyArray<NamedRow>) =>
   Object.values(Arr.groupBy(rows, (row) => row.environmentId)).map(([first, ...others]) => ({
     actor: "system" as const,
@@ -88,7 +88,7 @@ export class Maintenance extends Effect.Service<Maintenance>()("secrets/Maintena
       return ids.length
     }).pipe(sql.withTransaction, Effect.orDie, Effect.repeat({ while: (emptied) => emptied === batch }))
 
-    /** Once for each secret and day, whichever process comes first; the entry carries it to the team's webhooks. */
+    /** Once for each secret and day, by one process. The entry goes to the webhooks of the team. */
     const rotationsDue = Effect.gen(function* () {
       const due = yield* sql<NamedRow>`
         UPDATE secrets s SET rotation_told = s.rotate_by FROM environments e

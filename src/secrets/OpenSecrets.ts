@@ -26,7 +26,7 @@ export const open = (
 /** Rows of one statement: they are decoded without a pause. */
 const batch = 1_000
 
-/** Every live secret as it is sealed. More than one batch is read from one snapshot of the database. */
+/** All live secrets, sealed. More than one batch is read from one snapshot of the database. */
 const sealedRows = Effect.fnUntraced(function* ({ sql }: Openers, permit: SecretRows.ReadPermit) {
   const first = yield* SecretRows.live(sql, permit, "", batch)
   if (first.length === 0) return yield* new EnvironmentNotFound()
@@ -44,7 +44,7 @@ const sealedRows = Effect.fnUntraced(function* ({ sql }: Openers, permit: Secret
   return rows.length === 0 ? yield* new EnvironmentNotFound() : rows
 })
 
-/** Every value of the environment, and the revision that they have. */
+/** All values of the environment, and their revision. */
 const all = Effect.fnUntraced(function* (
   openers: Openers,
   permit: SecretRows.ReadPermit,
@@ -55,7 +55,7 @@ const all = Effect.fnUntraced(function* (
   return { revision: rows[0].revision, values: yield* represent(secrets, representation) }
 })
 
-/** What the values of all that changed after a revision are now; undefined when that is not known one by one. */
+/** Current values of all keys that changed after a revision; undefined when the changes are not known one by one. */
 const since = Effect.fnUntraced(function* (
   openers: Openers,
   permit: SecretRows.ReadPermit,
@@ -74,7 +74,7 @@ const since = Effect.fnUntraced(function* (
   return { revision: rows[0].revision, values }
 })
 
-/** How a snapshot comes by the values of an environment. */
+/** Builds and updates the snapshots of an environment. */
 export const source = (openers: Openers, permit: SecretRows.ReadPermit, representation: Representation) => ({
   all: all(openers, permit, representation),
   since: (revision: number) => since(openers, permit, representation, revision)
@@ -112,19 +112,19 @@ export const named = Effect.fnUntraced(function* (
   }
 })
 
-/** What a read of `keys` names when what it opened is `secrets`: more, where composed values hold others. */
+/** The keys and versions that the entry of a read names: `keys`, and more where composed values hold others. */
 export const readOf = (keys: ReadonlyArray<string>, secrets: ReadonlyArray<OpenSecret>): Read => {
   const versions = new Map(secrets.map(({ key, version }) => [key, version]))
-  const asked = keys.map((key) => versions.get(key) ?? 0)
+  const keyVersions = keys.map((key) => versions.get(key) ?? 0)
   for (const key of keys) versions.delete(key)
   return {
     keys,
-    versions: asked,
+    versions: keyVersions,
     ...(versions.size === 0 ? {} : { contains: Object.fromEntries([...versions].sort()) })
   }
 }
 
-/** The same of many keys, whose versions are those of the environment's revision: an entry is to stay short. */
+/** The entry of many keys names the revision of the environment instead of versions, and stays short. */
 export const readAt = (revision: number, keys: ReadonlyArray<string>, secrets: ReadonlyArray<OpenSecret>): Read => {
   const { versions: _, ...read } = readOf(keys, secrets)
   return { ...read, revision }

@@ -1,6 +1,6 @@
 /**
- * An environment goes back to what it held at a moment, in one transaction (docs/contract/secrets.md, "Back to a
- * moment"). What is to be done is decided by names and versions; it is written when nothing changed meanwhile.
+ * Restores an environment to a moment, in one transaction (docs/contract/secrets.md, "Back to a moment"). Names and
+ * versions decide the steps. The steps are written only if nothing changed since.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -21,12 +21,12 @@ import type { Write } from "./ValueSource.ts"
 import * as EnvironmentWrite from "./EnvironmentWrite.ts"
 import type { Outcome } from "./WriteRequest.ts"
 
-/** What becomes of a key that was there then and is not as it was. */
+/** The step for a key that existed then and differs now. */
 interface Step {
   readonly past: PastStates.Past & { readonly version: number }
   /**
-   * `write`: the key is there, with another text or secret. `restore`: the secret was deleted at this version.
-   * `continue`: the secret was deleted at a later one, or has another key now. `create`: neither can be.
+   * `write`: the key exists, with another text or secret. `restore`: the secret was deleted at this version.
+   * `continue`: the secret was deleted at a later version, or has another key now. `create`: neither is possible.
    */
   readonly how: "write" | "restore" | "continue" | "create"
 }
@@ -35,7 +35,7 @@ interface Plan {
   readonly revision: number
   readonly steps: ReadonlyArray<Step>
   readonly gone: ReadonlyArray<{ readonly key: string }>
-  readonly told: Pick<EnvironmentRestoration, "created" | "updated" | "deleted" | "renamed" | "lost" | "unknown">
+  readonly summary: Pick<EnvironmentRestoration, "created" | "updated" | "deleted" | "renamed" | "lost" | "unknown">
 }
 
 const howOf = (
@@ -46,13 +46,13 @@ const howOf = (
 ): Step["how"] => {
   if (live.has(past.key)) return "write"
   if (!past.isLive && past.currentKey === past.key && past.currentVersion === past.version) return "restore"
-  // A change that waits holds texts alone; and a key that was taken over by now is not taken away.
+  // A change request holds texts alone; and a key that another secret has now stays with it.
   return proposes || (past.isLive && then.has(past.currentKey)) ? "create" : "continue"
 }
 
 /**
- * Keys whose text of now is the one of then. Only for callers who may have values: for others each is a guess, and every
- * other version counts as another text.
+ * Keys with the same text now and then. Only for callers who may have values: for others the comparison is a guess, and
+ * every other version counts as another text.
  */
 const equalTexts = Effect.fnUntraced(function* (
   { audit, dataKeys, sql }: Needs,
@@ -70,29 +70,29 @@ const equalTexts = Effect.fnUntraced(function* (
   return new Set(pairs.filter((pair) => now.get(pair.now.id) === then.get(pair.past.id)).map(({ key }) => key))
 })
 
-/** By names and versions. `only`: the keys that it is about; unset: all. */
+/** The plan, by names and versions. `only`: the keys to restore; undefined: all. */
 const planOf = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit, at: Date, only?: ReadonlySet<string>) {
   const { sql } = needs
   const { proposes, target } = permit
   const isMeant = ({ key }: { readonly key: string }) => only?.has(key) ?? true
-  const held = yield* PastStates.held(sql, target)
-  const now = { ...held, live: held.live.filter(isMeant) }
-  const heldThen = yield* PastStates.heldAt(sql, target, at)
-  const then = new Map([...heldThen].filter(([, past]) => isMeant(past)))
+  const current = yield* PastStates.current(sql, target)
+  const now = { ...current, live: current.live.filter(isMeant) }
+  const statesThen = yield* PastStates.statesAt(sql, target, at)
+  const then = new Map([...statesThen].filter(([, past]) => isMeant(past)))
   const live = new Map(now.live.map((one) => [one.key, one]))
   const all: Array<Step> = []
   const pairs: Array<{ readonly key: string; readonly now: PastStates.At; readonly past: PastStates.At }> = []
   const lost: Array<string> = []
   for (const past of then.values()) {
     const { id, key, version } = past
-    const current = live.get(key)
-    if (current?.id === id && current.version === version) continue
+    const liveSecret = live.get(key)
+    if (liveSecret?.id === id && liveSecret.version === version) continue
     if (version === null) {
       lost.push(key)
       continue
     }
     all.push({ past: { ...past, version }, how: howOf(past, live, then, proposes) })
-    if (current !== undefined) pairs.push({ key, now: current, past: { id, version } })
+    if (liveSecret !== undefined) pairs.push({ key, now: liveSecret, past: { id, version } })
   }
   const equal = yield* equalTexts(needs, permit, pairs)
   const steps = all.filter(({ past }) => !equal.has(past.key))
@@ -100,7 +100,7 @@ const planOf = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit, a
     .filter(({ how, past }) => how === "continue" && past.isLive)
     .map(({ past }) => ({ from: past.currentKey, to: past.key }))
   const moved = new Set(renamed.map(({ from }) => from))
-  // A text that the plan did not keep cannot come back: what the key holds now stays.
+  // A text that the plan of the team did not keep cannot come back: the key stays as it is.
   const gone = now.live.filter(({ key }) => !then.has(key) && !moved.has(key))
   const keysOf = (which: (step: Step) => boolean) =>
     steps
@@ -108,13 +108,13 @@ const planOf = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit, a
       .map(({ past }) => past.key)
       .sort()
   const isRenamed = ({ how, past }: Step) => how === "continue" && past.isLive
-  // Whatever was deleted since is kept for 30 days: what was purged was gone then, unless the moment is older.
+  // Deleted secrets are kept for 30 days: a purged one was gone then, unless the moment is older.
   const isOld = at.getTime() < (yield* Clock.currentTimeMillis) - SecretRows.purgeDelay
   const plan: Plan = {
     revision: now.revision,
     steps,
     gone,
-    told: {
+    summary: {
       created: keysOf((step) => step.how !== "write" && !isRenamed(step)),
       updated: keysOf(({ how }) => how === "write"),
       deleted: gone.map(({ key }) => key),
@@ -133,21 +133,21 @@ const conflict = (revision: number) =>
     message: "The environment was changed meanwhile. Look at the preview again."
   })
 
-/** The changes that the plan comes to, under the lock; texts are opened here. */
+/** The changes of the plan, decided under the lock. Texts are opened here. */
 const changesOf = Effect.fnUntraced(function* (transaction: Transaction, { gone, revision, steps }: Plan) {
   const { dataKeys, facts, permit, sql } = transaction
   if (facts.revision !== revision) return yield* conflict(facts.revision)
-  const wanted = steps.map(({ past: { id, version } }) => ({ id, version }))
-  const rows = yield* PastStates.boxes(sql, permit.target, wanted)
+  const versions = steps.map(({ past: { id, version } }) => ({ id, version }))
+  const rows = yield* PastStates.boxes(sql, permit.target, versions)
   const opened = yield* SecretBoxes.open(dataKeys, permit.target, rows)
   const kept = new Map(opened.map((secret, i) => [secret.id, { secret, pinned: rows[i]?.pinned ?? false }]))
   const changes = new Map<string, Change>(gone.map(({ key }) => [key, null]))
   for (const { how, past } of steps) {
-    const found = kept.get(past.id)
-    if (found === undefined) return yield* conflict(facts.revision)
-    const { kind, text } = found.secret
-    const write: Write = { kind, pinned: found.pinned, text, from: "stored" }
-    const secret = { ...metadataOf(found.secret), version: past.currentVersion }
+    const version = kept.get(past.id)
+    if (version === undefined) return yield* conflict(facts.revision)
+    const { kind, text } = version.secret
+    const write: Write = { kind, pinned: version.pinned, text, from: "stored" }
+    const secret = { ...metadataOf(version.secret), version: past.currentVersion }
     if (how === "restore") changes.set(past.key, { restored: { ...secret, key: past.key }, write })
     else if (how === "continue") changes.set(past.key, { continued: { ...secret, key: past.currentKey }, write })
     else changes.set(past.key, write)
@@ -157,21 +157,21 @@ const changesOf = Effect.fnUntraced(function* (transaction: Transaction, { gone,
 
 /** The entries of each write, as if it were alone. */
 const writesOf =
-  (permit: WritePermit, { told }: Plan) =>
+  (permit: WritePermit, { summary }: Plan) =>
   ({ changes, results }: Outcome) => {
-    const moved = new Set(told.renamed.map(({ to }) => to))
+    const moved = new Set(summary.renamed.map(({ to }) => to))
     const gone = [...changes].flatMap(([key, change]) => (change === null ? [key] : []))
     const restored = [...results].flatMap(([key, one]) => (one.outcome === "restored" ? [key] : []))
     const others = new Map([...results].filter(([key]) => !moved.has(key)))
     const back = [...others].flatMap(([key, { outcome }]) => (outcome === "updated" ? [key] : []))
-    const made = [...others].flatMap(([key, { outcome }]) => (outcome === "created" ? [key] : []))
+    const created = [...others].flatMap(([key, { outcome }]) => (outcome === "created" ? [key] : []))
     return [
       ...(gone.length > 0 ? [permit.event({ audit: "secret.delete", keys: gone })] : []),
       ...(restored.length > 0 ? [permit.event({ audit: "secret.restore", keys: restored })] : []),
-      ...told.renamed.map(({ from, to }) => permit.event({ audit: "secret.rename", keys: [from, to] })),
-      // Earlier texts: nobody who was handed one is told that it was replaced.
+      ...summary.renamed.map(({ from, to }) => permit.event({ audit: "secret.rename", keys: [from, to] })),
+      // Earlier texts come back: an entry of a replacement would wrongly close the exposure of their readers.
       ...(back.length > 0 ? [permit.event({ audit: "secret.rollback", keys: back })] : []),
-      ...(made.length > 0 ? [permit.event({ audit: "secret.create", keys: made })] : [])
+      ...(created.length > 0 ? [permit.event({ audit: "secret.create", keys: created })] : [])
     ]
   }
 
@@ -193,7 +193,7 @@ const carryOut = Effect.fnUntraced(function* (needs: Needs, restoring: Restoring
     at: at.toISOString(),
     preview,
     revision,
-    ...plan.told
+    ...plan.summary
   })
   if (preview) return answer(plan.revision)
   const ids: ReadonlyArray<SecretId> = plan.steps.map(({ past }) => past.id)
@@ -218,7 +218,7 @@ export const restoreEnvironment = Effect.fnUntraced(function* (
   }
   const plan = yield* planOf(needs, permit, at)
   const target = { type: "environment", id, name: at.toISOString() }
-  // One entry says what all of them were for.
+  // One entry names the purpose of all of them.
   const entries = (outcome: Outcome) => [permit.event({ target }), ...writesOf(permit, plan)(outcome)]
   return yield* carryOut(needs, { permit, at, preview, expectedRevision, plan, entries })
 })
@@ -232,18 +232,18 @@ const changedSince = (revision: number) =>
     message: "It cannot be taken back: what it wrote was changed since."
   })
 
-/** A write as the trail has it, and who asks for it to be taken back. */
+/** A write as its audit entry describes it, and the options of the caller who takes it back. */
 export interface TakeBack extends PastStates.WriteEntry {
   readonly preview: boolean
   readonly expectedRevision?: number
 }
 
-/** Takes one write back, while nothing that it wrote was changed since: its keys are as they were just before it. */
+/** Takes one write back while its keys have not changed since: they return to their state just before it. */
 export const takeBack = Effect.fnUntraced(function* (needs: Needs, taken: TakeBack) {
   const { environmentId, expectedRevision, keys, preview } = taken
   const intent = { audit: "secret.rollback", keys } as const
   const permit = yield* needs.access.environmentWithId("secrets:write", environmentId, intent)
-  const moment = (yield* PastStates.standing(needs.sql, [taken])).get(taken.id)
+  const moment = (yield* PastStates.unchangedSince(needs.sql, [taken])).get(taken.id)
   if (moment === undefined) return yield* changedSince(permit.target.revision)
   const at = new Date(moment.getTime() - 1)
   const plan = yield* planOf(needs, permit, at, new Set(keys))
@@ -252,7 +252,7 @@ export const takeBack = Effect.fnUntraced(function* (needs: Needs, taken: TakeBa
   return yield* carryOut(needs, { permit, at, preview, expectedRevision, plan, entries })
 })
 
-/** Which of these writes of a project can be taken back now, by what they wrote alone. */
+/** The writes of a project that can be taken back now. */
 export const canTakeBack = Effect.fnUntraced(function* (
   { access, sql }: Needs,
   projectId: ProjectId,
@@ -260,9 +260,9 @@ export const canTakeBack = Effect.fnUntraced(function* (
 ) {
   yield* access.project("secrets:read", projectId, { audit: "secret.history" })
   const own = yield* PastStates.environmentsOf(sql, projectId)
-  const found = yield* PastStates.standing(
+  const reversible = yield* PastStates.unchangedSince(
     sql,
     entries.filter(({ environmentId }) => own.has(environmentId))
   )
-  return new Set(found.keys())
+  return new Set(reversible.keys())
 })

@@ -1,4 +1,4 @@
-/** What an environment held at a moment, out of the rows that are kept: names and versions; a box is opened by nobody here. */
+/** Past states of an environment from the rows that are kept: names and versions. No box is opened here. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -7,7 +7,7 @@ import type { EnvironmentTarget } from "#src/access/Target.ts"
 import * as Rows from "#src/database/Rows.ts"
 import type { SealedRow } from "./SecretRows.ts"
 
-/** A secret as it was then, and as it is now. `version`: null when the plan kept no version of then. */
+/** A secret then and now. `version`: null when the plan of the team did not keep the version of then. */
 const PastRow = Schema.Struct({
   id: SecretIdOut,
   key: Schema.String,
@@ -27,12 +27,12 @@ export interface At {
 const NowRow = Schema.Struct({
   revision: Schema.Number,
   live: Schema.Array(Schema.Struct({ id: SecretIdOut, key: Schema.String, version: Schema.Number })),
-  /** Keys of which nothing is kept but that they were used: purged since. */
+  /** Purged keys: only their names are kept. */
   purged: Schema.Array(Schema.String)
 })
 
-/** The environment as it is: everything that a moment is compared with, at one revision. */
-export const held = (sql: SqlClient.SqlClient, { environmentId }: EnvironmentTarget) =>
+/** The current environment: all that a moment is compared with, at one revision. */
+export const current = (sql: SqlClient.SqlClient, { environmentId }: EnvironmentTarget) =>
   Rows.single(
     NowRow,
     sql`
@@ -47,8 +47,8 @@ export const held = (sql: SqlClient.SqlClient, { environmentId }: EnvironmentTar
       FROM environments e WHERE e.id = ${environmentId}`
   )
 
-/** Secrets that were there at `at`, by the key that they had. */
-export const heldAt = (sql: SqlClient.SqlClient, { environmentId }: EnvironmentTarget, at: Date) =>
+/** Secrets that existed at `at`, by their key then. */
+export const statesAt = (sql: SqlClient.SqlClient, { environmentId }: EnvironmentTarget, at: Date) =>
   Effect.map(
     Rows.findAll(
       PastRow,
@@ -79,7 +79,7 @@ export const boxes = (sql: SqlClient.SqlClient, { environmentId }: EnvironmentTa
 
 // --- one write, and before it ---
 
-/** A write of one environment, as its entry in the trail has it: keys, and the versions that they had after it. */
+/** A write of one environment, as its audit entry has it: keys, and their versions after it. */
 export interface WriteEntry {
   readonly id: string
   readonly action: string
@@ -100,7 +100,7 @@ export const environmentsOf = (sql: SqlClient.SqlClient, projectId: ProjectId) =
 
 const StandingRow = Schema.Struct({ id: Schema.String, at: Schema.DateFromSelf })
 
-/** What each of these writes left there; a deletion: gone, and to be restored. */
+/** The state after each of these writes; a deletion leaves none, and can be restored. */
 const kinds: ReadonlyMap<string, "written" | "restored" | "deleted"> = new Map([
   ["secret.create", "written"],
   ["secret.update", "written"],
@@ -108,14 +108,14 @@ const kinds: ReadonlyMap<string, "written" | "restored" | "deleted"> = new Map([
   ["secret.restore", "restored"],
   ["secret.delete", "deleted"]
 ])
-/** Keys of one entry: a larger one is taken back by a moment. */
+/** Keys of one entry at most. A larger write is taken back by a moment. */
 const maxKeys = 500
 
 export const isWrite = ({ action, keys, versions }: Pick<WriteEntry, "action" | "keys" | "versions">): boolean =>
   kinds.has(action) && keys.length > 0 && keys.length <= maxKeys && keys.length === versions.length
 
-/** Of these writes, those of which everything is as they left it, and when each was made. */
-export const standing = (sql: SqlClient.SqlClient, entries: ReadonlyArray<WriteEntry>) => {
+/** The writes whose keys have not changed since, with their times. */
+export const unchangedSince = (sql: SqlClient.SqlClient, entries: ReadonlyArray<WriteEntry>) => {
   const parts = entries
     .filter(isWrite)
     .flatMap(({ action, environmentId, id, keys, versions }) =>

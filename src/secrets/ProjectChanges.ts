@@ -29,13 +29,13 @@ interface EnvironmentPart extends KeyChanges.EnvironmentEntries {
 type Entry = KeyChanges.EnvironmentEntries["entries"][number]
 
 const bySlug = ({ entries }: ChangeSecrets) => {
-  const found = new Map<SecretChange["environment"], Array<Entry>>()
+  const slugs = new Map<SecretChange["environment"], Array<Entry>>()
   for (const [at, entry] of entries.entries()) {
-    const siblings = found.get(entry.environment)
-    if (siblings === undefined) found.set(entry.environment, [{ ...entry, at }])
+    const siblings = slugs.get(entry.environment)
+    if (siblings === undefined) slugs.set(entry.environment, [{ ...entry, at }])
     else siblings.push({ ...entry, at })
   }
-  return found
+  return slugs
 }
 
 const partOf = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit, entries: ReadonlyArray<Entry>) {
@@ -52,12 +52,14 @@ const partOf = Effect.fnUntraced(function* (needs: Needs, permit: WritePermit, e
   return part
 })
 
-/** Nothing is visible or not by another environment of the request: all are found before a right to any is decided. */
+/**
+ * Finds all environments before it decides a right to any: an error must not reveal whether another environment exists.
+ */
 const partsOf = Effect.fnUntraced(function* (needs: Needs, projectId: ProjectId, body: ChangeSecrets) {
-  const found = bySlug(body)
-  for (const environment of found.keys()) yield* needs.access.visibleEnvironment({ projectId, environment })
+  const entriesBySlug = bySlug(body)
+  for (const environment of entriesBySlug.keys()) yield* needs.access.visibleEnvironment({ projectId, environment })
   const permits: Array<readonly [WritePermit, ReadonlyArray<Entry>]> = []
-  for (const [environment, entries] of found) {
+  for (const [environment, entries] of entriesBySlug) {
     const audit = entries.every(({ op }) => op === "delete") ? "secret.delete" : "secret.update"
     const intent = { audit, keys: entries.map(({ key }) => key) } as const
     permits.push([yield* needs.access.environment("secrets:write", { projectId, environment }, intent), entries])
@@ -80,7 +82,7 @@ const itemsOf = ({ changes, results, transaction }: Outcome): ChangedEnvironment
     const result = results.get(key)
     return result === undefined
       ? { key, outcome: "deleted", version: transaction.live.get(key)?.version ?? 0 }
-      : { key, outcome: Guesses.toldOutcome(transaction, result), version: result.secret.version }
+      : { key, outcome: Guesses.visibleOutcome(transaction, result), version: result.secret.version }
   })
 
 const environmentOf = (outcome: Outcome): ChangedEnvironment => ({

@@ -1,7 +1,7 @@
 /**
- * A write that waits for an approval (docs/contract/access.md, "Changes that wait"): what it would change is kept in one
- * box under the environment's data key, and names and versions beside it. `Commit.ts` keeps it where the
- * policy says so; `ChangeRequests.ts` shows and decides.
+ * A write that waits for an approval (docs/contract/access.md, "Changes that wait"). One box under the data key of the
+ * environment keeps the changes; names and versions are beside it. `Commit.ts` keeps it where the policy says so;
+ * `ChangeRequests.ts` shows and decides.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Data from "effect/Data"
@@ -30,7 +30,7 @@ const requestsPerPerson = 20
 /** Bytes of one change set. */
 const maxBytes = 1_048_576
 
-/** The write was kept, and waits for an approval: every door says so in its own way. */
+/** The write is kept, and waits for an approval. Each entrance answers it in its own format. */
 export class Proposed extends Data.TaggedError("Proposed")<{ readonly request: ChangeRequest }> {}
 
 // --- the box ---
@@ -42,17 +42,19 @@ const Text = Schema.Struct({
   from: Schema.Literal("caller", "stored", "server")
 })
 const Kind = Schema.Literal("create", "update", "delete", "restore")
-/** With what the row tells of it: who writes to the database changes neither the author nor what an approver reads. */
+/**
+ * Repeats the columns of the row: a writer of the database can change neither the author nor what an approver reads.
+ */
 const Box = Schema.parseJson(
   Schema.Struct({
     author: UserIdOut,
-    /** Of an author who may read no value. */
+    /** The author may read no value. */
     withoutValues: Schema.Boolean,
     changes: Schema.Array(
       Schema.Struct({
         key: Schema.String,
         change: Kind,
-        /** Of the live secret that the author saw; 0 without one. */
+        /** The version of the live secret that the author saw; 0 without one. */
         version: Schema.Number,
         written: Schema.NullOr(Schema.Union(Text, Schema.Struct({ restores: SecretIdOut })))
       })
@@ -62,7 +64,7 @@ const Box = Schema.parseJson(
 const encodeBox = Schema.encode(Box)
 const decodeBox = Schema.decode(Box)
 
-/** No secret has an empty key or version 0: a box of one is never taken for the other. */
+/** No secret has an empty key or version 0: neither kind of box opens in place of the other. */
 const contextOf = (target: EnvironmentTarget, id: ChangeRequestId, dataKeyId: string): Envelope.ValueContext => ({
   teamId: target.teamId,
   projectId: target.projectId,
@@ -77,7 +79,7 @@ const contextOf = (target: EnvironmentTarget, id: ChangeRequestId, dataKeyId: st
 const stored = (change: Exclude<Change, Continuation>) =>
   change !== null && "restored" in change ? { restores: change.restored.id } : change
 
-/** What a request keeps, opened; altered when the row tells another author or other changes. */
+/** Opens the box of a request. Fails when its row has another author or other changes than the box. */
 export const open = Effect.fnUntraced(function* (
   dataKeys: DataKeys,
   target: EnvironmentTarget,
@@ -88,10 +90,10 @@ export const open = Effect.fnUntraced(function* (
   const key = yield* SecretBoxes.activeKey(dataKeys, target, dataKeyId)
   const text = Envelope.openValue(key.key, contextOf(target, row.id, dataKeyId), sealed)
   const box = yield* Effect.mapError(decodeBox(Either.getOrElse(text, () => "")), altered)
-  const told = new Map(row.changes.map((one) => [one.key, one]))
-  const isTold = ({ change, key, version }: (typeof box.changes)[number]) =>
-    told.get(key)?.change === change && told.get(key)?.version === version
-  if (box.author !== row.user.id || told.size !== box.changes.length || !box.changes.every(isTold)) {
+  const rowChanges = new Map(row.changes.map((one) => [one.key, one]))
+  const isInRow = ({ change, key, version }: (typeof box.changes)[number]) =>
+    rowChanges.get(key)?.change === change && rowChanges.get(key)?.version === version
+  if (box.author !== row.user.id || rowChanges.size !== box.changes.length || !box.changes.every(isInRow)) {
     return yield* altered()
   }
   return box
@@ -123,13 +125,13 @@ export const columns = (sql: SqlClient.SqlClient) =>
       LEFT JOIN secrets s ON s.environment_id = r.environment_id AND s.key = c.key AND s.deleted_at IS NULL) AS changes`
   )
 
-/** Members alone: what the policy reads of a row is not told. */
+/** The request without the columns that only the policy reads. */
 export const recordOf = (caller: Caller, row: RequestRow): ChangeRequest => {
-  const { approvers, changes, status: _status, visibility: _visibility, ...told } = row
+  const { approvers, changes, status: _status, visibility: _visibility, ...shared } = row
   const role = Policy.teamOf(caller, row.teamId)?.role ?? null
   const userId = caller.user?.id
   return {
-    ...told,
+    ...shared,
     changes: changes.map(({ change, conflict, key }) => ({ key, change, conflict })),
     mayDecide:
       userId !== undefined && role !== null && userId !== row.user.id && Policy.decidesRequests(role, userId, approvers)
@@ -141,7 +143,7 @@ const kindOf = (change: Exclude<Change, Continuation>, isLive: boolean): typeof 
   return "restored" in change ? "restore" : isLive ? "update" : "create"
 }
 
-/** Part of the transaction that found the write to be in order: keeps it instead, with its entry. */
+/** Keeps a checked write instead of its rows, with its entry, in the same transaction. */
 export const keep = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes, reason?: string) {
   const { at, audit, cipher, crypto, dataKeys, facts, live, permit, sql } = transaction
   const { caller, target } = permit

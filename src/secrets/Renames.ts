@@ -1,4 +1,4 @@
-/** A secret gets another key and keeps its id, its versions and what is said of it (docs/contract/secrets.md, "Rename"). */
+/** A secret gets another key. Its id, versions and metadata stay (docs/contract/secrets.md, "Rename"). */
 import * as Effect from "effect/Effect"
 import { Forbidden, SecretAlreadyExists, SecretHasDependents, ValueTooLarge } from "#schema/Errors.ts"
 import type { SecretId } from "#schema/Ids.ts"
@@ -35,7 +35,7 @@ const rewritten = Effect.fnUntraced(function* (state: Composition.State, from: s
 })
 
 /** The key before, and the keys of the templates that were written with the new one. */
-const told = ({ changes, results }: Outcome, key: string) => {
+const renameOf = ({ changes, results }: Outcome, key: string) => {
   const change = changes.get(key)
   const formerKey = change !== undefined && change !== null && "continued" in change ? change.continued.key : key
   return { formerKey, rewritten: [...results.keys()].filter((one) => one !== key).sort() }
@@ -61,7 +61,7 @@ export const rename = Effect.fnUntraced(function* (needs: Needs, id: SecretId, b
     ])
   })
   const entries = (outcome: Outcome) => {
-    const { formerKey, rewritten } = told(outcome, key)
+    const { formerKey, rewritten } = renameOf(outcome, key)
     return [
       permit.event({ keys: [formerKey, key] }),
       ...(rewritten.length > 0 ? [permit.event({ audit: "secret.update", keys: rewritten })] : [])
@@ -70,7 +70,7 @@ export const rename = Effect.fnUntraced(function* (needs: Needs, id: SecretId, b
   const answer = (outcome: Outcome) =>
     Effect.map(Effect.orDie(Effect.fromNullable(outcome.results.get(key))), ({ secret }): RenamedSecret => ({
       ...refOf(permit.target, secret),
-      ...told(outcome, key)
+      ...renameOf(outcome, key)
     }))
   const options = { keys: [key], ids: [id], entries, answer, field: "references" }
   return yield* EnvironmentWrite.ofSecret(

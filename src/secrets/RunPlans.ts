@@ -1,8 +1,8 @@
 /**
- * Runs that an agent plans and a command line makes (docs/contract/mcp.md). The plan's id joins both in the trail. What
- * comes back is what the command line reports with the credential that started the run: exit code, duration, and the
- * masked end of the output. Masking misses what a program encodes, so the output is sealed, lives an hour, and goes to
- * nobody but the person or credential that both planned and ran.
+ * Runs that an agent plans and a command line starts (docs/contract/mcp.md). The id of the plan joins both in the
+ * trail. The command line reports exit code, duration and the masked end of the output, with the credential that
+ * started the run. Masking misses encoded values, so the output is sealed and lives an hour. Only the person or
+ * credential that both planned and ran receives it.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -28,7 +28,7 @@ import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as SecretNames from "./SecretNames.ts"
 
-/** How long a plan waits for its run, and a result for whoever asks. */
+/** Lifetime of a plan without a run, and of a result. */
 const keptMillis = 3_600_000
 /** The longest run that can be reported. */
 const runMillis = days(1)
@@ -69,7 +69,7 @@ const plan = Effect.fn("RunPlans.plan")(function* (
   return { id, injected, problems, target }
 })
 
-/** The run begins, or begins again, with this credential. Answers what the trail says of it. */
+/** Starts the run, again if need be, with this credential. Returns its record in the trail. */
 export const begun = Effect.fnUntraced(function* (
   { sql }: Pick<Needs, "sql">,
   { caller, target }: EnvironmentPermit<"secrets:run">,
@@ -77,13 +77,13 @@ export const begun = Effect.fnUntraced(function* (
 ) {
   const now = yield* Clock.currentTimeMillis
   const user = caller.user?.id ?? null
-  const found = yield* Rows.exists(sql`
+  const exists = yield* Rows.exists(sql`
     UPDATE run_plans SET started_at = ${new Date(now)}, started_by = ${caller.credentialId},
       tells_output = coalesce(user_id = ${user}::uuid, false) OR credential_id = ${caller.credentialId},
       expires_at = ${new Date(now + runMillis)},
       ended_at = NULL, exit_code = NULL, duration_millis = NULL, output = NULL
     WHERE id = ${id} AND environment_id = ${target.environmentId} AND expires_at > ${new Date(now)} RETURNING id`)
-  return found ? targetOf(id) : yield* unknownPlan
+  return exists ? targetOf(id) : yield* unknownPlan
 })
 
 const context = (id: string) => Envelope.boxContext("ampoule run output v1", id)
@@ -91,10 +91,10 @@ const context = (id: string) => Envelope.boxContext("ampoule run output v1", id)
 const outputKey = ({ keys }: Needs) =>
   Effect.map(dieWhenVaultIsDown(keys.get("run-output")), (bytes) => createSecretKey(Redacted.value(bytes)))
 
-/** What a model may read: text and line ends, no characters that command a terminal or that nobody sees. */
+/** Text for a model: without characters that command a terminal or are invisible. */
 const readable = (text: string): string => [...text.replace(/[^\P{C}\n\t]/gu, "")].slice(-maxOutput).join("")
 
-/** How the run ended, by the credential that started it, once. */
+/** Reports the end of a run, once, with the credential that started it. */
 const report = Effect.fn("RunPlans.report")(function* (needs: Needs, body: ReportRun) {
   const { access, audit, crypto, sql } = needs
   const { durationMillis, exitCode, output, plan: id } = body
@@ -148,7 +148,7 @@ const ownPlan = Effect.fnUntraced(function* ({ sql }: Needs, caller: Caller, id:
   )
 })
 
-/** How a run of this connection went. Its output leaves when the entry is committed. */
+/** The result of a run of this connection. Its output leaves when the entry is committed. */
 const status = Effect.fn("RunPlans.status")(function* (needs: Needs, id: RunPlanId) {
   const row = yield* ownPlan(needs, yield* CurrentCaller, id)
   if (row === undefined) return yield* unknownPlan

@@ -1,6 +1,6 @@
 /**
- * Finds what a person may see by some of its words: keys, projects, environments, people and tokens of all their teams.
- * Names alone: nothing here opens a value. What is not visible is not found.
+ * Finds keys, projects, environments, people and tokens in all teams of a person, by words of their names. No value is
+ * opened. Names that are not visible are not found.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -36,7 +36,7 @@ const services = Effect.all({
 })
 type Needs = Effect.Effect.Success<typeof services>
 
-/** Found of each kind. */
+/** Results of each kind. */
 export const maxFound = 12
 /** Characters and words of a question that count. */
 const maxLength = 200
@@ -49,7 +49,7 @@ export interface FoundEnvironment {
 export interface FoundKey {
   readonly key: string
   readonly project: Project
-  /** Those that have the key, as far as the words are about them. */
+  /** Environments that have the key, as far as the words name them. */
   readonly environments: ReadonlyArray<ProjectEnvironment>
 }
 export interface FoundPerson {
@@ -79,7 +79,9 @@ export const wordsOf = (text: string): ReadonlyArray<string> =>
     .filter((word) => word !== "")
     .slice(0, maxWords)
 
-/** How well a name fits: 0 it is one of the words, 1 it begins with one, 2 a part of it does, 3 it has each; else undefined. */
+/**
+ * Rank of a name: 0 it is one of the words, 1 it begins with one, 2 a part of it does, 3 it has each; else undefined.
+ */
 export const fitOf = (name: string, words: ReadonlyArray<string>): number | undefined => {
   const text = name.toLowerCase()
   if (!words.every((word) => text.includes(word))) return undefined
@@ -89,7 +91,7 @@ export const fitOf = (name: string, words: ReadonlyArray<string>): number | unde
   return words.some((word) => parts.some((part) => part.startsWith(word))) ? 2 : 3
 }
 
-/** The first that fit, the best before the others. */
+/** The first matches, best first. */
 export const fitting = <A>(all: ReadonlyArray<A>, nameOf: (one: A) => string, words: ReadonlyArray<string>) =>
   all
     .flatMap((one) => {
@@ -111,12 +113,12 @@ const KeyRow = Schema.Struct({
 
 interface Place extends FoundEnvironment {
   readonly permit: EnvironmentPermit<"secrets:read">
-  /** Words that are not about the environment or its project: the key has to have them. */
+  /** Words that neither the environment nor its project has: the key must have them. */
   readonly left: ReadonlyArray<string>
   readonly fit: number
 }
 
-/** Keys that have at least one of the words, and all that their place does not have. */
+/** Keys with at least one of the words, and with all that their environment and project lack. */
 const keysIn = (sql: SqlClient.SqlClient, places: ReadonlyArray<Place>, words: ReadonlyArray<string>) =>
   Rows.findAll(
     KeyRow,
@@ -142,7 +144,7 @@ const keysIn = (sql: SqlClient.SqlClient, places: ReadonlyArray<Place>, words: R
 
 type Reached = ReadonlyMap<ProjectId, ReadonlyArray<ProjectEnvironment>>
 
-/** Where keys are looked for, those first that the words name best. */
+/** Environments to search for keys, those that the words name best first. */
 const placesOf = (
   permits: ReadonlyArray<EnvironmentPermit<"secrets:read">>,
   projects: ReadonlyMap<ProjectId, Project>,
@@ -186,7 +188,7 @@ const findPeople = ({ members }: Needs, { teams }: Caller, words: ReadonlyArray<
     (all): ReadonlyArray<FoundPerson> => fitting(all.flat(), ({ email, name }) => `${name} ${email}`, words)
   )
 
-/** Tokens are for who manages them. */
+/** Tokens are visible to those who manage them. */
 const findTokens = ({ tokens }: Needs, { teams }: Caller, words: ReadonlyArray<string>) =>
   Effect.map(
     Effect.forEach(
@@ -198,8 +200,8 @@ const findTokens = ({ tokens }: Needs, { teams }: Caller, words: ReadonlyArray<s
   )
 
 /**
- * What has all the words of a text; case does not count. A key may have some of them and its project and environment the
- * others: `data 37 prod`. Without words: projects alone.
+ * Names that have all the words of a text; case does not count. A key may have some of them and its project and
+ * environment the others: `data 37 prod`. Without words: projects alone.
  */
 const find = Effect.fn("Search.find")(function* (needs: Needs, text: string) {
   const caller = yield* CurrentCaller

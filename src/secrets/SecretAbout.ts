@@ -1,6 +1,6 @@
 /**
- * What people say of a secret (docs/contract/secrets.md, "Metadata"). It is no part of the value: writing it makes no
- * version and moves no revision, and nothing here opens a box.
+ * Metadata of a secret (docs/contract/secrets.md, "Metadata"). It is not part of the value: a change makes no version
+ * and moves no revision, and nothing here opens a box.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -31,7 +31,7 @@ const DescribedRow = Schema.Struct({ ...SecretRows.metadata, ...SecretRows.about
 const DueRow = Schema.Struct({ total: Schema.Number, keys: Schema.Array(Schema.String) })
 const maxNamed = 20
 
-/** Days begin in UTC: one day is the same for everybody who reads it. */
+/** Days begin in UTC: a day is the same for all readers. */
 export const dayOf = (at: number) => DateTime.formatIsoDate(DateTime.unsafeMake(at))
 
 const find = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, permit: SecretRows.ReadPermit, id: SecretId) {
@@ -51,7 +51,7 @@ export const described = Effect.fnUntraced(function* ({ access, sql }: Needs, id
   return yield* find(sql, permit, id)
 })
 
-/** Live secrets of an environment whose day has come: how many, and the first of their keys. */
+/** Live secrets whose day of replacement has come: their number, and the first keys. */
 export const due = Effect.fnUntraced(function* ({ access, sql }: Needs, at: EnvironmentQuery) {
   const permit = yield* access.environment("secrets:read", at, { audit: "secret.list" })
   const today = dayOf(yield* Clock.currentTimeMillis)
@@ -75,7 +75,7 @@ const DuePlaceRow = Schema.Struct({
 export type DuePlace = typeof DuePlaceRow.Type
 const placesAtMost = 200
 
-/** The same of the environments of a team that the caller reaches: how many each has. For an overview. */
+/** Numbers of due secrets in the environments of a team that the caller reaches. For an overview. */
 export const dueInTeam = Effect.fnUntraced(function* ({ access, sql }: Needs, teamId: TeamId) {
   const { caller, teams } = yield* access.eachTeam("secrets:read", { audit: "secret.list" })
   if (!teams.some(({ id }) => id === teamId)) return []
@@ -99,10 +99,10 @@ export const waitsForNoApproval = () =>
       "Changes of this environment wait for an approval. What is said of its secrets does not: owners and admins write it."
   })
 
-/** The trail has tags by name: they group secrets, where what else is said of one is text. */
+/** The trail names tags, since they group secrets. Other metadata is free text. */
 export const tagsTarget = (id: string, name: string) => ({ type: "tags", id, name })
 
-/** Members that are absent stay as they are. */
+/** Absent members stay as they are. */
 export const describe = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: DescribeSecret) {
   const { access, audit, sql } = needs
   const permit = yield* access.environmentOfSecret("secrets:write", id, { audit: "secret.describe" })

@@ -26,11 +26,11 @@ export const turn = Effect.async<void>((resume) => {
 const pieceBytes = 32_768
 
 /**
- * A stored box, or the key that sealed it, does not belong where it was found. The caller hears INTEGRITY_FAILURE. It
- * is recorded where no transaction is open any more: a denial is an entry of its own, over a connection of its own.
+ * A stored box, or the key that sealed it, is not in its own place. The caller receives INTEGRITY_FAILURE. The denial
+ * is recorded after the transaction, since its entry uses another connection.
  */
 export class BoxAltered extends Data.TaggedError("BoxAltered")<{
-  /** What did not open; empty: not known which. */
+  /** Keys of boxes that did not open; empty: unknown. */
   readonly keys: ReadonlyArray<string>
 }> {}
 
@@ -84,7 +84,7 @@ export const open = Effect.fnUntraced(function* (
     if (key === undefined) return yield* Effect.dieMessage("a data key was requested and not returned")
     const text = Envelope.openValue(key.key, contextOf(target, row, row.dataKeyId), row.sealed)
     if (Either.isLeft(text)) return yield* new BoxAltered({ keys: [row.key] })
-    // What is new comes before the copy (docs/architecture.md, "The hot path").
+    // New members first: keeps one hidden class.
     opened.push({ text: text.right, ...metadataOf(row) })
     sinceTurn += row.sealed.length + 1024
     if (sinceTurn > pieceBytes) {

@@ -1,6 +1,6 @@
 /**
- * Keys of a project by environment: what stands where, and what is equal. Values are compared here and go nowhere; what
- * is told of a comparison is which cells of one row are alike.
+ * Keys of a project by environment, with versions and equal values. Values are compared here and go nowhere; the result
+ * says only which cells of a row are equal.
  */
 import * as Effect from "effect/Effect"
 import type { ProjectId } from "#schema/Ids.ts"
@@ -27,39 +27,39 @@ export interface MatrixCell {
 }
 export interface MatrixRow {
   readonly key: string
-  /** One for each environment; null where it has no such key. */
+  /** One for each environment; null: the environment has no such key. */
   readonly cells: ReadonlyArray<MatrixCell | null>
-  /** Of all its secrets. */
+  /** The number of its secrets. */
   readonly tags: ReadonlyArray<string>
 }
 export interface Matrix {
   readonly rows: ReadonlyArray<MatrixRow>
-  /** False: there is nothing to compare, or too much was compared in the last minute. */
+  /** False: nothing to compare, or too many comparisons in the last minute. */
   readonly compared: boolean
 }
 
 type Values = ReadonlyMap<string, string>
 
-/** Values by environment, as far as they may be compared; undefined: not now. */
+/** Values by environment that may be compared; undefined: not now. */
 const comparable = Effect.fnUntraced(function* (needs: Needs, permits: ReadonlyArray<Guesses.ComparePermit>) {
   if (permits.length < 2) return undefined
   const { caller } = permits[0]
-  const taken = yield* Effect.either(needs.limiter.take(`diff:${caller.credentialId}`, diffPolicy))
-  if (taken._tag === "Left") return undefined
+  const counted = yield* Effect.either(needs.limiter.take(`diff:${caller.credentialId}`, diffPolicy))
+  if (counted._tag === "Left") return undefined
   const readsAll = permits.every((permit) => Guesses.readsValues({ permit }))
   const origins = readsAll ? [] : yield* Effect.forEach(permits, (permit) => Guesses.originsOf(needs.sql, permit))
   const opened = yield* Effect.forEach(permits, (permit) => EnvironmentValues.byKey(needs, permit))
-  // Somebody wrote in between: who did is not known of these values.
+  // A write in between: its author may be without a right to these values.
   if (origins.some(({ revision }, i) => revision !== opened[i].revision)) return undefined
   return opened.map(({ revision, values }, i) => {
     if (readsAll) return { revision, values }
-    const { steered } = origins[i]
-    const kept: Values = new Map([...values].filter(([key]) => !steered.has(key)))
+    const { withoutValues } = origins[i]
+    const kept: Values = new Map([...values].filter(([key]) => !withoutValues.has(key)))
     return { revision, values: kept }
   })
 })
 
-/** Numbers for the values of one row, from 0 in the order in which they first stand there. */
+/** Numbers for the values of one row, from 0 in the order of first use. */
 const classes = (texts: ReadonlyArray<string | undefined>): ReadonlyArray<number | null> => {
   const seen: Array<string> = []
   return texts.map((text) => {
@@ -72,9 +72,9 @@ const classes = (texts: ReadonlyArray<string | undefined>): ReadonlyArray<number
 const isWhole = ({ cells }: MatrixRow) => cells.every((cell) => cell !== null && cell.like === 0)
 
 /**
- * A caller who may have every value is told all that is equal. Others are told it of texts that no caller without a right
- * to values wrote, and that they did not write themselves: so nobody learns anything by writing a guess and looking
- * here. (`/secrets/diff` compares those too, and counts them.)
+ * A caller with a right to all values sees all that is equal. Others see it for texts of authors with a right to
+ * values, but not for their own texts: so they learn nothing by writing a guess. (`/secrets/diff` compares those too,
+ * and counts them.)
  */
 export const matrix = Effect.fnUntraced(function* (
   needs: Needs,
@@ -90,19 +90,19 @@ export const matrix = Effect.fnUntraced(function* (
   const compared = yield* comparable(needs, permits)
   const keys = [...new Set(names.flatMap((rows) => [...rows.keys()]))].sort()
   const rows = keys.map((key): MatrixRow => {
-    const found = names.map((rows) => rows.get(key))
-    const likes = classes(found.map((row, i) => (row === undefined ? undefined : compared?.[i]?.values.get(key))))
+    const cells = names.map((rows) => rows.get(key))
+    const likes = classes(cells.map((row, i) => (row === undefined ? undefined : compared?.[i]?.values.get(key))))
     return {
       key,
-      cells: found.map((row, i) =>
+      cells: cells.map((row, i) =>
         row === undefined ? null : { kind: row.kind, version: row.version, like: likes[i] }
       ),
-      tags: [...new Set(found.flatMap((row) => row?.tags ?? []))].sort()
+      tags: [...new Set(cells.flatMap((row) => row?.tags ?? []))].sort()
     }
   })
   if (compared !== undefined) {
     const differing = rows.filter((row) => !isWhole(row)).map(({ key }) => key)
-    // One entry for one comparison: what the first was compared with is its target.
+    // One entry for one comparison. Its target is the first environment.
     const others = permits.map(({ target }, i) => `${target.slug} at revision ${compared[i].revision}`).slice(1)
     const target = { type: "project", id: projectId, name: others.join(", ") }
     yield* needs.audit.record(permits[0].event({ keys: differing, revision: compared[0].revision, target }))

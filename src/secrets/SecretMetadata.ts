@@ -1,4 +1,4 @@
-/** What is known of a secret without opening it. */
+/** A secret without its value. */
 import type { SecretId } from "#schema/Ids.ts"
 import type { SecretRef } from "#schema/SecretResponses.ts"
 import type { SecretKind } from "#schema/Values.ts"
@@ -13,7 +13,7 @@ export interface SecretMetadata {
   readonly updatedAt: Date
 }
 
-/** The metadata alone, of a row or record that holds more. */
+/** Only the metadata of a row or record. */
 export const metadataOf = ({ createdAt, id, key, kind, updatedAt, version }: SecretMetadata): SecretMetadata => ({
   id,
   key,
@@ -34,7 +34,7 @@ export const refOf = (target: EnvironmentTarget, secret: SecretMetadata): Secret
   updatedAt: secret.updatedAt.toISOString()
 })
 
-/** What people say of a secret: owner, note, the day by which its value should be replaced, and tags. */
+/** Metadata that people write: owner, note, the day by which the value should be replaced, and tags. */
 export interface About {
   readonly owner: string | null
   readonly note: string | null

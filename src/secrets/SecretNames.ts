@@ -1,4 +1,4 @@
-/** What can be said of an environment by names and metadata alone. Nothing here opens a value. */
+/** Reads of names and metadata. Nothing here opens a value. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -42,7 +42,7 @@ export const search = Effect.fnUntraced(function* (
   return { target: permit.target, rows, groups, page, pageSize, total }
 })
 
-/** A page of names and metadata: the same for everybody who may see it, so that it is kept as long as its revision. */
+/** A page of names and metadata. It is the same for all callers, and cached as long as its revision. */
 export const listed = Effect.fnUntraced(function* (
   { access, snapshots, sql }: Needs & { readonly snapshots: Snapshots },
   query: PagedQuery
@@ -73,7 +73,7 @@ export const listed = Effect.fnUntraced(function* (
 
 type ListNeeds = Parameters<typeof listed>[0] & { readonly exposure: Exposure }
 
-/** The same, and when each secret was handed out last where the query asks for it. */
+/** A page with the last read of each secret, where the query asks for it. */
 export const list = Effect.fnUntraced(function* (needs: ListNeeds, { lastRead, ...query }: ListQuery) {
   const page = (yield* listed(needs, query)).value()
   if (lastRead !== "true") return page
@@ -139,7 +139,7 @@ export const check = Effect.fnUntraced(function* (
   }
 })
 
-/** What an injection of `keys` (all when absent) would give, recorded as a plan: no value is read. */
+/** The plan of an injection of `keys` (all when absent). It is recorded, and no value is read. */
 export const plan = Effect.fnUntraced(function* (
   { access, audit, sql }: Needs,
   at: EnvironmentQuery & { readonly keys?: ReadonlyArray<string> },
@@ -150,13 +150,13 @@ export const plan = Effect.fnUntraced(function* (
     ...(at.keys === undefined ? {} : { keys: at.keys })
   })
   const graph = yield* graphOf(sql, permit)
-  const wanted = at.keys ?? [...graph.keys()]
-  const problems = wanted.flatMap((key) => {
+  const plannedKeys = at.keys ?? [...graph.keys()]
+  const problems = plannedKeys.flatMap((key) => {
     if (!graph.has(key)) return [{ key, reason: "missing" }]
     return isResolvable(graph, key) ? [] : [{ key, reason: "unresolved" }]
   })
   const broken = new Set(problems.map(({ key }) => key))
-  const injected = wanted.filter((key) => !broken.has(key))
+  const injected = plannedKeys.filter((key) => !broken.has(key))
   yield* audit.record(permit.event({ ...details, keys: injected }))
   return { permit, injected, problems }
 })

@@ -1,6 +1,6 @@
 /**
- * What can be read of secrets. Each use case asks `Access` itself and commits its audit entry before a value is
- * returned. It returns values; the answers that `http/` sends as bytes offer those too, as they are kept sealed.
+ * Reads of secrets. Each use case asks `Access` itself and commits its audit entry before a value is returned. Answers
+ * that `http/` sends as bytes stay sealed until then.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -30,7 +30,7 @@ import { matrix } from "./SecretMatrix.ts"
 import * as SecretAbout from "./SecretAbout.ts"
 import * as SecretNames from "./SecretNames.ts"
 import * as SecretRows from "./SecretRows.ts"
-import { type Answer, type Built, type OpenedValues, Snapshots } from "./Snapshots.ts"
+import { type CachedRead, type Built, type OpenedValues, Snapshots } from "./Snapshots.ts"
 
 interface Needs extends EnvironmentValues.Needs {
   readonly access: Access
@@ -48,7 +48,7 @@ type ValuePermit = EnvironmentPermit<"secrets:run" | "secrets:read_values">
 const reveal = <A>(
   { audit }: Needs,
   permit: ValuePermit,
-  answer: Answer<A>,
+  answer: CachedRead<A>,
   { reason, target }: Pick<AuditEvent, "reason" | "target"> = {}
 ) => {
   const { contains, keys, revision, versions } = answer.read
@@ -64,7 +64,7 @@ const snapshotOf = <A, E, R>(
 
 type Injected = Omit<InjectedSecrets, "values" | "revision">
 
-/** As `JSON.stringify` writes `InjectedSecrets`, around values that are JSON already. */
+/** The same text as `JSON.stringify` of `InjectedSecrets`, around values that are JSON already. */
 const injectedBytes = (injected: Injected, { members, revision }: OpenedValues) => {
   const { environment, hasMore, page, pageSize, projectId, representation, total } = injected
   const before = JSON.stringify({ projectId, environment, representation }).slice(0, -1)
@@ -83,7 +83,7 @@ const injectedWhole = Effect.fnUntraced(function* (
   const { projectId, slug: environment } = permit.target
   const injected = { projectId, environment, representation, page: 1, pageSize: total, total, hasMore: false }
   const bytes = injectedBytes(injected, opened)
-  const answer: Answer<InjectedSecrets> = {
+  const answer: CachedRead<InjectedSecrets> = {
     revision: opened.revision,
     read: { keys: opened.keys, revision: opened.revision },
     bytes,
@@ -93,15 +93,15 @@ const injectedWhole = Effect.fnUntraced(function* (
   return answer
 })
 
-/** A page of values, in this representation, with what the trail says of it. */
+/** A page of values in this representation, and its part of the audit entry. */
 const openPage = Effect.fnUntraced(function* (
   needs: Needs,
   permit: ValuePermit,
   representation: Representation,
   { page, pageSize }: Paging
 ) {
-  const found = yield* OpenSecrets.page(needs, permit, { page, pageSize }, representation === "materialized")
-  const { keys, revision, secrets, total } = found
+  const opened = yield* OpenSecrets.page(needs, permit, { page, pageSize }, representation === "materialized")
+  const { keys, revision, secrets, total } = opened
   return {
     keys,
     revision,
@@ -166,10 +166,10 @@ const pageOfValues = Effect.fnUntraced(function* (
   paging: Paging
 ) {
   const { keys, paged, read, revision, secrets, texts } = yield* openPage(needs, permit, representation, paging)
-  const shown = new Set(keys)
+  const pageKeys = new Set(keys)
   const value: SecretWithValueList = {
     items: secrets
-      .filter((secret) => shown.has(secret.key))
+      .filter((secret) => pageKeys.has(secret.key))
       .map((secret) => ({ ...refOf(permit.target, secret), value: texts.get(secret.key) ?? "", representation })),
     ...paged
   }
@@ -198,7 +198,7 @@ const oneValue = Effect.fnUntraced(function* (
   return { revision, read: OpenSecrets.readOf([key], secrets), value }
 })
 
-/** `reason`: why the value itself is needed, where the caller has to say so (MCP); recorded. */
+/** `reason`: recorded, where the caller has to say why it needs the value itself (MCP). */
 const value = Effect.fnUntraced(function* (needs: Needs, query: ValueQuery, reason?: string) {
   const { key, representation = "materialized" } = query
   const permit = yield* needs.access.environment("secrets:read_values", query, { audit: "secret.read", keys: [key] })
@@ -207,7 +207,7 @@ const value = Effect.fnUntraced(function* (needs: Needs, query: ValueQuery, reas
   return yield* reveal(needs, permit, answer, { reason })
 })
 
-/** One version of a live secret, as it was written: what a person looks at before they roll back to it. */
+/** One version of a live secret as it was written, to look at before a rollback. */
 const version = Effect.fnUntraced(function* (needs: Needs, id: SecretId, number: number) {
   const permit = yield* needs.access.environmentOfSecret("secrets:read_values", id, { audit: "secret.read" })
   const rows = yield* SecretRows.sealedVersion(needs.sql, permit, id, number)
@@ -228,8 +228,8 @@ interface Comparison {
 }
 
 /**
- * The comparison is counted before a value is opened. If an environment changed in between, what was counted is not
- * what was read: it is counted and read again.
+ * Counts the comparison before a value is opened. If an environment changed in between, the count is for another state:
+ * it counts and reads again.
  */
 const compared = (
   needs: Needs,
@@ -249,7 +249,7 @@ const compared = (
 const readBoth = (needs: Needs, source: Guesses.ComparePermit, target: Guesses.ComparePermit) =>
   Effect.all([EnvironmentValues.byKey(needs, source), EnvironmentValues.byKey(needs, target)])
 
-/** Names of what differs. Both environments must be readable; values are compared here and go nowhere. */
+/** Names of keys that differ. Both environments must be readable; values are compared here and go nowhere. */
 const diff = Effect.fnUntraced(function* (needs: Needs, { projectId, sourceEnv, targetEnv }: DiffQuery) {
   const { access, audit } = needs
   const intent = { audit: "secret.diff" } as const
@@ -257,7 +257,7 @@ const diff = Effect.fnUntraced(function* (needs: Needs, { projectId, sourceEnv, 
   const target = yield* access.environment("secrets:read", { projectId, environment: targetEnv }, intent)
   const { difference, sourceRevision, targetRevision } = yield* compared(needs, source, target)
   const keys = [...difference.added, ...difference.removed, ...difference.changed].map((entry) => entry.key)
-  // One entry for one comparison: what it was compared with is its target.
+  // One entry for one comparison. Its target is the other environment.
   const other = target.target
   const name = `${other.slug} at revision ${targetRevision}`
   yield* audit.record(
@@ -275,7 +275,7 @@ const recipientKeyInvalid = new ValidationFailed({
   message: "must be an X25519 public key, 32 bytes in base64url"
 })
 
-/** What an export opens: everything, or what it names with all that this builds on. */
+/** The keys that an export opens: all, or its own keys with all that they build on. */
 const exported = Effect.fnUntraced(function* (needs: Needs, permit: ValuePermit, keys?: ReadonlyArray<string>) {
   if (keys === undefined) {
     const { revision, values } = yield* EnvironmentValues.byKey(needs, permit)
@@ -307,9 +307,9 @@ const chosen = Effect.fnUntraced(function* (
 })
 
 /**
- * Values of an environment, each sealed to a public key: what leaves is ciphertext, and is recorded like an injection.
- * `recipient` is a key other than the environment's own: the holder of its private half can read the values, so it needs
- * the right to read them too.
+ * Values of an environment, each sealed to a public key. Only ciphertext leaves, and the entry is that of an injection.
+ * The holder of the private half of another `recipient` key can read the values, so that needs the right to read them
+ * too.
  */
 const sealedExport = Effect.fn("SecretReads.sealedExport")(
   function* (

@@ -1,6 +1,6 @@
 /**
- * SQL that changes secrets: for `Commit.ts` and its parts alone, which hold the lock of the environment. A write reads by
- * one statement and changes everything by another, so that it holds its locks for as few round trips as there can be.
+ * SQL that changes secrets, for `Commit.ts` and its parts, which hold the lock of the environment. One statement reads
+ * and another one changes everything: locks are held for few round trips.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"
@@ -15,7 +15,7 @@ import { byKey, purgeDelay, type SealedRow, withConcerned } from "./SecretRows.t
 
 type Sql = SqlClient.SqlClient
 
-/** A live secret as a write finds it. */
+/** A live secret under the lock of a write. */
 export interface LiveRow extends SealedRow {
   readonly pinned: boolean
   readonly refs: ReadonlyArray<string>
@@ -25,13 +25,13 @@ export interface LiveRow extends SealedRow {
 export interface NewVersion extends OpenSecret {
   readonly pinned: boolean
   readonly refs: ReadonlyArray<string>
-  /** Of the environment, after the write that makes it. */
+  /** Revision of the environment after the write. */
   readonly revision: number
   /** As JSON. */
   readonly author: string
 }
 
-/** What a write names: keys and ids, and keys that its texts may refer to. */
+/** The secrets that a write names: keys and ids, and keys that its texts may refer to. */
 export interface Named {
   readonly keys: ReadonlyArray<string>
   readonly ids: ReadonlyArray<SecretId>
@@ -46,11 +46,11 @@ const Facts = Schema.parseJson(
     expanded: Schema.Number,
     /** The totals and the references are of this revision. */
     counted: Schema.Boolean,
-    /** Nobody changed the environment while this statement waited for its lock. */
+    /** The environment did not change while this statement waited for its lock. */
     current: Schema.Boolean,
     /** The active data key; null: none yet. */
     dataKeyId: Schema.NullOr(Schema.String),
-    /** Of the audit stream that was free. */
+    /** Head of a free audit stream. */
     head: Schema.NullOr(
       Schema.Struct({
         stream: Schema.String,
@@ -69,13 +69,13 @@ interface ConcernedRow extends LiveRow {
   readonly key: string
   readonly lastVersion: number | null
   readonly live: boolean
-  /** It is named, or builds on one that is. */
+  /** The write names the key, or the key builds on one that it names. */
   readonly above: boolean
 }
 
 /**
- * Locks several environments, always in the same order: two transactions never wait for each other. It comes before the
- * first head of a stream of the trail is taken, which others wait for under the lock of an environment.
+ * Locks several environments in one order, so that two transactions never wait for each other. It comes before the
+ * transaction takes a head of the trail: other transactions wait for heads under the lock of an environment.
  */
 export const lockAll = (sql: Sql, targets: ReadonlyArray<EnvironmentTarget>) =>
   Effect.orDie(sql`
@@ -83,9 +83,9 @@ export const lockAll = (sql: Sql, targets: ReadonlyArray<EnvironmentTarget>) =>
     ORDER BY id FOR UPDATE`)
 
 /**
- * At most as many rows as there are elements. Postgres reckons with ten elements of an array that it does not know, finds
- * a plan for the one that it is given cheaper, and would plan the whole statement at each execution, under the lock;
- * of a LIMIT that it does not know it reckons with a tenth (see `CredentialRows.ts`).
+ * At most as many rows as elements. Postgres estimates ten elements for an unknown array. A plan for the known array
+ * looks cheaper to it, and it would plan the whole statement at each execution, under the lock. For an unknown LIMIT it
+ * estimates a tenth (see `CredentialRows.ts`).
  */
 const atMost = (sql: Sql, { length }: ReadonlyArray<unknown>) => sql`LIMIT ${length}`
 
@@ -97,15 +97,15 @@ const namedKeys = (sql: Sql, here: Statement.Fragment, { ids, keys }: Pick<Named
 }
 
 /**
- * Locks the environment until the transaction ends, and reads what a write concerns: the secrets that it names, what
- * builds on them, and all that either builds on. Undefined when the environment was deleted meanwhile.
+ * Locks the environment until the transaction ends, and reads the secrets that a write concerns: its own, the templates
+ * that build on them, and all keys that either builds on. Undefined when the environment was deleted meanwhile.
  *
- * The rest of the statement may be older than the lock that it waited for: then `current` is false, and the same
- * statement has to be run again. `xmin` tells it, since whoever changes what stands in an environment also updates its
- * row (`FOR UPDATE` returns the row of now, the subselect the one of the statement's snapshot).
+ * The rest of the statement may be older than the lock that it waited for: then `current` is false, and the statement
+ * has to run again. `xmin` shows it, since every writer of an environment updates its row (`FOR UPDATE` returns the
+ * current row, the subselect the row of the snapshot).
  *
- * `here`: an id that Postgres does not know when it plans. Of one that it knows it reckons with what that environment
- * holds, finds that cheaper where others hold more, and plans at each execution.
+ * `here`: an id that Postgres does not know when it plans. For a known id it estimates the rows of that environment,
+ * prefers that plan where other environments hold more, and plans at each execution.
  */
 export const lock = Effect.fnUntraced(function* (
   sql: Sql,
@@ -140,7 +140,7 @@ export const lock = Effect.fnUntraced(function* (
 
 // --- counting anew ---
 
-/** Lists who refers to whom, whatever was listed. */
+/** Lists the references of all secrets anew. */
 export const listReferences = (sql: Sql, { environmentId }: EnvironmentTarget) =>
   Effect.zipRight(
     Rows.run(sql`DELETE FROM secret_references WHERE environment_id = ${environmentId}`),
@@ -151,7 +151,7 @@ export const listReferences = (sql: Sql, { environmentId }: EnvironmentTarget) =
       WHERE s.environment_id = ${environmentId} AND s.deleted_at IS NULL`)
   )
 
-/** Changes of earlier revisions were not all marked: nothing can be followed from before this one. */
+/** Changes of earlier revisions were not all marked, so a snapshot cannot follow from before this one. */
 export const setTotals = (sql: Sql, { environmentId }: EnvironmentTarget, { expanded, secrets, written }: Counted) =>
   Rows.run(sql`
     UPDATE environments SET live_secrets = ${secrets}, written_bytes = ${written}, expanded_bytes = ${expanded},
@@ -166,7 +166,7 @@ export interface Counted extends Totals {
 
 export interface RowChanges {
   readonly at: Date
-  /** After all of them. */
+  /** Revision after all changes. */
   readonly revision: number
   readonly totals: Counted
   readonly dataKeyId: string
@@ -176,7 +176,10 @@ export interface RowChanges {
   readonly deleted: ReadonlyArray<SecretId>
   readonly restored: ReadonlyArray<{ readonly id: SecretId; readonly refs: ReadonlyArray<string> }>
   readonly repinned: ReadonlyArray<{ readonly id: SecretId; readonly version: number; readonly pinned: boolean }>
-  /** Written secrets that were deleted, or get another key; `from`: what their versions so far were sealed under. */
+  /**
+   * Written secrets that were deleted before, or get another key; `from`: the key that their versions so far were
+   * sealed under.
+   */
   readonly continued: ReadonlyArray<{ readonly id: SecretId; readonly from: string; readonly to: string }>
   /** Secrets that referred to others before. */
   readonly referred: ReadonlyArray<SecretId>
@@ -220,13 +223,13 @@ const dropping = (sql: Sql, { written }: RowChanges) => sql`dropped AS (
 
 const rekeyed = ({ continued }: RowChanges) => continued.filter(({ from, to }) => from !== to)
 
-/** What was sealed under the key before stays so. */
+/** Versions so far keep the key that they were sealed under. */
 const keeping = (sql: Sql, changes: RowChanges) => sql`former AS (
   UPDATE secret_versions v SET key = i.key
   FROM unnest(${rekeyed(changes).map(({ id }) => id)}::uuid[], ${rekeyed(changes).map(({ from }) => from)}::text[]) AS i (id, key)
   WHERE v.secret_id = i.id AND v.key IS NULL)`
 
-/** Of secrets that come back, when they were not there. */
+/** Absences of secrets that come back. */
 const absences = (sql: Sql, { at, continued, restored }: RowChanges) => sql`absent AS (
   INSERT INTO secret_absences (secret_id, from_at, to_at) SELECT id, deleted_at, ${at}::timestamptz FROM secrets
   WHERE id = ANY(${[...continued, ...restored].map(({ id }) => id)}::uuid[]) AND deleted_at IS NOT NULL)`
@@ -236,7 +239,7 @@ const deleting = (sql: Sql, { at, deleted, revision }: RowChanges) => sql`delete
   SET deleted_at = ${at}, purge_at = ${new Date(at.getTime() + purgeDelay)}, revision = ${revision}
   WHERE id = ANY(${deleted}::uuid[]))`
 
-/** `updated_at` stays: it says when the version was written, like `updatedBy` by whom. */
+/** `updated_at` stays: it is the time of the version, as `updatedBy` is its author. */
 const restoring = (sql: Sql, { restored, revision }: RowChanges) => sql`restored AS (
   UPDATE secrets SET deleted_at = NULL, purge_at = NULL, revision = ${revision}
   WHERE id = ANY(${restored.map(({ id }) => id)}::uuid[]))`
@@ -246,7 +249,7 @@ const repinning = (sql: Sql, { repinned }: RowChanges) => sql`repinned AS (
   FROM unnest(${idsAndVersions(sql, repinned)}, ${repinned.map((r) => r.pinned)}::boolean[]) AS i (id, version, pinned)
   WHERE v.secret_id = i.id AND v.version = i.version)`
 
-/** One statement cannot both delete a row and insert it again: what stays is left alone. */
+/** One statement cannot both delete a row and insert it again: rows that stay are left alone. */
 const referring = (
   sql: Sql,
   { environmentId }: EnvironmentTarget,
@@ -264,8 +267,8 @@ const referring = (
 ]
 
 /**
- * Also when nothing but a pin changed: whoever waits for the lock sees that it has to read again. No row tells that a
- * key went to another: what follows the environment begins anew.
+ * Bump `xmin` so that a waiting writer reads again, also when only a pin changed. No row marks a key that went to
+ * another secret, so snapshots are built anew after it.
  */
 const counting = (sql: Sql, { environmentId }: EnvironmentTarget, changes: RowChanges) => sql`total AS (
   UPDATE environments SET revision = ${changes.revision}, counted_revision = ${changes.revision},

@@ -40,7 +40,7 @@ const NameRow = Schema.Struct({
   tags: Schema.Array(Schema.String)
 })
 const environmentState = { revision: Schema.Number, total: Schema.Number }
-/** What people say of a secret; a day is text, since it is of no zone. */
+/** Metadata of a secret; a day is text, since it has no time zone. */
 export const about = {
   owner: Schema.NullOr(Schema.String),
   note: Schema.NullOr(Schema.String),
@@ -62,7 +62,7 @@ const OriginRow = Schema.Struct({
   revision: Schema.Number,
   key: Schema.NullOr(Schema.String),
   refs: Schema.NullOr(Schema.Array(Schema.String)),
-  steered: Schema.Boolean
+  withoutValues: Schema.Boolean
 })
 const VersionRow = Schema.Struct({
   version: Schema.Number,
@@ -86,14 +86,18 @@ export const metadataColumns = (sql: Sql) => sql.literal(`s.id, s.key, v.kind, s
 const sealedColumns = (sql: Sql) =>
   sql.literal(`s.id, s.key, v.kind, s.version, s.created_at, s.updated_at, v.data_key_id, v.sealed`)
 
-/** The live secret that has a key. As it stands it is looked up key by key, and never joined with all of an environment. */
+/**
+ * The live secret of a key. In this form Postgres looks it up key by key, and never joins it with all secrets of an
+ * environment.
+ */
 export const byKey = (sql: Sql, environmentId: string | Statement.Fragment, key: Statement.Fragment) => sql`
   SELECT ${sealedColumns(sql)}, v.pinned, v.refs FROM ${liveVersions(sql)}
   WHERE s.environment_id = ${environmentId} AND s.key = ${key} AND s.deleted_at IS NULL LIMIT 1`
 
 /**
- * Parts of a WITH RECURSIVE: `above` has the keys that `named` selects and the templates that build on them; `concerned`
- * has those, what `mentions` selects, and all that any of them builds on. `secret_references` must be of the current revision.
+ * Parts of a WITH RECURSIVE. `above`: the keys that `named` selects and the templates that build on them. `concerned`:
+ * those, the keys that `mentions` selects, and all that any of them builds on. `secret_references` must be of the
+ * current revision.
  */
 export const withConcerned = (
   sql: Sql,
@@ -131,8 +135,8 @@ export const live = (sql: Sql, { target }: ReadPermit, after = "", size = maxSec
     ORDER BY s.key LIMIT ${size}`)
 
 /**
- * What was written, deleted or restored after a revision and the templates that build on it (`changed`), and all that
- * those build on. `followed`: every change since is marked; no release before wrote meanwhile.
+ * Secrets written, deleted or restored after a revision and the templates that build on them (`changed`), and all keys
+ * that those build on. `followed`: every change since is marked, so no earlier release wrote meanwhile.
  */
 export const since = (sql: Sql, { target: { environmentId } }: ReadPermit, revision: number) => {
   const named = sql`SELECT key FROM secrets WHERE environment_id = ${environmentId} AND revision > ${revision}`
@@ -154,7 +158,7 @@ export const since = (sql: Sql, { target: { environmentId } }: ReadPermit, revis
     WHERE e.id = ${environmentId} AND e.deleted_at IS NULL`)
 }
 
-/** Of `wanted`, the key column of a subselect: those keys and, to `expand` them, all that they build on. */
+/** The keys that the subselect `wanted` selects and, for `expand`, all keys that they build on. */
 const withBasis = (sql: Sql, { target }: ReadPermit, wanted: Statement.Fragment, expand: boolean) => sql`
   WITH RECURSIVE wanted AS (${wanted}), needed (key) AS (
     SELECT key COLLATE "C" FROM wanted
@@ -178,7 +182,7 @@ export const closure = (sql: Sql, permit: ReadPermit, keys: ReadonlyArray<string
 /** A page of the live secrets (`shown`) and, with `expand`, what they build on, from one statement. */
 export const livePage = (sql: Sql, permit: ReadPermit, size: number, offset: number, expand: boolean) => {
   const { environmentId } = permit.target
-  const wanted = sql`
+  const keyColumn = sql`
     SELECT key FROM secrets WHERE environment_id = ${environmentId} AND deleted_at IS NULL
     ORDER BY key LIMIT ${size} OFFSET ${offset}`
   return Effect.orDie(sql<
@@ -189,7 +193,7 @@ export const livePage = (sql: Sql, permit: ReadPermit, size: number, offset: num
       readonly shown: boolean
     }
   >`
-    ${withBasis(sql, permit, wanted, expand)}
+    ${withBasis(sql, permit, keyColumn, expand)}
     SELECT e.revision, s.id IS NOT NULL AS live, s.key IN (SELECT key FROM wanted) AS shown,
       (SELECT count(*)::int FROM secrets WHERE environment_id = e.id AND deleted_at IS NULL) AS total,
       ${sealedColumns(sql)}
@@ -281,15 +285,15 @@ export const names = (sql: Sql, { target }: ReadPermit) =>
   )
 
 /**
- * Of each live secret, whether its text was written by this author or by any caller without a right to values; one row
- * without a key for an empty environment.
+ * For each live secret, whether this author or one without a right to values wrote its text; one row without a key for
+ * an empty environment.
  */
 export const origins = (sql: Sql, { target }: ReadPermit, author: { readonly type: string; readonly id: string }) =>
   Rows.findAll(
     OriginRow,
     sql`
       SELECT e.revision, s.key, v.refs, coalesce(v.created_by -> 'withoutValues' IS NOT NULL
-        OR (v.created_by ->> 'type' = ${author.type} AND v.created_by ->> 'id' = ${author.id}), false) AS steered
+        OR (v.created_by ->> 'type' = ${author.type} AND v.created_by ->> 'id' = ${author.id}), false) AS without_values
       FROM environments e LEFT JOIN (${liveVersions(sql)}) ON s.environment_id = e.id AND s.deleted_at IS NULL
       WHERE e.id = ${target.environmentId} AND e.deleted_at IS NULL`
   )
@@ -320,7 +324,7 @@ export const deleted = (sql: Sql, { target }: ReadPermit, now: Date) =>
       ORDER BY s.key, s.deleted_at DESC LIMIT ${maxSecrets}`
   )
 
-/** One of them. */
+/** One deleted secret. */
 export const deletedSecret = (sql: Sql, { target }: ReadPermit, id: SecretId, now: Date) =>
   Rows.findOne(
     DeletedRow,

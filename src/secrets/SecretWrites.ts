@@ -1,4 +1,4 @@
-/** What can be done to secrets. Every use case asks `Access` itself and ends in `EnvironmentWrite.write`. */
+/** Writes of secrets. Every use case asks `Access` itself and ends in the pipeline of `Commit.ts`. */
 import * as Effect from "effect/Effect"
 import { SecretAlreadyExists, SecretHasDependents, SecretNotFound, SecretVersionNotFound } from "#schema/Errors.ts"
 import type { SecretId } from "#schema/Ids.ts"
@@ -15,7 +15,7 @@ import { Access, type Location } from "#src/access/Access.ts"
 import { methods } from "#src/Methods.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import * as Composition from "./Composition.ts"
-import { toldOutcome } from "./Guesses.ts"
+import { visibleOutcome } from "./Guesses.ts"
 import type { Change, Changes } from "./SecretChanges.ts"
 import * as CreationQueue from "./CreationQueue.ts"
 import { describe } from "./SecretAbout.ts"
@@ -73,8 +73,8 @@ const createBulk = Effect.fnUntraced(function* (needs: Needs, body: CreateSecret
 
 const bulkResult = ({ results, transaction }: Outcome): BulkCreateResult => {
   const items: Array<BulkCreateResult["items"][number]> = [...results.values()].map((written) => ({
-    // What is new comes before the copy (docs/architecture.md, "The hot path").
-    outcome: toldOutcome(transaction, written),
+    // New members first: keeps one hidden class.
+    outcome: visibleOutcome(transaction, written),
     ...refOf(transaction.permit.target, written.secret)
   }))
   const count = (outcome: string) => items.filter((item) => item.outcome === outcome).length
@@ -124,7 +124,7 @@ const restore = Effect.fnUntraced(function* (needs: Needs, id: SecretId) {
   )
 })
 
-/** The ids of secrets that a write names by their keys; `field` is where the input has a key that is not there. */
+/** Ids of secrets that a write names by their keys. `field`: the member of the input that has an unknown key. */
 const idsOf = Effect.fnUntraced(function* (
   { access, sql }: Needs,
   at: Location,
@@ -132,10 +132,10 @@ const idsOf = Effect.fnUntraced(function* (
   { audit, field }: { readonly audit: "secret.update" | "secret.delete"; readonly field: (index: number) => string }
 ) {
   const permit = yield* access.environment("secrets:write", at, { audit, keys })
-  const found = new Map((yield* SecretRows.withKeys(sql, permit, keys)).map(({ id, key }) => [key, id]))
+  const idByKey = new Map((yield* SecretRows.withKeys(sql, permit, keys)).map(({ id, key }) => [key, id]))
   const ids: Array<SecretId> = []
   for (const [index, key] of keys.entries()) {
-    const id = found.get(key)
+    const id = idByKey.get(key)
     if (id === undefined) return yield* new SecretNotFound({ field: field(index) })
     ids.push(id)
   }
@@ -144,7 +144,7 @@ const idsOf = Effect.fnUntraced(function* (
 
 // --- delete ---
 
-/** What a person is asked before these secrets of one environment are deleted; refused as the deletion would be. */
+/** The facts of a confirmation before secrets of one environment are deleted; refused as the deletion would be. */
 const removal = Effect.fnUntraced(function* ({ access, sql }: Needs, ids: ReadonlyArray<SecretId>) {
   const permit = yield* access.environmentOfSecret("secrets:write", ids[0], { audit: "secret.delete" })
   const { keys, project } = yield* SecretRows.named(sql, permit, ids)

@@ -2,9 +2,9 @@
  * A cache, per process, of answers that hold values. It keeps sealed bytes: a hit costs one AEAD open and no query
  * (docs/architecture.md, "The hot path"). Plaintext exists only while a request is served.
  *
- * Answers to a question (one value, a page) are of one revision. All values of an environment follow it: what changed
- * since is opened and put in its place. A revision means something within one server of the database: after a fail-over it
- * may be given out anew, so nothing is kept over that.
+ * The answer to a question (one value, a page) is of one revision. The snapshot of all values follows the environment:
+ * changed values are opened and replaced. A revision is valid within one server of the database: after a fail-over it
+ * may be used again, so the cache is dropped.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -19,20 +19,20 @@ import { methods } from "#src/Methods.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 import * as ValuePieces from "./ValuePieces.ts"
 
-/** What the trail says of what was read. */
+/** The part of the audit entry that names the values. */
 export interface Read extends Pick<AuditEvent, "versions" | "contains" | "revision"> {
   readonly keys: ReadonlyArray<string>
 }
 
-/** The result of a build: the value, and which secrets it holds. */
+/** The result of a build: the value, and the secrets that it holds. */
 export interface Built<A> {
   readonly revision: number
   readonly read: Read
   readonly value: A
 }
 
-/** What a read returns: `http/` sends the bytes, callers inside the process take the value. */
-export interface Answer<A> {
+/** The result of a read: `http/` sends the bytes, callers inside the process take the value. */
+export interface CachedRead<A> {
   readonly revision: number
   readonly read: Read
   /** The value as JSON, encoded once per snapshot. */
@@ -40,7 +40,7 @@ export interface Answer<A> {
   readonly value: () => A
 }
 
-/** Values at a revision: all of an environment, sorted by key, or what became of those that changed (null: gone). */
+/** Values at a revision: all of an environment, sorted by key, or the changed ones (null: deleted). */
 export interface Values<Value = string> {
   readonly revision: number
   readonly values: ReadonlyMap<string, Value>
@@ -55,7 +55,7 @@ export interface OpenedValues {
   readonly members: ReadonlyArray<Buffer>
 }
 
-/** How the values of an environment come about. `since`: undefined when the changes are not known one by one. */
+/** The build of the values of an environment. `since`: undefined when the changes are not known one by one. */
 export interface Source<E, R> {
   readonly all: Effect.Effect<Values, E, R>
   readonly since: (revision: number) => Effect.Effect<ChangedValues | undefined, E, R>
@@ -84,7 +84,7 @@ interface Needs {
   readonly snapshots: Map<string, Snapshot>
   readonly pending: Map<string, Deferred.Deferred<unknown, unknown>>
   readonly held: { bytes: number }
-  /** Of the database; when it changed, all that is held is forgotten first. */
+  /** Epoch of the database. When it changes, the cache is dropped. */
   readonly epoch: () => number
 }
 
@@ -95,7 +95,7 @@ const drop = ({ held, snapshots }: Needs, name: string) => {
   held.bytes -= snapshot.bytes
 }
 
-/** In place of what has the name. */
+/** Replaces the snapshot of the same name. */
 const keep = (needs: Needs, name: string, snapshot: Snapshot) => {
   const { held, snapshots } = needs
   drop(needs, name)
@@ -120,7 +120,7 @@ const find = (needs: Needs, name: string, now: number): Snapshot | undefined => 
   return undefined
 }
 
-/** Thousands, and `flatMap` takes ten times as long. */
+/** A loop: flatMap is 10 times slower for thousands of keys. */
 const keysOf = (pieces: ValuePieces.Pieces) => {
   const all: Array<string> = []
   for (const { keys } of pieces) for (const key of keys) all.push(key)
@@ -142,14 +142,11 @@ const snapshotOf = (
   heldUntil
 })
 
-/**
- * One at a time under a name; others wait for its result. When the work is interrupted (its client went away), the next
- * that waits does it.
- */
+/** One build at a time under a name; others wait for its result. When its client goes away, the next caller builds. */
 const oneAtATime: <A, E, R>(needs: Needs, name: string, work: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> =
   Effect.fnUntraced(function* <A, E, R>(needs: Needs, name: string, work: Effect.Effect<A, E, R>) {
     const { pending } = needs
-    // `name` says what the work is, and each has one type of result and one of failure.
+    // A name has one kind of work, with one type of result and one of failure.
     const other = pending.get(name) as Deferred.Deferred<A, E> | undefined
     if (other !== undefined) {
       const exit = yield* Effect.exit(Deferred.await(other))
@@ -178,23 +175,26 @@ const get = Effect.fnUntraced(function* <A, E, R>(
   const epoch = needs.epoch()
   const nameAt = (at: number) => `${environmentId}/${at}/${what}`
   const name = nameAt(revision)
-  const found = find(needs, name, yield* Clock.currentTimeMillis)
-  const opened = found === undefined ? Option.none() : yield* ValuePieces.open(cipher, found.pieces)
+  const snapshot = find(needs, name, yield* Clock.currentTimeMillis)
+  const opened = snapshot === undefined ? Option.none() : yield* ValuePieces.open(cipher, snapshot.pieces)
   Metrics.snapshotLookedUp(Option.isSome(opened))
-  if (found !== undefined && Option.isSome(opened)) {
+  if (snapshot !== undefined && Option.isSome(opened)) {
     const bytes = Buffer.concat(opened.value)
-    // An A was made into these bytes: `what` names the question, and the question has one type of answer.
+    // The bytes hold an A: a name has one question, and a question one type of answer.
     const value = () => JSON.parse(bytes.toString()) as A
-    const held: Answer<A> = { revision: found.revision, read: found.read, bytes, value }
-    return held
+    const cachedRead: CachedRead<A> = { revision: snapshot.revision, read: snapshot.read, bytes, value }
+    return cachedRead
   }
-  const building = Effect.map(Effect.zip(Effect.suspend(build), Clock.currentTimeMillis), ([made, now]): Answer<A> => {
-    const bytes = Buffer.from(JSON.stringify(made.value))
-    const piece = ValuePieces.whole(cipher, nameAt(made.revision), [], bytes)
-    const snapshot = snapshotOf(environmentId, [piece], now + timeToLive, made.revision, made.read)
-    if (needs.epoch() === epoch) keep(needs, nameAt(made.revision), snapshot)
-    return { revision: made.revision, read: made.read, bytes, value: () => made.value }
-  })
+  const building = Effect.map(
+    Effect.zip(Effect.suspend(build), Clock.currentTimeMillis),
+    ([made, now]): CachedRead<A> => {
+      const bytes = Buffer.from(JSON.stringify(made.value))
+      const piece = ValuePieces.whole(cipher, nameAt(made.revision), [], bytes)
+      const snapshot = snapshotOf(environmentId, [piece], now + timeToLive, made.revision, made.read)
+      if (needs.epoch() === epoch) keep(needs, nameAt(made.revision), snapshot)
+      return { revision: made.revision, read: made.read, bytes, value: () => made.value }
+    }
+  )
   return yield* oneAtATime(needs, name, building)
 })
 
@@ -210,14 +210,14 @@ const changed = Effect.fnUntraced(function* (
   snapshot: Snapshot,
   { revision, values }: ChangedValues
 ) {
-  const made = yield* ValuePieces.change(cipher, name, snapshot.pieces, values)
-  if (Option.isNone(made)) return undefined
-  const { pieces, sameKeys } = made.value
+  const change = yield* ValuePieces.change(cipher, name, snapshot.pieces, values)
+  if (Option.isNone(change)) return undefined
+  const { pieces, sameKeys } = change.value
   const keys = sameKeys ? snapshot.read.keys : keysOf(pieces)
   return snapshotOf(snapshot.environmentId, pieces, snapshot.heldUntil, revision, { keys, revision })
 })
 
-/** What is held, brought to the revision of now; else everything is built. */
+/** The cached snapshot, updated to the current revision; else all values are built. */
 const renew = Effect.fnUntraced(function* <E, R>(
   needs: Needs,
   name: string,
@@ -245,8 +245,8 @@ type AskedValues<E, R> = [
 ]
 
 /**
- * All values of an environment at `revision` or newer. `again`: what comes was read after the caller's permit; it is older
- * when the database has gone back since, and then it is what there is.
+ * All values of an environment at `revision` or newer. `again`: the second read, after the permit of the caller; an
+ * older revision then means that the database went back.
  */
 const values: <E, R>(...asked: AskedValues<E, R>) => Effect.Effect<OpenedValues, E, R> = Effect.fnUntraced(function* <
   E,
@@ -274,18 +274,18 @@ const values: <E, R>(...asked: AskedValues<E, R>) => Effect.Effect<OpenedValues,
   if ((snapshot.revision >= revision || again) && Option.isSome(opened)) {
     return { revision: snapshot.revision, keys: snapshot.read.keys, members: opened.value }
   }
-  // Others waited for a read that began before the caller's permit; or what is held was altered.
+  // The read began before the permit of the caller, or the cached bytes were altered.
   if (Option.isNone(opened)) drop(needs, name)
   return yield* values(needs, environmentId, revision, representation, source, true)
 })
 
-/** Whether a write that makes `revision` into the next one can leave its result here. */
+/** Whether a write from `revision` to the next one can update a snapshot here. */
 const holds = (needs: Needs, environmentId: string, revision: number, representation: Representation) => {
   needs.epoch()
   return needs.snapshots.get(valuesName(environmentId, representation))?.revision === revision
 }
 
-/** Leaves what a write changed, if nothing else came in between. */
+/** Updates the snapshot after a write, if no other change came in between. */
 const follow = Effect.fnUntraced(function* (
   needs: Needs,
   environmentId: string,
@@ -295,12 +295,12 @@ const follow = Effect.fnUntraced(function* (
 ) {
   const name = valuesName(environmentId, representation)
   needs.epoch()
-  const held = needs.snapshots.get(name)
-  if (held === undefined || held.revision !== before) return
-  const made = yield* changed(needs, name, held, changes)
-  if (needs.snapshots.get(name) !== held) return
-  if (made === undefined) drop(needs, name)
-  else keep(needs, name, made)
+  const snapshot = needs.snapshots.get(name)
+  if (snapshot === undefined || snapshot.revision !== before) return
+  const updated = yield* changed(needs, name, snapshot, changes)
+  if (needs.snapshots.get(name) !== snapshot) return
+  if (updated === undefined) drop(needs, name)
+  else keep(needs, name, updated)
 })
 
 /** Drops the snapshots of an environment that was changed or deleted. */
@@ -326,7 +326,7 @@ export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", 
         environmentId: string,
         revision: number,
         what: string,
-        /** Called only when nothing is held. */
+        /** Called only without a cached snapshot. */
         build: () => Effect.Effect<Built<A>, E, R>
       ) => get(needs, environmentId, revision, what, build),
       values: <E, R>(environmentId: string, revision: number, representation: Representation, source: Source<E, R>) =>

@@ -1,6 +1,6 @@
 /**
- * Writes whose values the server can make or move itself: it generates, copies or composes them, or opens them from a
- * sealed file. The caller need not see them, and no conversation has to hold them.
+ * Writes whose values the server makes or moves: it generates, copies or composes them, or opens them from a sealed
+ * file. The caller does not see the values, and no conversation holds them.
  */
 import * as Effect from "effect/Effect"
 import { SecretNotFound } from "#schema/Errors.ts"
@@ -10,7 +10,7 @@ import type { OpenSealedValues } from "#schema/SealedApi.ts"
 import type { EnvironmentQuery } from "#schema/SecretRequests.ts"
 import type { Access, Location } from "#src/access/Access.ts"
 import { namesOf, type SealingKeys } from "#src/projects/SealingKeys.ts"
-import { toldOutcome } from "./Guesses.ts"
+import { visibleOutcome } from "./Guesses.ts"
 import * as OpenSecrets from "./OpenSecrets.ts"
 import type { KeyResult } from "./SecretChanges.ts"
 import * as KeyChanges from "./KeyChanges.ts"
@@ -40,7 +40,7 @@ const copies = Effect.fnUntraced(function* (
   const permit = yield* needs.access.sourceOfCopy(at, into, { audit: "secret.read", keys })
   const { secrets } = yield* OpenSecrets.named(needs, permit, keys, false)
   const sources: Sources = new Map(secrets.map(({ key, kind, text }) => [key, ValueSource.verbatim(text, kind)]))
-  // Where the values are from now on, and under the same names or others, the entry of the write says.
+  // The entry of the write names the target and its keys.
   const event = {
     ...permit.event(OpenSecrets.readOf([...sources.keys()], secrets)),
     target: { type: "environment", id: into.target.environmentId, name: into.target.slug }
@@ -56,14 +56,17 @@ export const copiesFor = Effect.fnUntraced(function* (
   inputs: ReadonlyArray<ValueSourceInput>,
   into: WritePermit
 ) {
-  const wanted = new Map<string, Set<string>>()
+  const keysByEnvironment = new Map<string, Set<string>>()
   for (const { copyFrom } of inputs) {
     if (copyFrom === undefined) continue
-    wanted.set(copyFrom.environment, (wanted.get(copyFrom.environment) ?? new Set()).add(copyFrom.key))
+    keysByEnvironment.set(
+      copyFrom.environment,
+      (keysByEnvironment.get(copyFrom.environment) ?? new Set()).add(copyFrom.key)
+    )
   }
   const { projectId } = into.target
   const byEnvironment = new Map<string, Sources>()
-  for (const [environment, keys] of wanted) {
+  for (const [environment, keys] of keysByEnvironment) {
     const { event, sources } = yield* copies(needs, { projectId, environment }, [...keys], into)
     if (sources.size > 0) yield* needs.audit.record(event)
     byEnvironment.set(environment, sources)
@@ -138,7 +141,7 @@ const writeMany = (needs: Needs, permit: WritePermit, { fields, overwrite, sourc
     field: fields,
     answer: ({ results, transaction }) => {
       const named = (outcome: KeyResult["outcome"]) =>
-        [...results].filter(([, written]) => toldOutcome(transaction, written) === outcome).map(([key]) => key)
+        [...results].filter(([, written]) => visibleOutcome(transaction, written) === outcome).map(([key]) => key)
       const skipped = [...sources.keys()].filter((key) => !results.has(key))
       return Effect.succeed({
         created: named("created"),
@@ -177,7 +180,7 @@ export const copy = Effect.fnUntraced(function* (
 ) {
   const { keys, overwrite = false, projectId } = at
   const from = { projectId, environment: at.sourceEnv }
-  // Both environments must be visible before a right to either is decided.
+  // An error must not reveal an environment: both must be visible before a right to either is decided.
   yield* needs.access.visibleEnvironment(from)
   const into = { projectId, environment: at.targetEnv }
   const permit = yield* needs.access.environment("secrets:write", into, { audit: "secret.create", keys })
@@ -190,7 +193,7 @@ export const copy = Effect.fnUntraced(function* (
   return yield* writeMany(needs, permit, { sources, fields, overwrite })
 })
 
-/** Stores the values of a sealed file: the texts themselves, whatever they look like. */
+/** Stores the values of a sealed file verbatim. */
 export const importSealed = Effect.fnUntraced(function* (
   needs: Needs,
   { entries, keyId, overwrite = false, ...at }: EnvironmentQuery & OpenSealedValues & { readonly overwrite?: boolean }

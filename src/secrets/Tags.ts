@@ -1,4 +1,4 @@
-/** A tag for several secrets of a project at once, over its environments: all that are named, or none. */
+/** A tag for several secrets of a project at once, in several environments: all of the named secrets, or none. */
 import * as Effect from "effect/Effect"
 import { EnvironmentNotFound, ValidationFailed } from "#schema/Errors.ts"
 import type { ProjectId } from "#schema/Ids.ts"
@@ -18,7 +18,7 @@ interface Needs {
 }
 type WritePermit = EnvironmentPermit<"secrets:write">
 
-/** All are found before a right to any is decided, as for changes of several environments. */
+/** All environments are found before a right to any is decided, as for changes of several environments. */
 const permitsOf = Effect.fnUntraced(function* (
   { access, audit }: Needs,
   projectId: ProjectId,
@@ -36,7 +36,7 @@ const permitsOf = Effect.fnUntraced(function* (
   return permits.sort((a, b) => (a.target.environmentId < b.target.environmentId ? -1 : 1))
 })
 
-/** Returns in how many places a secret changed. It makes no version, and waits for no approval. */
+/** Returns the number of changed secrets. It makes no version, and needs no approval. */
 export const tag = Effect.fnUntraced(function* (needs: Needs, projectId: ProjectId, body: TagSecrets) {
   const { audit, sql } = needs
   const permits = yield* permitsOf(needs, projectId, body)

@@ -48,7 +48,7 @@ export interface Scan {
 export const scan = (source: string): Scan => {
   const parts: Array<Part> = []
   // References to one key share an object, so that 64 KiB of them need little memory.
-  const known = new Map<string, Reference>()
+  const byKey = new Map<string, Reference>()
   let kind: "literal" | "template" = "literal"
   let isMalformed = false
   let text = ""
@@ -71,8 +71,8 @@ export const scan = (source: string): Scan => {
         if (text !== "") parts.push(text)
         text = ""
         const key = source.slice(at + 2, end)
-        let reference = known.get(key)
-        if (reference === undefined) known.set(key, (reference = { key }))
+        let reference = byKey.get(key)
+        if (reference === undefined) byKey.set(key, (reference = { key }))
         parts.push(reference)
         next = start = end + 1
       }

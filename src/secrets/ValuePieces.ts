@@ -1,6 +1,6 @@
 /**
  * All values of an environment as sealed pieces of the JSON that leaves: runs of members in the order of keys. A change
- * of a few keys opens and seals the pieces that hold them, and no step of it is long.
+ * of a few keys opens and seals only the pieces that hold them.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -11,7 +11,7 @@ export interface Piece {
   readonly keys: ReadonlyArray<string>
   /** `"KEY":"value"`, joined by commas. */
   readonly sealed: Buffer
-  /** Part of what is sealed: no piece can stand in for another. */
+  /** Part of the sealed context: no piece opens in place of another. */
   readonly name: string
 }
 export type Pieces = ReadonlyArray<Piece>
@@ -36,7 +36,7 @@ const sealed = (cipher: SnapshotCipher, of: string, keys: ReadonlyArray<string>,
   return piece
 }
 
-/** Seals values, sorted by key. `of`: whose values they are. */
+/** Seals values, sorted by key. `of`: their environment. */
 export const seal = Effect.fnUntraced(function* (
   cipher: SnapshotCipher,
   of: string,
@@ -92,7 +92,7 @@ export const values = Effect.fnUntraced(function* (members: ReadonlyArray<Buffer
   return all
 })
 
-/** The piece that has a key or would have it. */
+/** The piece of a key, or the piece that a new key goes to. */
 const placeOf = (pieces: Pieces, key: string) => {
   const after = pieces.findIndex(({ keys }) => keys[0] > key)
   return after < 0 ? pieces.length - 1 : Math.max(0, after - 1)
@@ -100,7 +100,7 @@ const placeOf = (pieces: Pieces, key: string) => {
 
 export interface Changed {
   readonly pieces: Pieces
-  /** No key came, and none went. */
+  /** No key was added or removed. */
   readonly sameKeys: boolean
 }
 
@@ -114,9 +114,9 @@ export const change = Effect.fnUntraced(function* (
   const byPlace = new Map<number, Array<string>>()
   for (const key of changes.keys()) {
     const place = placeOf(pieces, key)
-    const known = byPlace.get(place)
-    if (known === undefined) byPlace.set(place, [key])
-    else known.push(key)
+    const places = byPlace.get(place)
+    if (places === undefined) byPlace.set(place, [key])
+    else places.push(key)
   }
   const result: Array<Piece> = []
   let sameKeys = true

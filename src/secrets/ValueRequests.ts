@@ -1,6 +1,6 @@
 /**
- * A value that an agent needs and only a person has (URL-mode elicitation). The person types it into a page of ours; it
- * passes through no conversation. A request lives 10 minutes and is answered once.
+ * A value that an agent needs and only a person has (URL-mode elicitation). The person types it into a page of this
+ * server; no conversation sees it. A request lives 10 minutes and is answered once.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -85,7 +85,7 @@ const RequestRow = Schema.Struct({
 type RequestRow = typeof RequestRow.Type
 const StatusRow = Schema.Struct({ id: Schema.String, status: Status })
 
-/** What the page shows. */
+/** The request as the page shows it. */
 export type ValueRequest = Pick<
   RequestRow,
   | "code"
@@ -119,7 +119,7 @@ const stateOf = (row: RequestRow): RequestState => {
 }
 
 const topic = (id: string) => `value:${id}`
-/** Something that this credential asked for was answered. */
+/** A request of this credential was answered. */
 export const answersTopic = (credentialId: string) => `values:${credentialId}`
 
 const columns = (sql: SqlClient.SqlClient) =>
@@ -154,7 +154,10 @@ const earlierRequest = (
       ORDER BY v.created_at DESC LIMIT 1`
   )
 
-/** The row of a new request, for the transaction that records it too. `userId`: who alone may answer; null: who may write. */
+/**
+ * The row of a new request, for the transaction that records it. `userId`: the only person who may answer; null: any
+ * person who may write.
+ */
 const newRequest = Effect.fnUntraced(function* (
   { crypto, sql }: Needs,
   { caller, target }: EnvironmentPermit<"secrets:write">,
@@ -193,8 +196,8 @@ const newRequest = Effect.fnUntraced(function* (
 })
 
 /**
- * Asks, or finds what became of the same question of this credential. The asking credential must be allowed to write
- * the secret; the person who answers is checked again, with their own rights.
+ * Asks, or returns the state of the same question of this credential. The credential must be allowed to write the
+ * secret. The person who answers is checked with their own rights.
  */
 const ask = Effect.fn("ValueRequests.ask")(function* (needs: Needs, at: RequestedSecret) {
   const { access, audit, limiter, sql } = needs
@@ -207,20 +210,20 @@ const ask = Effect.fn("ValueRequests.ask")(function* (needs: Needs, at: Requeste
   if (!replace && (yield* SecretRows.isLive(sql, permit, key))) return yield* new SecretAlreadyExists({ field: "key" })
   yield* limiter.take(`value-requests:${caller.credentialId}`, requestPolicy)
   const userId = caller.user?.id ?? null
-  const made = yield* newRequest(needs, permit, { key, note, replace, userId, lifetime: lifetimeMillis })
-  const { code, expiresAt, id, insert } = made
+  const created = yield* newRequest(needs, permit, { key, note, replace, userId, lifetime: lifetimeMillis })
+  const { code, expiresAt, id, insert } = created
   const event = permit.event({ keys: [key], target: { type: "value_request", id, name: key } })
   yield* Effect.orDie(sql.withTransaction(Effect.zipRight(insert, audit.append(event))))
   const pending: RequestState = { status: "pending", requestId: id, code, expiresAt }
   return pending
 })
 
-/** How long a person of the team has to type a value that another one asks for. */
+/** Lifetime of a request to another person of the team. */
 const personLifetime = days(1)
 
 /**
- * Asks one person of the team for the new value of a secret: a page for that person alone. Who asks must be allowed to
- * write the secret; who answers is checked with their own rights.
+ * Asks one person of the team for the new value of a secret, on a page for that person alone. The caller must be
+ * allowed to write the secret. The person who answers is checked with their own rights.
  */
 const askPerson = Effect.fn("ValueRequests.askPerson")(function* (
   needs: Needs,
@@ -233,10 +236,10 @@ const askPerson = Effect.fn("ValueRequests.askPerson")(function* (
     SELECT 1 FROM memberships WHERE team_id = ${target.teamId} AND user_id = ${at.userId} AND active`)
   if (!isMember) return yield* new MemberNotFound()
   yield* limiter.take(`value-requests:${caller.credentialId}`, requestPolicy)
-  const made = yield* newRequest(needs, permit, { ...at, replace: true, lifetime: personLifetime })
-  const event = permit.event({ keys: [at.key], target: { type: "value_request", id: made.id, name: at.key } })
-  yield* Effect.orDie(sql.withTransaction(Effect.zipRight(made.insert, audit.append(event))))
-  return { code: made.code, expiresAt: made.expiresAt }
+  const created = yield* newRequest(needs, permit, { ...at, replace: true, lifetime: personLifetime })
+  const event = permit.event({ keys: [at.key], target: { type: "value_request", id: created.id, name: at.key } })
+  yield* Effect.orDie(sql.withTransaction(Effect.zipRight(created.insert, audit.append(event))))
+  return { code: created.code, expiresAt: created.expiresAt }
 })
 
 const ownRequest = ({ sql }: Needs, requestId: string, caller: Caller) =>
@@ -245,7 +248,7 @@ const ownRequest = ({ sql }: Needs, requestId: string, caller: Caller) =>
     sql`SELECT ${columns(sql)} WHERE v.id = ${requestId} AND v.credential_id = ${caller.credentialId}`
   )
 
-/** What became of a request of this credential, waiting up to `millis` for a decision. */
+/** The state of a request of this credential. Waits up to `millis` for a decision. */
 const outcome = Effect.fn("ValueRequests.outcome")(function* (needs: Needs, requestId: string, millis: number) {
   const caller = yield* CurrentCaller
   const decided = Stream.unwrapScoped(
@@ -264,13 +267,13 @@ const outcome = Effect.fn("ValueRequests.outcome")(function* (needs: Needs, requ
   return yield* reported(needs, row)
 })
 
-/** A request that this person may answer; any other is told as not found. */
+/** A request that this person may answer; any other does not exist for them. */
 const visible = Effect.fnUntraced(function* ({ sql }: Needs, code: string) {
   const caller = yield* CurrentCaller
   const row = yield* Rows.findOne(RequestRow, sql`SELECT ${columns(sql)} WHERE v.code = ${code}`)
   const user = caller.user
   if (row === undefined || user === null) return yield* new GrantNotFound()
-  // Another person's agent asks: a page that somebody was lured to does nothing (MCP elicitation, phishing).
+  // The agent of another person asked: a person lured to this page must not answer (MCP elicitation, phishing).
   if (row.userId !== null && row.userId !== user.id) return yield* new GrantNotFound()
   if (!Policy.environmentVisible(caller, row)) return yield* new GrantNotFound()
   if (row.status !== "pending") return yield* new GrantAlreadyDecided()
@@ -292,10 +295,10 @@ const decide = Effect.fnUntraced(function* (
   status: "stored" | "declined"
 ) {
   const now = yield* DateTime.nowAsDate
-  const taken = yield* Rows.exists(sql`
+  const isClosed = yield* Rows.exists(sql`
     UPDATE value_requests SET status = ${status}, decided_at = ${now}, decided_by = ${userId}
     WHERE id = ${row.id} AND status = 'pending' AND expires_at > ${now} RETURNING id`)
-  if (!taken) return yield* new GrantAlreadyDecided()
+  if (!isClosed) return yield* new GrantAlreadyDecided()
 })
 
 const announce = ({ bus }: Needs, row: RequestRow) =>
@@ -305,7 +308,7 @@ const announce = ({ bus }: Needs, row: RequestRow) =>
     { discard: true }
   )
 
-/** Of these requests: which were answered, and which wait for a person. Others can be neither any more. */
+/** The answered and the open ones of these requests. */
 const states = Effect.fnUntraced(function* ({ sql }: Needs, ids: ReadonlyArray<string>) {
   const now = yield* DateTime.nowAsDate
   const rows = yield* Rows.findAll(

@@ -1,7 +1,6 @@
 /**
- * A value on its way into a secret: the request's data, and the text to store once it is known what its key holds. Pure.
- * Here the texts of a request leave their `Redacted`: templates need them, and the result goes no further than to the
- * cipher. A text is scanned here, once.
+ * A value of a request, as data: its text is scanned here, once, and its kind is decided when the key is locked. Pure.
+ * Texts leave their `Redacted` here, since templates need them; the result goes to the cipher alone.
  */
 import * as Redacted from "effect/Redacted"
 import type { SecretKind, SecretText } from "#schema/Values.ts"
@@ -20,11 +19,11 @@ export interface Write {
   readonly pinned: boolean
   readonly text: string
   readonly from: Origin
-  /** Of the text, where it was scanned. */
+  /** Scan of the text, where one was made. */
   readonly scan?: TemplateScan.Scan | undefined
 }
 
-/** The secret that a key holds; `text` as far as it was opened. */
+/** The secret of a key; `text`: where it was opened. */
 export interface Stored {
   readonly pinned: boolean
   readonly text?: string
@@ -79,13 +78,13 @@ export const requested = ({ kind, source, value }: RequestedValue): ValueSource 
   return sourceOf(text, kind ?? (source === undefined ? undefined : "template"), kind === "literal", "caller")
 }
 
-/** The text itself, whatever it looks like: copied as written, or opened from a sealed file. */
+/** The text verbatim: copied as written, or opened from a sealed file. */
 export const verbatim = (text: string, kind: SecretKind = "literal"): ValueSource =>
   sourceOf(text, kind, kind === "literal" && text.includes("${"), "caller")
 
 export const generated = (text: string): ValueSource => sourceOf(text, "literal", false, "server")
 
-/** A write that was decided before, and waited for an approval. */
+/** A write of an approved change request. */
 export const decided = ({ from, kind, pinned, text }: Write): ValueSource => sourceOf(text, kind, pinned, from)
 
 /** The text to store; `stored` is undefined for a new key. */

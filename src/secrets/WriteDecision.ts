@@ -16,7 +16,7 @@ import type * as SecretRowChanges from "./SecretRowChanges.ts"
 import * as SecretRows from "./SecretRows.ts"
 import type { Write } from "./ValueSource.ts"
 
-/** What a commit refuses, besides a box that does not open. */
+/** Errors of a decision, besides a box that does not open. */
 export type Refusal = Composition.Problem | TemplateInvalid | RateLimited
 
 interface NewText extends Partial<Pick<Continuation, "continued">> {
@@ -64,7 +64,7 @@ const compare = Effect.fnUntraced(function* (transaction: Transaction, changes: 
   return { results, entries, written, restored, deleted, repinned }
 })
 
-/** The keys that new texts use and that were not read with the lock, and all that those build on. */
+/** Secrets that new texts use and the lock did not read, and all that those build on. */
 const joining = Effect.fnUntraced(function* (transaction: Transaction, changes: Composition.Changes) {
   const { lastVersions, permit, sql } = transaction
   const joined = new Set<string>()
@@ -78,7 +78,10 @@ const joining = Effect.fnUntraced(function* (transaction: Transaction, changes: 
     : yield* opened(transaction, permit, yield* SecretRows.closure(sql, permit, [...joined], true))
 })
 
-/** Checks the environment as it will be: number of secrets, templates, sizes. Returns its totals, and what was concerned. */
+/**
+ * Checks the environment as it will be: number of secrets, templates, sizes. Returns its totals, and the state that the
+ * write concerns.
+ */
 const check = Effect.fnUntraced(function* (transaction: Transaction, changes: Composition.Changes, fields?: Fields) {
   const { facts, live } = transaction
   let { secrets } = facts
@@ -127,7 +130,7 @@ const seal = Effect.fnUntraced(function* (
 ) {
   if (versions.length === 0) return { dataKeyId: "", boxes: [] }
   const dataKey = yield* SecretBoxes.activeKey(dataKeys, permit.target, facts.dataKeyId)
-  // A salt of its own for each, asked for at once.
+  // One salt for each box, from one call.
   const salts = yield* crypto.randomBytes(Envelope.saltLength * versions.length)
   const boxes = versions.map((version, i) => {
     const place = SecretBoxes.contextOf(permit.target, version, dataKey.id)
@@ -137,7 +140,7 @@ const seal = Effect.fnUntraced(function* (
   return { dataKeyId: dataKey.id, boxes }
 })
 
-/** In the order of the request: any other would tell which values were equal. */
+/** In the order of the request: another order would reveal which values were equal. */
 const inOrder = (results: Results, changes: Changes): Results => {
   const ordered = new Map<string, KeyResult>()
   for (const key of changes.keys()) {
@@ -156,7 +159,7 @@ const referencesAfter = (entries: Composition.Changes, key: string) => {
 export interface SnapshotChange {
   readonly revision: number
   readonly after: Composition.State
-  /** Keys whose values may be others than before. */
+  /** Keys whose values may have changed. */
   readonly affected: ReadonlySet<string>
 }
 
@@ -184,20 +187,20 @@ export const decide = Effect.fnUntraced(function* (transaction: Transaction, cha
           )
         )
   if (entries.size > 0) transaction.revision++
-  const made = yield* versionsOf(transaction, written, entries)
+  const newVersions = yield* versionsOf(transaction, written, entries)
   for (const secret of restored) results.set(secret.key, { secret, outcome: "restored" })
-  for (const version of made) {
+  for (const version of newVersions) {
     results.set(version.key, { secret: metadataOf(version), outcome: live.has(version.key) ? "updated" : "created" })
   }
   for (const [key, { outcome, secret }] of results) if (outcome !== "unchanged") versions.set(key, secret.version)
-  const { boxes, dataKeyId } = yield* seal(transaction, made)
+  const { boxes, dataKeyId } = yield* seal(transaction, newVersions)
   const rows: SecretRowChanges.RowChanges = {
     boxes,
     dataKeyId,
     at,
     revision: transaction.revision,
     totals,
-    written: made,
+    written: newVersions,
     deleted,
     continued: written.flatMap(({ continued, key }) =>
       continued === undefined ? [] : [{ id: continued.id, from: continued.key, to: key }]

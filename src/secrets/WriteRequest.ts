@@ -74,10 +74,10 @@ export type AnswerOrRequest<A> = { readonly answer: A } | { readonly waits: Chan
 export const ofOne = <A, E, R, E2, R2, E3>(
   permit: WritePermit,
   changes: Decider<E2, R2>,
-  { answer, entries = byOutcome(permit), field, ids, keys, sources, steered }: WriteOptions<A, E, R>,
+  { answer, entries = byOutcome(permit), field, ids, keys, sources, withoutValues }: WriteOptions<A, E, R>,
   refusal: (problem: Refusal) => E3
 ): WriteRequest<AnswerOrRequest<A>, E | E2 | E3, R | R2> => ({
-  parts: [{ permit, keys, ids, sources, steered, field, entries }],
+  parts: [{ permit, keys, ids, sources, withoutValues, field, entries }],
   changes: ([transaction]) => Effect.map(changes(transaction), (one) => [one]),
   answer: ([outcome]) =>
     outcome.pending === undefined

@@ -16,7 +16,6 @@ export const pending: ReadonlyArray<string> = [
   "src/outbound",
   "src/rows",
   "src/sealed",
-  "src/secrets",
   "src/telemetry",
   "src/trail",
   "src/trail-use",
