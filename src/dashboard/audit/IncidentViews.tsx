@@ -303,7 +303,7 @@ export const PreviewPage = ({ report, visit }: { readonly visit: TeamVisit; read
     >
       <Ui.Confirm
         action={`${here}/open`}
-        label={`Shut this ${subject.type === "grant" ? "login" : subject.type} out and open an incident`}
+        label="Shut out and open an incident"
         verb={`Shut out ${subjectText(subject)}`}
       >
         <input type="hidden" name={field.name} value={field.value} />

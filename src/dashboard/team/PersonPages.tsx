@@ -172,7 +172,7 @@ const PersonPage = ({ access, problem, visit }: PersonProps & Attempt) => {
       <Credentials access={access} visit={visit} />
       <p class="section">
         <Ui.LinkButton href={Paths.withQuery(`${Paths.incidents(visit.team.id)}/new`, { person: member.userId })}>
-          Show the values that the person received
+          Show the received values
         </Ui.LinkButton>
       </p>
       <EndAll access={access} visit={visit} problem={problem} />
