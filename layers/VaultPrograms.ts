@@ -20,7 +20,7 @@ import { DataKeys } from "#src/crypto/DataKeys.ts"
 import { ValueCipher } from "#src/crypto/Envelope.ts"
 import * as RootKey from "#src/crypto/RootKey.ts"
 import { Rotation } from "#src/crypto/Rotation.ts"
-import type { Refused } from "#src/crypto/RotationTurn.ts"
+import type { UnopenedRow } from "#src/crypto/RotationTurn.ts"
 import * as Vault from "#src/crypto/Vault.ts"
 import * as KeyFile from "#src/vault/KeyFile.ts"
 import * as Release from "#src/vault/Release.ts"
@@ -164,7 +164,7 @@ export const newKey: VaultPrograms["newKey"] = Effect.gen(function* () {
   return added
 }).pipe(orFailure)
 
-const nameOf = ({ name, table }: Refused) => `${table} ${name}`
+const nameOf = ({ name, table }: UnopenedRow) => `${table} ${name}`
 
 /** Creates the new key in the vault's key file, and waits until the vault uses it. */
 const makeKey = (settings: Settings) =>

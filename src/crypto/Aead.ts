@@ -19,7 +19,7 @@ export const sealInto = (
   cipher.getAuthTag().copy(out, offset + plaintext.length)
 }
 
-/** The plaintext in memory of its own, so that a caller can overwrite it. `sealed` has the tag at its end. */
+/** Returns the plaintext in its own memory, so that a caller can overwrite it. `sealed` ends with the tag. */
 export const open = (
   sealed: Uint8Array,
   aad: Uint8Array,
@@ -31,7 +31,7 @@ export const open = (
   decipher.setAAD(aad, { plaintextLength: length })
   decipher.setAuthTag(sealed.subarray(length))
   const plaintext = decipher.update(sealed.subarray(0, length))
-  // node:crypto reports a tag that does not match only by throwing here.
+  // node:crypto reports a wrong tag only by throwing here.
   try {
     decipher.final()
   } catch {

@@ -1,7 +1,7 @@
 /**
- * AES-256-GCM (NIST SP 800-38D) by OpenSSL, in the shape of XChaCha.ts: for who may use approved ciphers only. Its
- * nonce has 12 bytes, too few to draw at random under one key; here key and nonce are both of one box, derived from its
- * salt.
+ * AES-256-GCM (NIST SP 800-38D) by OpenSSL, with the interface of XChaCha.ts, for users limited to approved ciphers.
+ * Its 12-byte nonce is too short to draw at random under one key. Here key and nonce belong to one box, derived from
+ * its salt.
  */
 import type * as Option from "effect/Option"
 import { type CipherKey, createCipheriv, createDecipheriv } from "node:crypto"
@@ -21,6 +21,6 @@ export const sealInto = (
   plaintext: Uint8Array
 ): void => Aead.sealInto(out, offset, createCipheriv("aes-256-gcm", key, nonce, options), aad, plaintext)
 
-/** The plaintext in memory of its own. */
+/** Returns the plaintext in its own memory. */
 export const open = (key: CipherKey, nonce: Uint8Array, aad: Uint8Array, sealed: Uint8Array): Option.Option<Buffer> =>
   Aead.open(sealed, aad, () => createDecipheriv("aes-256-gcm", key, nonce, options))

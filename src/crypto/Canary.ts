@@ -1,6 +1,6 @@
 /**
- * Whether a vault is the one that a database was set up with: a known text, wrapped by the vault and kept in the
- * database, has to open, and every root key that a row names has to be held.
+ * Checks that the vault belongs to the database. A known text, wrapped by the vault and stored in the database, must
+ * open. The vault must also have every root key that a row names.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Data from "effect/Data"
@@ -11,9 +11,7 @@ import * as Schema from "effect/Schema"
 import type { KeyContext } from "#schema/Vault.ts"
 import type { Vault } from "./Vault.ts"
 
-/**
- * The vault holds other keys than this database needs. `rootKeyId`: one that it lacks; `heldId`: the one it wraps with.
- */
+/** The vault lacks the keys of this database. `rootKeyId` is the missing one; `heldId` is the vault's current one. */
 export class VaultForeign extends Data.TaggedError("VaultForeign")<{
   readonly rootKeyId: string
   readonly heldId: string
@@ -24,8 +22,8 @@ const text = "ampoule vault canary"
 
 const Row = Schema.Struct({ rootKeyId: Schema.String, canary: Schema.Uint8ArrayFromSelf })
 const decodeRows = Schema.decodeUnknown(Schema.Array(Row))
-const Named = Schema.Struct({ rootKeyId: Schema.String })
-const decodeNamed = Schema.decodeUnknown(Schema.Array(Named))
+const RootKeyIdRow = Schema.Struct({ rootKeyId: Schema.String })
+const decodeIds = Schema.decodeUnknown(Schema.Array(RootKeyIdRow))
 
 export const read = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -33,8 +31,8 @@ export const read = Effect.gen(function* () {
 }).pipe(Effect.catchTag("ParseError", Effect.die))
 
 /**
- * At the first start it sets the canary. After a rotation the canary follows, so that an old key alone starts no
- * server.
+ * Stores the canary at the first start. After a rotation it wraps the canary again, so that an old key alone cannot
+ * start a server.
  */
 export const check = Effect.fnUntraced(
   function* (vault: Vault["Type"]) {
@@ -47,22 +45,22 @@ export const check = Effect.fnUntraced(
         INSERT INTO vault_canary (id, root_key_id, canary, created_at)
         VALUES (1, ${sealed.rootKeyId}, ${sealed.wrapped}, ${now}) ON CONFLICT DO NOTHING`
     }
-    const found = yield* read
-    if (found === undefined) return yield* Effect.dieMessage("the vault canary vanished")
+    const canary = yield* read
+    if (canary === undefined) return yield* Effect.dieMessage("the vault canary vanished")
     yield* Effect.catchTag(
-      vault.unwrapBytes(context, found.canary, found.rootKeyId),
+      vault.unwrapBytes(context, canary.canary, canary.rootKeyId),
       "INTEGRITY_FAILURE",
-      () => new VaultForeign({ rootKeyId: found.rootKeyId, heldId })
+      () => new VaultForeign({ rootKeyId: canary.rootKeyId, heldId })
     )
-    const named = yield* decodeNamed(
+    const rootKeyRows = yield* decodeIds(
       yield* sql`
         SELECT root_key_id FROM data_keys UNION SELECT root_key_id FROM sealing_keys
         UNION SELECT root_key_id FROM service_keys UNION SELECT root_key_id FROM webhook_secrets`
     )
-    for (const { rootKeyId } of named) {
+    for (const { rootKeyId } of rootKeyRows) {
       if (!rootKeyIds.includes(rootKeyId)) return yield* new VaultForeign({ rootKeyId, heldId })
     }
-    if (found.rootKeyId !== sealed.rootKeyId) {
+    if (canary.rootKeyId !== sealed.rootKeyId) {
       yield* sql`
         UPDATE vault_canary SET root_key_id = ${sealed.rootKeyId}, canary = ${sealed.wrapped}, created_at = ${now}
         WHERE id = 1`

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto"
 
-/** Where random bytes come from: the operating system, unless a test says otherwise. */
+/** The source of random bytes: the operating system, or a test's. */
 export class Randomness extends Context.Reference<Randomness>()("crypto/Randomness", {
   defaultValue: () => ({ bytes: (length: number): Buffer => randomBytes(length) })
 }) {}
@@ -18,26 +18,26 @@ export const sha256 = (...parts: ReadonlyArray<Uint8Array | string>): Buffer => 
   return hash.digest()
 }
 
-/** In constant time for equal lengths; a length is never secret here (digests, MACs). */
+/** Constant-time for equal lengths. Lengths are never secret here (digests, MACs). */
 export const safeEqual = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && timingSafeEqual(a, b)
 
-/** Random bytes that go into a UUIDv7. */
+/** Random bytes of a UUIDv7. */
 const uuidBytes = 10
 
 export class Crypto extends Effect.Service<Crypto>()("crypto/Crypto", {
   effect: Effect.gen(function* () {
     const random = yield* Randomness
 
-    // UUIDv7 with a 12-bit counter (RFC 9562 6.2 method 1): ids made by one process sort in the order of their making,
-    // also when the clock stands still or steps back.
+    // UUIDv7 with a 12-bit counter (RFC 9562 6.2 method 1). Ids of one process sort in order of creation, even if the
+    // clock stops or steps back.
     let lastMillis = -1
     let counter = 0
-    // Drawn for many ids at once: a call for each would cost more than the rest of the id.
-    let drawn: Buffer = Buffer.alloc(0)
+    // Drawn for many ids at once: a call per id would cost more than the rest of the id.
+    let pool: Buffer = Buffer.alloc(0)
     const nextBytes = (): Buffer => {
-      if (drawn.length < uuidBytes) drawn = random.bytes(uuidBytes * 256)
-      const bytes = drawn.subarray(0, uuidBytes)
-      drawn = drawn.subarray(uuidBytes)
+      if (pool.length < uuidBytes) pool = random.bytes(uuidBytes * 256)
+      const bytes = pool.subarray(0, uuidBytes)
+      pool = pool.subarray(uuidBytes)
       return bytes
     }
     const nextUuid = (millis: number): string => {
@@ -55,9 +55,7 @@ export class Crypto extends Effect.Service<Crypto>()("crypto/Crypto", {
       return `${time.slice(0, 8)}-${time.slice(8)}-7${counter.toString(16).padStart(3, "0")}-${variant}${tail.slice(2, 4)}-${tail.slice(4)}`
     }
 
-    /**
-     * Uniform over the alphabet (at most 256 characters): bytes that would favour its first characters are thrown away.
-     */
+    /** Uniform over the alphabet (at most 256 characters). It discards bytes that would favour the first characters. */
     const text = (alphabet: string, length: number): string => {
       const limit = 256 - (256 % alphabet.length)
       let out = ""
@@ -71,9 +69,9 @@ export class Crypto extends Effect.Service<Crypto>()("crypto/Crypto", {
 
     return {
       randomBytes: (length: number): Effect.Effect<Buffer> => Effect.sync(() => random.bytes(length)),
-      /** A UUIDv7 of that time, for whoever has asked the clock already. */
+      /** A UUIDv7 for a time that the caller has read. */
       uuidAt: nextUuid,
-      /** UUIDv7, lower case. */
+      /** A UUIDv7 in lower case. */
       uuid: Effect.map(Clock.currentTimeMillis, nextUuid),
       /** `count` ids in ascending order. */
       uuids: (count: number): Effect.Effect<ReadonlyArray<string>> =>
@@ -82,7 +80,7 @@ export class Crypto extends Effect.Service<Crypto>()("crypto/Crypto", {
         Effect.sync(() => text(alphabet, length)),
       /** The look-up half of a credential: 16 base62 characters (docs/contract/credentials.md). */
       lookupId: Effect.sync(() => text(base62, 16)),
-      /** The secret half: 43 base62 characters, 256 bits. */
+      /** The secret half of a credential: 43 base62 characters, 256 bits. */
       credentialSecret: Effect.sync(() => Redacted.make(text(base62, 43)))
     }
   })

@@ -1,10 +1,9 @@
 /**
- * Data keys of environments, unwrapped by the vault and cached for a while as `KeyObject`s (docs/security.md).
- *
- * A key is dropped 300 s after the vault last unwrapped it, and within 30 s of its environment's deletion. While the
- * vault is down it keeps serving, for 15 min at most (docs/contract/outages.md). Rows are read by the caller's own
- * connection and only the vault's part is shared between callers: waiting for another request's query while holding a
- * connection would stop a pool of one for good.
+ * Data keys of environments, unwrapped by the vault and cached as `KeyObject`s (docs/security.md). A key is dropped 300
+ * s after its last unwrapping, and within 30 s of its environment's deletion. During an outage of the vault it stays
+ * for at most 15 min (docs/contract/outages.md). Callers read rows on their own connection, and share only calls to the
+ * vault. With a pool of one, a caller that held the connection while waiting for another caller's query would block
+ * forever.
  */
 import { IntegrityFailure } from "#schema/Errors.ts"
 import type { KeyContext } from "#schema/Vault.ts"
@@ -36,14 +35,14 @@ export interface DataKey {
 }
 
 /**
- * Keys in the cache at most; the least recently used goes first. A key has one size: with its place in the cache it
- * takes at most 3.5 KB, all of them 35 MB.
+ * Most cached keys; the least recently used is evicted first. A key takes at most 3.5 KB with its entry, all of them 35
+ * MB.
  */
 export const capacity = 10_000
-/** Milliseconds. The jitter (up to a fifth, downwards) keeps keys that came together from going together. */
+/** Milliseconds. A jitter of up to a fifth, downwards, spreads the expiry of keys cached at the same time. */
 export const timeToLive = 300_000
 export const hardLimit = 900_000
-/** Pause before an unreachable vault is asked again for a key that is still in the cache. */
+/** Milliseconds before the next call to an unreachable vault, for a key that is still cached. */
 const retryAfter = 5_000
 interface CachedKey extends DataKey {
   readonly environmentId: string
@@ -72,14 +71,14 @@ interface Needs {
   readonly sql: SqlClient.SqlClient
   readonly vault: Vault["Type"]
   readonly crypto: Crypto
-  /** Of the service: calls to the vault run in it. */
+  /** The service's scope, in which calls to the vault run. */
   readonly scope: Scope
   /** In order of last use, oldest first. */
   readonly cache: Map<string, CachedKey>
   readonly pending: Map<string, Deferred.Deferred<CachedKey, VaultUnavailable | IntegrityFailure>>
 }
 
-const keep = Effect.fnUntraced(function* (
+const cacheKey = Effect.fnUntraced(function* (
   { cache }: Needs,
   environment: EnvironmentRef,
   row: Pick<DataKeyRow, "id" | "generation">,
@@ -104,8 +103,8 @@ const keep = Effect.fnUntraced(function* (
   return entry
 })
 
-/** The key, when it is in the cache and the vault need not be asked again. */
-const fresh = ({ cache }: Needs, environment: EnvironmentRef, id: string, now: number): CachedKey | undefined => {
+/** The cached key, unless it is due for another unwrapping. */
+const cached = ({ cache }: Needs, environment: EnvironmentRef, id: string, now: number): CachedKey | undefined => {
   const entry = cache.get(id)
   if (entry === undefined || now >= entry.refreshAt || now >= entry.obtainedAt + hardLimit) return undefined
   if (entry.environmentId !== environment.environmentId) return undefined
@@ -128,21 +127,21 @@ const serveDuringOutage = Effect.fnUntraced(function* ({ cache }: Needs, id: str
 })
 
 /**
- * One call to the vault per key, however many wait for it. It runs in a fiber of the service: a caller that goes away
- * must not take the others' answer with it.
+ * Calls the vault once per key, for all waiting callers. The call runs in a fiber of the service, so that a caller's
+ * interruption does not affect the others.
  */
 const obtain = (needs: Needs, environment: EnvironmentRef, row: DataKeyRow) =>
   Effect.uninterruptibleMask(
     Effect.fnUntraced(function* (restore) {
       const { cache, pending, scope, vault } = needs
-      const current = fresh(needs, environment, row.id, yield* Clock.currentTimeMillis)
+      const current = cached(needs, environment, row.id, yield* Clock.currentTimeMillis)
       if (current !== undefined) return current
-      const underWay = pending.get(row.id)
-      if (underWay !== undefined) return yield* restore(Deferred.await(underWay))
-      const answer = yield* Deferred.make<CachedKey, VaultUnavailable | IntegrityFailure>()
-      pending.set(row.id, answer)
+      const call = pending.get(row.id)
+      if (call !== undefined) return yield* restore(Deferred.await(call))
+      const result = yield* Deferred.make<CachedKey, VaultUnavailable | IntegrityFailure>()
+      pending.set(row.id, result)
       yield* inTime(vault.unwrap(contextOf(environment, row.id), row.wrapped, row.rootKeyId)).pipe(
-        Effect.flatMap((key) => keep(needs, environment, row, key)),
+        Effect.flatMap((key) => cacheKey(needs, environment, row, key)),
         Effect.catchTags({
           VaultUnavailable: (outage) => serveDuringOutage(needs, row.id, outage),
           INTEGRITY_FAILURE: (refusal) => Effect.suspend(() => (cache.delete(row.id), refusal))
@@ -151,12 +150,12 @@ const obtain = (needs: Needs, environment: EnvironmentRef, row: DataKeyRow) =>
         Effect.onExit((exit) =>
           Effect.zipRight(
             Effect.sync(() => pending.delete(row.id)),
-            Deferred.done(answer, exit)
+            Deferred.done(result, exit)
           )
         ),
         Effect.forkIn(scope)
       )
-      return yield* restore(Deferred.await(answer))
+      return yield* restore(Deferred.await(result))
     })
   )
 
@@ -167,7 +166,7 @@ const activeRow = Effect.fnUntraced(function* ({ sql }: Needs, environment: Envi
   return (yield* decodeRows(rows)).at(0)
 })
 
-/** None when another server was faster: its key is the active one. */
+/** Undefined when another server was faster: its key is the active one. */
 const create = Effect.fnUntraced(function* (needs: Needs, environment: EnvironmentRef) {
   const { crypto, sql, vault } = needs
   const id = yield* crypto.uuid
@@ -179,13 +178,13 @@ const create = Effect.fnUntraced(function* (needs: Needs, environment: Environme
     FROM data_keys WHERE environment_id = ${environment.environmentId}
     ON CONFLICT DO NOTHING
     RETURNING id, generation, root_key_id, wrapped`
-  const made = (yield* decodeRows(rows)).at(0)
-  return made === undefined ? undefined : yield* keep(needs, environment, made, key)
+  const row = (yield* decodeRows(rows)).at(0)
+  return row === undefined ? undefined : yield* cacheKey(needs, environment, row, key)
 })
 
 /**
- * The key that seals new values of an environment, made on first use. Read from the database each time, so that a
- * rotation counts from its commit on.
+ * The key that seals new values of an environment, created on first use. Each call reads the database, so a rotation
+ * takes effect at its commit.
  */
 const active = Effect.fn("DataKeys.active")(
   function* (needs: Needs, environment: EnvironmentRef) {
@@ -199,8 +198,8 @@ const active = Effect.fn("DataKeys.active")(
 )
 
 /**
- * The keys that stored values name, by id. An id that is not one of the environment's is `IntegrityFailure`, like a
- * wrapped key that was altered or moved.
+ * The keys of stored values, by id. Fails with `IntegrityFailure` for an id of another environment, or a wrapped key
+ * that was altered or moved.
  */
 const byId = Effect.fnUntraced(
   function* (needs: Needs, environment: EnvironmentRef, ids: Iterable<string>) {
@@ -208,7 +207,7 @@ const byId = Effect.fnUntraced(
     const keys = new Map<string, DataKey>()
     const absent = new Set<string>()
     for (const id of ids) {
-      const entry = fresh(needs, environment, id, now)
+      const entry = cached(needs, environment, id, now)
       if (entry === undefined) absent.add(id)
       else keys.set(id, entry)
     }
@@ -225,7 +224,7 @@ const byId = Effect.fnUntraced(
   Effect.catchTags({ SqlError: Effect.die, ParseError: Effect.die })
 )
 
-/** Drops the cached keys of an environment: it was deleted, or its keys were. */
+/** Drops the cached keys of an environment after its deletion, or that of its keys. */
 const forget = ({ cache }: Needs, environmentId: string) =>
   Effect.sync(() => {
     for (const entry of cache.values()) if (entry.environmentId === environmentId) cache.delete(entry.id)
@@ -233,23 +232,23 @@ const forget = ({ cache }: Needs, environmentId: string) =>
 
 const decodeIds = Schema.decodeUnknown(Schema.Array(Schema.Struct({ id: Schema.String })))
 
-/** Of the environments with cached keys, those that were deleted, here or by another process. */
-const deleted = ({ cache, sql }: Needs) => {
+/** Environments with cached keys that this or another process has deleted. */
+const deletedEnvironments = ({ cache, sql }: Needs) => {
   const ids = [...new Set([...cache.values()].map(({ environmentId }) => environmentId))]
   if (ids.length === 0) return Effect.succeed([])
   return sql`
     SELECT e.id FROM environments e JOIN projects p ON p.id = e.project_id
     WHERE e.id = ANY(${ids}::uuid[]) AND (e.deleted_at IS NOT NULL OR p.deleted_at IS NOT NULL)`.pipe(
     Effect.flatMap(decodeIds),
-    // Without the database nothing is known of deletions; the keys go with their time.
+    // During an outage of the database, deletions are unknown; keys still expire.
     Effect.catchTags({ SqlError: () => Effect.succeed([]), ParseError: Effect.die })
   )
 }
 
-/** Keys that no request asks for must go too. Past their time they stay only while the vault is down. */
+/** Drops expired keys that no request uses. They stay only while the vault is down. */
 const sweep = Effect.fnUntraced(function* (needs: Needs) {
   const { cache, vault } = needs
-  for (const { id } of yield* deleted(needs)) yield* forget(needs, id)
+  for (const { id } of yield* deletedEnvironments(needs)) yield* forget(needs, id)
   const now = yield* Clock.currentTimeMillis
   const expired = [...cache.values()].filter((entry) => now >= entry.obtainedAt + timeToLive)
   if (expired.length === 0) return
@@ -276,7 +275,7 @@ export class DataKeys extends Effect.Service<DataKeys>()("crypto/DataKeys", {
     return {
       ...methods(needs, { active, byId, forget }),
       sweep: Effect.suspend(() => sweep(needs)),
-      held: Effect.sync((): number => needs.cache.size)
+      cachedCount: Effect.sync((): number => needs.cache.size)
     }
   })
 }) {}

@@ -1,5 +1,5 @@
 /**
- * The box that every stored ciphertext has (docs/security.md, "Keys"; published vectors: test/vectors/box-v1.json).
+ * The box, the format of every stored ciphertext (docs/security.md; published vectors: test/vectors/box-v1.json).
  *
  *   byte  0       1    format version
  *   byte  1            algorithm: 1 is HKDF-SHA256 with XChaCha20-Poly1305, 2 the same with AES-256-GCM
@@ -7,11 +7,11 @@
  *   bytes 34-65   commitment to key and context
  *   bytes 66-     ciphertext, then the 16-byte tag
  *
- * info = bytes 0-1 and the context (fields below); HKDF-SHA256(key, salt, info) gives 32 bytes of subkey, 24 (AES: 12)
- * of nonce, 32 of commitment. info is also the AAD. The commitment is compared before anything is decrypted: neither
- * cipher alone keeps one ciphertext from opening under two keys. Subkey and nonce repeat only when a 256-bit salt does,
- * so nothing is counted. The algorithm is in info: a box that says another one has another commitment. Which data key
- * sealed a box is a column of its row; the id is in the context, so pointing the row elsewhere is refused.
+ * info is bytes 0-1 and the context (fields below). HKDF-SHA256(key, salt, info) gives 32 bytes of subkey, 24 (AES: 12)
+ * of nonce, 32 of commitment. info is also the AAD. The commitment is compared before decryption, because neither cipher
+ * alone prevents one ciphertext from opening under two keys. Subkey and nonce repeat only if a 256-bit salt does, so no
+ * counter is needed. info contains the algorithm, so a change of it changes the commitment. The row of a box has a column
+ * for its data key. The context contains the key's id, so a box fails to open in another row.
  */
 import { IntegrityFailure } from "#schema/Errors.ts"
 import * as Context from "effect/Context"
@@ -24,7 +24,7 @@ import * as AesGcm from "./AesGcm.ts"
 import * as XChaCha from "./XChaCha.ts"
 
 const version = 1
-/** The registered algorithms. Each opens for good: a box says which one it is. */
+/** The supported algorithms. Each opens its boxes for good, since a box names its algorithm. */
 const ciphers = {
   "xchacha20-poly1305": { byte: 1, ...XChaCha },
   "aes-256-gcm": { byte: 2, ...AesGcm }
@@ -35,7 +35,7 @@ const byByte: ReadonlyMap<number | undefined, Cipher> = new Map(
   Object.values(ciphers).map((cipher) => [cipher.byte, cipher])
 )
 
-/** What new values are sealed with (`AMPOULE_VALUE_CIPHER`). */
+/** The cipher of new values (`AMPOULE_VALUE_CIPHER`). */
 export class ValueCipher extends Context.Reference<ValueCipher>()("crypto/ValueCipher", {
   defaultValue: (): CipherName => "xchacha20-poly1305"
 }) {}
@@ -46,19 +46,19 @@ const headerLength = 2
 const commitmentAt = headerLength + saltLength
 const sealedAt = commitmentAt + commitmentLength
 
-/** What a box adds to its plaintext, in bytes, with either algorithm. */
+/** Bytes that a box adds to its plaintext, with either algorithm. */
 export const overhead = sealedAt + tagLength
 
-/** OpenSSL's limit for HKDF info. Contexts are far below it; a row that was tampered with may not be. */
+/** OpenSSL's limit for HKDF info. Contexts are far below it, unless a row was altered. */
 const maxInfoLength = 1024
 
 declare const context: unique symbol
-/** Encoded context: what a ciphertext is and where it belongs. Made only by the named functions of this folder. */
+/** Encoded context: the kind and the place of a ciphertext. Only named functions of this folder create it. */
 type BoxContext = Uint8Array & { readonly [context]: true }
 
 /**
- * Injective: each field is preceded by its length (4 bytes, big-endian), so no two different lists encode alike. The
- * first field names the context and its version.
+ * Injective: each field follows its length (4 bytes, big-endian), so different lists never encode alike. The first
+ * field names the context and its version.
  */
 export const boxContext = (name: `ampoule ${string} v${number}`, ...fields: ReadonlyArray<string>): BoxContext => {
   let length = 4 + Buffer.byteLength(name)
@@ -66,13 +66,13 @@ export const boxContext = (name: `ampoule ${string} v${number}`, ...fields: Read
   const out = Buffer.alloc(length)
   let at = 0
   const put = (field: string) => {
-    const written = out.write(field, at + 4)
-    out.writeUInt32BE(written, at)
-    at += 4 + written
+    const size = out.write(field, at + 4)
+    out.writeUInt32BE(size, at)
+    at += 4 + size
   }
   put(name)
   for (const field of fields) put(field)
-  // The brand: only this function makes contexts, each field with its length before it.
+  // The brand: only this function creates contexts, with the length before each field.
   return out as Uint8Array as BoxContext
 }
 
@@ -82,9 +82,9 @@ export interface ValueContext {
   readonly projectId: string
   readonly environmentId: string
   readonly secretId: string
-  /** The secret's name: a writer of the database cannot give a value another name. */
+  /** The secret's name, so that a writer of the database cannot rename a value. */
   readonly key: string
-  /** Nor turn a literal into a template, which would be expanded. */
+  /** The kind, so that a literal cannot become a template, which would be expanded. */
   readonly kind: string
   readonly version: number
   readonly dataKeyId: string
@@ -145,23 +145,25 @@ export const sealBytes = (
   return box
 }
 
-const refused = Either.left(new IntegrityFailure())
+const integrityFailure = Either.left(new IntegrityFailure())
 
-/** Left when any byte of box or context differs from what was sealed, or the key is another. */
+/** Fails if a byte of box or context was changed, or if the key is another. */
 export const openBytes = (key: KeyObject, at: BoxContext, box: Uint8Array): Either.Either<Buffer, IntegrityFailure> => {
   const cipher = byByte.get(box[1])
-  if (box.length < overhead || box[0] !== version || cipher === undefined) return refused
+  if (box.length < overhead || box[0] !== version || cipher === undefined) return integrityFailure
   const info = infoOf(cipher, at)
-  if (info.length > maxInfoLength) return refused
+  if (info.length > maxInfoLength) return integrityFailure
   const { commitment, material, nonce, subkey } = derive(cipher, key, box.subarray(headerLength, commitmentAt), info)
   const plaintext = timingSafeEqual(commitment, box.subarray(commitmentAt, sealedAt))
     ? cipher.open(subkey, nonce, info, box.subarray(sealedAt))
     : Option.none()
   material.fill(0)
-  return Option.isSome(plaintext) ? Either.right(plaintext.value) : refused
+  return Option.isSome(plaintext) ? Either.right(plaintext.value) : integrityFailure
 }
 
-/** Seals one version of a secret: synchronous, about 20 µs. The text must be well-formed (`SecretText` sees to it). */
+/**
+ * Seals one version of a secret, synchronously in about 20 µs. The text must be well-formed, which `SecretText` checks.
+ */
 export const sealValue = (
   key: KeyObject,
   at: ValueContext,
@@ -171,7 +173,7 @@ export const sealValue = (
 ): Buffer => {
   const bytes = Buffer.from(plaintext)
   const box = sealBytes(key, secretContext(at), bytes, salt, cipher)
-  // Small buffers share a slab of Node's: what lies there goes on to whoever asks next.
+  // Small buffers share a slab in Node, whose content later buffers can see.
   bytes.fill(0)
   return box
 }
@@ -183,7 +185,7 @@ export const openValue = (key: KeyObject, at: ValueContext, box: Uint8Array): Ei
     return text
   })
 
-/** A key made by HKDF-SHA256 without salt: for keys of a purpose under a key that is already uniform (RFC 5869 3.1). */
+/** Derives a key by HKDF-SHA256 without salt, for one purpose of a uniform key (RFC 5869 3.1). */
 export const deriveKey = (key: KeyObject, at: BoxContext): KeyObject => {
   const bytes = new Uint8Array(hkdfSync("sha256", key, new Uint8Array(0), at, 32))
   const derived = createSecretKey(bytes)
@@ -192,8 +194,8 @@ export const deriveKey = (key: KeyObject, at: BoxContext): KeyObject => {
 }
 
 /**
- * HMAC-SHA256 under a key derived for `purpose`: a fingerprint that says nothing to who reads the database, such as
- * that of a request body kept with its idempotency key. 32 bytes.
+ * HMAC-SHA256 under a key derived for `purpose`, 32 bytes. A fingerprint that reveals nothing to a reader of the
+ * database, such as that of a request body stored with its idempotency key.
  */
 export const mac = (key: KeyObject, purpose: string, bytes: Uint8Array): Buffer =>
   createHmac("sha256", deriveKey(key, boxContext("ampoule mac v1", purpose)))

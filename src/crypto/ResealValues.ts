@@ -1,4 +1,4 @@
-/** What data keys seal is sealed again by a new generation of its environment, while requests read and write it. */
+/** Seals values again under a new data key of their environment, while requests read and write it. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Clock from "effect/Clock"
@@ -9,7 +9,7 @@ import type { KeyObject } from "node:crypto"
 import type { Crypto } from "./Crypto.ts"
 import { contextOf, type DataKey, type DataKeys, type EnvironmentRef } from "./DataKeys.ts"
 import * as Envelope from "./Envelope.ts"
-import { nothingLeft, type OnProgress, type Refused, type Turn, waiting } from "./RotationTurn.ts"
+import { nothingLeft, type OnProgress, type UnopenedRow, type Turn, retrying } from "./RotationTurn.ts"
 import { inTime, type Vault } from "./Vault.ts"
 
 interface Needs {
@@ -20,19 +20,16 @@ interface Needs {
   readonly cipher: Envelope.ValueCipher["Type"]
 }
 
-/** What is rotated: one environment, one project, or everything. Keys made at `before` or later are not replaced. */
+/** The scope of a rotation: one environment, one project, or everything. Keys created at `before` or later stay. */
 interface Selection {
   readonly environmentId?: string | undefined
   readonly projectId?: string | undefined
   readonly before: Date
 }
 
-/** Sealed values of one turn, during which nothing else writes to the environment. */
+/** Sealed values per turn, during which other writes to the environment wait. */
 const batchSize = 50
-/**
- * Milliseconds that a data key outlives its last use: a reader that has seen a row may still ask for the key that it
- * named.
- */
+/** Milliseconds that a data key outlives its last use, since a reader of an older row may still request its key. */
 export const restMillis = 10 * 60_000
 
 interface Position {
@@ -57,7 +54,7 @@ const SealedValueRow = Schema.Struct({
 })
 type SealedValueRow = typeof SealedValueRow.Type
 
-/** Live environments with data keys older than `before`, or with values that an older key still seals. */
+/** Live environments with data keys older than `before`, or with values under an older key. */
 const environmentsOf = ({ sql }: Needs, { before, environmentId, projectId }: Selection) =>
   SqlSchema.findAll({
     Request: Schema.Void,
@@ -80,12 +77,12 @@ const environmentsOf = ({ sql }: Needs, { before, environmentId, projectId }: Se
 const lock = ({ sql }: Needs, environment: EnvironmentRef) =>
   sql`SELECT 1 FROM environments WHERE id = ${environment.environmentId} AND deleted_at IS NULL FOR UPDATE`
 
-/** From its commit on everything new is sealed by a new key: writers look it up under the same lock. */
+/** From its commit on, a new key seals new values: writers look it up under the same lock. */
 const beginGeneration = (needs: Needs, environment: EnvironmentRef, before: Date) => {
   const { crypto, sql, vault } = needs
   return sql.withTransaction(
     Effect.gen(function* () {
-      // Its row is updated as it is: a writer that waits for it sees that there is another key now.
+      // Updates the row unchanged, so that a waiting writer reads again and finds the new key.
       const locked = yield* sql`
         UPDATE environments SET updated_at = updated_at
         WHERE id = ${environment.environmentId} AND deleted_at IS NULL RETURNING id`
@@ -107,8 +104,8 @@ const beginGeneration = (needs: Needs, environment: EnvironmentRef, before: Date
   )
 }
 
-/** Values after `after` that another key than the active one seals. */
-const sealedByOthers = ({ sql }: Needs, environment: EnvironmentRef, active: DataKey, after: Position) =>
+/** Values after `after` under another key than the active one. */
+const valuesOfOtherKeys = ({ sql }: Needs, environment: EnvironmentRef, active: DataKey, after: Position) =>
   SqlSchema.findAll({
     Request: Schema.Void,
     Result: SealedValueRow,
@@ -120,7 +117,7 @@ const sealedByOthers = ({ sql }: Needs, environment: EnvironmentRef, active: Dat
       ORDER BY v.secret_id, v.version LIMIT ${batchSize}`
   })(undefined).pipe(Effect.catchTag("ParseError", Effect.die))
 
-/** The keys that open these rows. One that was altered is left out, and its values are refused one by one. */
+/** The keys of these rows. An altered key is left out, and its values are reported one by one. */
 const keysOf = Effect.fnUntraced(function* (
   { dataKeys }: Needs,
   environment: EnvironmentRef,
@@ -128,32 +125,36 @@ const keysOf = Effect.fnUntraced(function* (
 ) {
   const keys = new Map<string, KeyObject>()
   for (const id of new Set(rows.map((row) => row.dataKeyId))) {
-    const found = yield* Effect.either(dataKeys.byId(environment, [id]))
-    if (Either.isRight(found)) for (const [id, { key }] of found.right) keys.set(id, key)
-    else if (found.left._tag === "VaultUnavailable") return yield* found.left
+    const result = yield* Effect.either(dataKeys.byId(environment, [id]))
+    if (Either.isRight(result)) for (const [id, { key }] of result.right) keys.set(id, key)
+    else if (result.left._tag === "VaultUnavailable") return yield* result.left
   }
   return keys
 })
 
-const store = ({ sql }: Needs, active: DataKey, rows: ReadonlyArray<Position & { readonly sealed: Uint8Array }>) =>
+const storeSealed = (
+  { sql }: Needs,
+  active: DataKey,
+  rows: ReadonlyArray<Position & { readonly sealed: Uint8Array }>
+) =>
   sql`
     UPDATE secret_versions v SET data_key_id = ${active.id}, sealed = i.sealed FROM unnest(
       ${rows.map((r) => r.secretId)}::uuid[], ${rows.map((r) => r.version)}::int[],
       ${rows.map((r) => r.sealed)}::bytea[]
     ) AS i (secret_id, version, sealed) WHERE v.secret_id = i.secret_id AND v.version = i.version`
 
-/** One turn under the environment's lock; a reader sees a value before or after, with the key that opens it. */
+/** One turn under the environment's lock. Readers see each value before or after, with the matching key. */
 const resealBatch = (needs: Needs, environment: EnvironmentRef, after: Position) => {
   const { cipher, crypto, dataKeys, sql } = needs
   return sql.withTransaction(
     Effect.gen(function* () {
       if ((yield* lock(needs, environment)).length === 0) return nothingLeft
       const active = yield* dataKeys.active(environment)
-      const rows = yield* sealedByOthers(needs, environment, active, after)
+      const rows = yield* valuesOfOtherKeys(needs, environment, active, after)
       if (rows.length === 0) return nothingLeft
       const keys = yield* keysOf(needs, environment, rows)
       const done: Array<Position & { readonly sealed: Buffer }> = []
-      const refused: Array<Refused> = []
+      const refused: Array<UnopenedRow> = []
       for (const { dataKeyId, key: name, kind, sealed, secretId, version } of rows) {
         const at = { ...environment, secretId, key: name, kind, version }
         const key = keys.get(dataKeyId)
@@ -166,14 +167,14 @@ const resealBatch = (needs: Needs, environment: EnvironmentRef, after: Position)
         const context = { ...at, dataKeyId: active.id }
         done.push({ secretId, version, sealed: Envelope.sealValue(active.key, context, opened.right, salt, cipher) })
       }
-      if (done.length > 0) yield* store(needs, active, done)
+      if (done.length > 0) yield* storeSealed(needs, active, done)
       const { secretId, version } = rows[rows.length - 1]
       return { last: { secretId, version }, done: done.length, refused }
     })
   )
 }
 
-/** Data keys that rest and that no value and no stored request names. Returns how many. */
+/** Removes retired data keys that no value and no stored request uses. Returns their number. */
 export const removeUnused = ({ sql }: Pick<Needs, "sql">) =>
   Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
@@ -190,8 +191,8 @@ export const removeUnused = ({ sql }: Pick<Needs, "sql">) =>
   })
 
 /**
- * A new data key for each environment chosen, and every value of it sealed again, earlier versions and deleted ones
- * too. The same call after an interruption goes on where it stopped.
+ * Creates a new data key for each selected environment and seals all its values again, including earlier and deleted
+ * versions. After an interruption, the same call continues.
  */
 export const rotateDataKeys = Effect.fn("Rotation.rotateDataKeys")(function* (
   needs: Needs,
@@ -199,15 +200,15 @@ export const rotateDataKeys = Effect.fn("Rotation.rotateDataKeys")(function* (
   onProgress: OnProgress
 ) {
   const environments = yield* environmentsOf(needs, selection)
-  const refused: Array<Refused> = []
+  const refused: Array<UnopenedRow> = []
   let values = 0
   let done = 0
   yield* onProgress({ done, total: environments.length })
   for (const environment of environments) {
-    yield* waiting(beginGeneration(needs, environment, selection.before))
+    yield* retrying(beginGeneration(needs, environment, selection.before))
     let after: Position | undefined = start
     while (after !== undefined) {
-      const turn: Turn<Position> = yield* waiting(resealBatch(needs, environment, after))
+      const turn: Turn<Position> = yield* retrying(resealBatch(needs, environment, after))
       for (const one of turn.refused) refused.push(one)
       values += turn.done
       after = turn.last

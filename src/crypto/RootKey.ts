@@ -1,6 +1,6 @@
 /**
- * Root keys and what is derived from them (docs/security.md, "Keys"). Runs where a root key is held, in the local vault and in
- * the vault process, and nowhere else.
+ * Root keys and keys derived from them (docs/security.md). It runs only where a root key is present: in the local vault
+ * and in the vault process.
  *
  *   root key -> key-encryption key of a team (derived, never stored) -> wraps data keys and private sealing keys
  */
@@ -25,22 +25,25 @@ import { boxContext, deriveKey, openBytes, sealBytes } from "./Envelope.ts"
 export const keyLength = 32
 
 export interface RootKey {
-  /** `rk_` and 8 hex digits of SHA-256 of a derived value: it names the key and says nothing about it. */
+  /** `rk_` and 8 hex digits of SHA-256 of a derived value: names the key without revealing it. */
   readonly id: string
   readonly key: KeyObject
 }
 
-/** The first key wraps; every one unwraps what names it. That is all a rotation needs: new key first, old one after. */
+/**
+ * The first key wraps, and every key unwraps its own boxes. A rotation needs no more: the new key first, the old one
+ * after.
+ */
 export interface RootKeys {
   readonly current: RootKey
   readonly byId: ReadonlyMap<string, RootKey>
 }
 
-/** Where the keys are held when they can change under way: a key file that a rotation writes to. */
+/** A source of keys that can change at run time: a key file that a rotation writes to. */
 export interface RootKeyRing {
-  /** As they stand now. Asked before anything is wrapped, so that a key that was replaced wraps nothing any more. */
+  /** The current keys, read before every wrapping, so that a replaced key wraps nothing more. */
   readonly now: Effect.Effect<RootKeys, VaultUnavailable>
-  /** With the key of this id among them, if there is one. */
+  /** The keys, reloaded if needed to include the key of this id. */
   readonly having: (id: string) => Effect.Effect<RootKeys>
 }
 
@@ -66,7 +69,7 @@ export const rootKeys = (current: RootKey, older: ReadonlyArray<RootKey> = []): 
   byId: new Map([...older, current].map((root) => [root.id, root]))
 })
 
-/** Takes the bytes over: they are overwritten, and the key lives on outside the JS heap. */
+/** Overwrites the bytes; the key lives on outside the JS heap. */
 export const secretKeyFrom = (bytes: Uint8Array): KeyObject => {
   const key = createSecretKey(bytes)
   bytes.fill(0)
@@ -83,7 +86,7 @@ export const wrap = (keys: RootKeys, at: KeyContext, bytes: Uint8Array, salt: Ui
   rootKeyId: keys.current.id
 })
 
-/** Left when the context is not the one of the wrapping, a byte changed, or `rootKeyId` names no key held here. */
+/** Fails if the context differs, a byte changed, or no key of this id is present. */
 export const unwrap = (
   keys: RootKeys,
   at: KeyContext,
@@ -106,7 +109,7 @@ export const auditHeadMatches = (root: RootKey, head: Uint8Array, mac: Uint8Arra
 /** PrivateKeyInfo of an Ed25519 key up to its 32 bytes of seed (RFC 8410 7). */
 const ed25519Prefix = Buffer.from("302e020100300506032b657004220420", "hex")
 
-/** Ed25519 (RFC 8032). Takes the 32 bytes of seed over: they are overwritten. */
+/** Ed25519 (RFC 8032). Overwrites the 32 bytes of seed. */
 export const signingKeyFrom = (seed: Buffer): KeyObject => {
   const der = Buffer.concat([ed25519Prefix, seed])
   const key = createPrivateKey({ key: der, format: "der", type: "pkcs8" })
@@ -115,7 +118,7 @@ export const signingKeyFrom = (seed: Buffer): KeyObject => {
   return key
 }
 
-/** The key that signs audit checkpoints. Derived, so whoever holds the root key can always name its public half. */
+/** The key that signs audit checkpoints. It is derived, so a holder of the root key can always name its public half. */
 const checkpointKey = (root: RootKey): KeyObject =>
   signingKeyFrom(deriveKey(root.key, boxContext("ampoule audit checkpoint v1")).export())
 
@@ -126,7 +129,7 @@ export const signCheckpoint = (root: RootKey, text: Uint8Array): Buffer => sign(
 export const checkpointPublicKey = (root: RootKey): Buffer =>
   createPublicKey(checkpointKey(root)).export({ format: "der", type: "spki" }).subarray(-32)
 
-/** 32 bytes as 64 hex digits, or as base64 or base64url with or without padding. None when the text is neither. */
+/** Reads 32 bytes from 64 hex digits, or from base64 or base64url with or without padding. None for other texts. */
 export const parseRootKey = (text: Redacted.Redacted<string>): Option.Option<RootKey> => {
   const s = Redacted.value(text).trim()
   const bytes = /^[0-9a-fA-F]{64}$/.test(s)

@@ -1,7 +1,7 @@
 /**
- * Rotation while everything serves (docs/security.md): what root keys wrap is wrapped again by the current one
- * (`RewrapKeys.ts`), and what data keys seal is sealed again by a new generation (`ResealValues.ts`). Both go in
- * batches, can be cut off anywhere and be started again, and at every moment each row names keys that open it.
+ * Rotation without downtime (docs/security.md). Root keys: `RewrapKeys.ts` wraps keys again with the current one. Data
+ * keys: `ResealValues.ts` seals values again under a new one. Both run in batches, may be interrupted anywhere and
+ * restarted. At every moment each row names keys that open it.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -16,7 +16,7 @@ import { rewrapAll } from "./RewrapKeys.ts"
 import { Vault } from "./Vault.ts"
 import { rowsPerRootKey } from "./WrappedKeys.ts"
 
-/** Seals of the audit trail that a server has yet to make again under another key. */
+/** Seals of the audit trail under another key, which servers will renew. */
 const auditSeals = ({ sql }: { readonly sql: SqlClient.SqlClient }, rootKeyId: string) =>
   Effect.map(
     Rows.single(Rows.CountRow, sql`SELECT count(*) AS n FROM audit_seals WHERE root_key_id = ${rootKeyId}`),

@@ -1,4 +1,4 @@
-/** What both rotations share: they go in turns, say how far they are, and wait for a vault or a lock. */
+/** Common parts of both rotations: turns, progress, and waits for a vault or a lock. */
 import type { SqlError } from "@effect/sql/SqlError"
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
@@ -11,27 +11,27 @@ interface Progress {
 }
 export type OnProgress = (progress: Progress) => Effect.Effect<void>
 
-/** What could not be opened and was left as it is. `name` is an id or a key id. */
-export interface Refused {
+/** A row that did not open and was left unchanged. `name` is an id or a key id. */
+export interface UnopenedRow {
   readonly table: string
   readonly name: string
 }
 
-/** One batch: where it ended (undefined: nothing was left), how many rows changed, which could not. */
+/** One batch: its end (undefined: nothing was left), the number of changed rows, and the rows that failed. */
 export interface Turn<Position> {
   readonly last: Position | undefined
   readonly done: number
-  readonly refused: ReadonlyArray<Refused>
+  readonly refused: ReadonlyArray<UnopenedRow>
 }
 export const nothingLeft = { last: undefined, done: 0, refused: [] }
 
-/** A vault that restarts, or unwraps no more keys this second, is waited for. */
-const patience = Schedule.intersect(Schedule.spaced("1 second"), Schedule.recurs(60))
-/** A deadlock or a lost connection: the batch left nothing behind. */
-const again = Schedule.intersect(Schedule.spaced("100 millis"), Schedule.recurs(3))
+/** Waits for a vault that restarts, or that has reached its limit per second. */
+const vaultRetries = Schedule.intersect(Schedule.spaced("1 second"), Schedule.recurs(60))
+/** Retries after a deadlock or a lost connection: the batch was rolled back. */
+const statementRetries = Schedule.intersect(Schedule.spaced("100 millis"), Schedule.recurs(3))
 
-export const waiting = <A, E, R>(self: Effect.Effect<A, E | SqlError | VaultUnavailable, R>) =>
+export const retrying = <A, E, R>(self: Effect.Effect<A, E | SqlError | VaultUnavailable, R>) =>
   self.pipe(
-    Effect.retry({ schedule: again, while: (error) => Predicate.isTagged(error, "SqlError") }),
-    Effect.retry({ schedule: patience, while: (error) => Predicate.isTagged(error, "VaultUnavailable") })
+    Effect.retry({ schedule: statementRetries, while: (error) => Predicate.isTagged(error, "SqlError") }),
+    Effect.retry({ schedule: vaultRetries, while: (error) => Predicate.isTagged(error, "VaultUnavailable") })
   )

@@ -1,6 +1,6 @@
 /**
- * Keys that all processes of one service share: for signing what a client brings back, and for deriving credentials
- * that can be made again. 256 bits each, in the database, wrapped by the vault.
+ * Keys that all processes of one service share, for signatures on data that clients return, and for reproducible
+ * credentials. 256 bits each, in the database, wrapped by the vault.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
@@ -36,7 +36,7 @@ const contextOf = (name: ServiceKeyName): KeyContext => ({
 
 const ServiceKeyRow = Schema.Struct({ rootKeyId: Schema.String, wrapped: Schema.Uint8ArrayFromSelf })
 
-/** Undefined: nobody has made it yet. */
+/** Undefined: the key does not exist yet. */
 export const open = Effect.fnUntraced(function* (
   { sql, vault }: { readonly sql: SqlClient.SqlClient; readonly vault: Vault["Type"] },
   name: ServiceKeyName
@@ -53,7 +53,7 @@ export class ServiceKeys extends Effect.Service<ServiceKeys>()("crypto/ServiceKe
     const sql = yield* SqlClient.SqlClient
     const vault = yield* Vault
     const crypto = yield* Crypto
-    const held = new Map<ServiceKeyName, Redacted.Redacted<Uint8Array>>()
+    const cache = new Map<ServiceKeyName, Redacted.Redacted<Uint8Array>>()
 
     const make = Effect.fnUntraced(function* (name: ServiceKeyName) {
       const bytes = yield* crypto.randomBytes(32)
@@ -65,15 +65,15 @@ export class ServiceKeys extends Effect.Service<ServiceKeys>()("crypto/ServiceKe
         ON CONFLICT (name) DO NOTHING`
     })
 
-    /** The key, made on first use; of two processes that ask first at once, one makes it. */
+    /** Returns the key, created on first use. If two processes start at once, only one creates it. */
     const get = Effect.fn("ServiceKeys.get")(
       function* (name: ServiceKeyName) {
-        const known = held.get(name)
-        if (known !== undefined) return known
+        const cached = cache.get(name)
+        if (cached !== undefined) return cached
         const needs = { sql, vault }
         const key = (yield* open(needs, name)) ?? (yield* Effect.zipRight(make(name), open(needs, name)))
         if (key === undefined) return yield* new IntegrityFailure()
-        held.set(name, key)
+        cache.set(name, key)
         return key
       },
       Effect.catchTag("SqlError", Effect.die)

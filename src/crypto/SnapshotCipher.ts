@@ -1,7 +1,7 @@
 /**
- * Keeps what the process caches (resolved environments) sealed while it lies in memory. AES-256-GCM rather than the box
- * of Envelope.ts: the key is the process's own, drawn at start and never written anywhere, so a counter can serve as
- * nonce, and large snapshots open ten times faster than by a subkey per value.
+ * Encrypts what the process caches (resolved environments) in memory, with AES-256-GCM rather than the box of
+ * Envelope.ts. The key belongs to the process, drawn at start and never written. So a counter can serve as nonce, and
+ * large snapshots open ten times faster than with a subkey per value.
  *
  *   12 bytes counter | ciphertext | 16 bytes tag
  */
@@ -18,7 +18,7 @@ export class SnapshotCipher extends Effect.Service<SnapshotCipher>()("crypto/Sna
     const key = generateKeySync("aes", { length: 256 })
     let count = 0n
 
-    /** `aad` names what the bytes are, so that one snapshot cannot stand in for another. */
+    /** `aad` identifies the bytes, so that one snapshot cannot replace another. */
     const seal = (bytes: Uint8Array, aad: Uint8Array): Buffer => {
       const out = Buffer.allocUnsafeSlow(nonceLength + bytes.length + tagLength)
       out.writeUInt32BE(0, 0)

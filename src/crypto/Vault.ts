@@ -1,4 +1,4 @@
-/** Who holds the root key. It never leaves the implementation: callers see data keys, wrapped bytes and MACs. */
+/** The holder of the root key, which never leaves the implementation. Callers get data keys, wrapped bytes and MACs. */
 import type { IntegrityFailure } from "#schema/Errors.ts"
 import type { KeyContext, VaultStatus } from "#schema/Vault.ts"
 import { VaultUnavailable } from "#schema/Vault.ts"
@@ -11,7 +11,7 @@ import * as Envelope from "./Envelope.ts"
 import type { RootKeyRing, Wrapped } from "./RootKey.ts"
 import * as RootKey from "./RootKey.ts"
 
-interface DataKeyMade extends Wrapped {
+interface NewDataKey extends Wrapped {
   readonly key: KeyObject
 }
 
@@ -20,7 +20,7 @@ interface AuditMac {
   readonly rootKeyId: string
 }
 
-/** 32 raw bytes of Ed25519, and the root key that it is derived from. */
+/** 32 raw bytes of Ed25519, and the id of its root key. */
 interface CheckpointKey {
   readonly publicKey: Uint8Array
   readonly rootKeyId: string
@@ -34,20 +34,20 @@ interface CheckpointSignature extends CheckpointKey {
 export class Vault extends Context.Tag("crypto/Vault")<
   Vault,
   {
-    /** A new 256-bit key, and the same wrapped for storage. */
-    readonly generateDataKey: (context: KeyContext) => Effect.Effect<DataKeyMade, VaultUnavailable>
+    /** A new 256-bit key, and the same key wrapped for storage. */
+    readonly generateDataKey: (context: KeyContext) => Effect.Effect<NewDataKey, VaultUnavailable>
     readonly unwrap: (
       context: KeyContext,
       wrapped: Uint8Array,
       rootKeyId: string
     ) => Effect.Effect<KeyObject, VaultUnavailable | IntegrityFailure>
-    /** The same key wrapped by the current root key (root-key rotation). */
+    /** The same key wrapped by the current root key, for its rotation. */
     readonly rewrap: (
       context: KeyContext,
       wrapped: Uint8Array,
       rootKeyId: string
     ) => Effect.Effect<Wrapped, VaultUnavailable | IntegrityFailure>
-    /** For keys that are not 256-bit data keys, such as private sealing keys. */
+    /** Wraps other keys than 256-bit data keys, such as private sealing keys. */
     readonly wrapBytes: (
       context: KeyContext,
       bytes: Redacted.Redacted<Uint8Array>
@@ -57,22 +57,22 @@ export class Vault extends Context.Tag("crypto/Vault")<
       wrapped: Uint8Array,
       rootKeyId: string
     ) => Effect.Effect<Redacted.Redacted<Uint8Array>, VaultUnavailable | IntegrityFailure>
-    /** HMAC-SHA256 of the head of an audit stream under a key that a writer of the database does not have. */
+    /** HMAC-SHA256 of the head of an audit stream, under a key that a writer of the database lacks. */
     readonly macAuditHead: (head: Uint8Array) => Effect.Effect<AuditMac, VaultUnavailable>
-    /** False also when the root key named is not held. */
+    /** False also if the vault lacks the root key. */
     readonly auditHeadMatches: (head: Uint8Array, mac: AuditMac) => Effect.Effect<boolean, VaultUnavailable>
-    /** Ed25519 over the text of an audit checkpoint, by a key derived from the current root key. */
+    /** Ed25519 signature of an audit checkpoint's text, by a key derived from the current root key. */
     readonly signCheckpoint: (text: Uint8Array) => Effect.Effect<CheckpointSignature, VaultUnavailable>
-    /** Of every root key held, the current one first. */
+    /** One for every root key of the vault, the current one first. */
     readonly checkpointKeys: Effect.Effect<ReadonlyArray<CheckpointKey>, VaultUnavailable>
     readonly status: Effect.Effect<VaultStatus, VaultUnavailable>
   }
 >() {}
 
-/** A request must fail within 3 s when the vault hangs (docs/contract/outages.md). */
+/** Keeps requests within 3 s when the vault hangs (docs/contract/outages.md). */
 const deadline = "2 seconds"
 
-/** What is still under way then ends on its own. */
+/** The interrupted call ends in the background. */
 export const inTime = <A, E, R>(call: Effect.Effect<A, E, R>): Effect.Effect<A, E | VaultUnavailable, R> =>
   call.pipe(
     Effect.disconnect,
@@ -82,7 +82,7 @@ export const inTime = <A, E, R>(call: Effect.Effect<A, E, R>): Effect.Effect<A, 
     })
   )
 
-/** The vault over root keys held in this process: what the local vault is and the vault process serves. */
+/** A vault over root keys in this process: the local vault, and the core of the vault process. */
 export const make = Effect.fnUntraced(function* (ring: RootKeyRing) {
   const crypto = yield* Crypto
   const salt = crypto.randomBytes(Envelope.saltLength)
@@ -102,9 +102,9 @@ export const make = Effect.fnUntraced(function* (ring: RootKeyRing) {
     unwrap: (context, wrapped, rootKeyId) => Effect.map(unwrap(context, wrapped, rootKeyId), RootKey.secretKeyFrom),
     rewrap: Effect.fnUntraced(function* (context, wrapped, rootKeyId) {
       const bytes = yield* unwrap(context, wrapped, rootKeyId)
-      const again = yield* wrap(context, bytes)
+      const rewrapped = yield* wrap(context, bytes)
       bytes.fill(0)
-      return again
+      return rewrapped
     }),
     wrapBytes: (context, bytes) => wrap(context, Redacted.value(bytes)),
     unwrapBytes: (context, wrapped, rootKeyId) =>

@@ -1,4 +1,4 @@
-/** The tables with keys that a root key wraps; `vault_canary` is the canary's own business. */
+/** The tables with keys that a root key wraps. `vault_canary` is left to Canary.ts. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import * as SqlSchema from "@effect/sql/SqlSchema"
@@ -28,13 +28,14 @@ export interface WrappedKeys {
   readonly table: string
   readonly purpose: KeyPurpose
   /**
-   * Rows after `after` whose key is another than `current`, locked; rows that another transaction locks are left out.
+   * Locks and returns rows after `after` under another key than `current`, without rows that another transaction has
+   * locked.
    */
   readonly batch: (current: string, after: string) => Effect.Effect<ReadonlyArray<WrappedKeyRow>, SqlError>
   readonly store: (rows: ReadonlyArray<Rewrapped>) => Effect.Effect<unknown, SqlError>
 }
 
-/** About as long as it takes a request. */
+/** Takes about as long as a request. */
 const batchSize = 100
 
 const rowsOf = (statement: Effect.Effect<ReadonlyArray<unknown>, SqlError>) =>
@@ -110,7 +111,7 @@ export const wrappedKeys = (sql: SqlClient.SqlClient): ReadonlyArray<WrappedKeys
 
 const RootKeyRow = Schema.Struct({ rootKeyId: Schema.String, n: Schema.Number })
 
-/** Rows per root key, over all tables that name one. */
+/** Number of rows per root key, over all tables that name one. */
 export const rowsPerRootKey = (sql: SqlClient.SqlClient) =>
   SqlSchema.findAll({
     Request: Schema.Void,

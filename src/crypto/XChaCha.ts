@@ -1,9 +1,9 @@
 /**
- * XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03). `@noble/ciphers` turns key and nonce into the inner key (HChaCha20,
- * which `node:crypto` lacks); the inner ChaCha20-Poly1305 (RFC 8439) is OpenSSL's. The result is bit for bit that of
- * noble's own `xchacha20poly1305` (test/crypto/XChaCha.test.ts) at a tenth of its time on large values, and the
- * plaintext does not pass through copies in noble. There is this one path, for every size, so that one set of vectors
- * covers it. Its keys are one-value subkeys: no long-lived key may come here, since noble keeps copies in the JS heap.
+ * XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03). `@noble/ciphers` derives the inner key (HChaCha20, which
+ * `node:crypto` lacks), and OpenSSL does the inner ChaCha20-Poly1305 (RFC 8439). The result equals noble's own
+ * `xchacha20poly1305` bit for bit (test/crypto/XChaCha.test.ts), in a tenth of the time for large values, and without
+ * plaintext copies in noble. One path serves every size, so one set of vectors covers it. Use it with one-value subkeys
+ * only, never with long-lived keys: noble keeps copies of keys in the JS heap.
  */
 import { hchacha } from "@noble/ciphers/chacha.js"
 import type * as Option from "effect/Option"
@@ -18,13 +18,13 @@ const words = (bytes: Uint8Array) => new Uint32Array(Uint8Array.from(bytes).buff
 
 const sigma = words(new TextEncoder().encode("expand 32-byte k"))
 
-/** Calls `use` with the inner key and overwrites it then, and the copy of the subkey that it comes from. */
+/** Calls `use` with the inner key, and then overwrites that key and the copy of the subkey. */
 const withInnerKey = <A>(key: Uint8Array, nonce: Uint8Array, use: (innerKey: Uint8Array) => A): A => {
   const inner = new Uint32Array(keyLength / 4)
-  const given = words(key)
-  hchacha(sigma, given, words(nonce.subarray(0, 16)), inner)
+  const subkey = words(key)
+  hchacha(sigma, subkey, words(nonce.subarray(0, 16)), inner)
   const out = use(new Uint8Array(inner.buffer))
-  given.fill(0)
+  subkey.fill(0)
   inner.fill(0)
   return out
 }
@@ -51,7 +51,7 @@ export const sealInto = (
   Aead.sealInto(out, offset, cipher, aad, plaintext)
 }
 
-/** The plaintext in memory of its own. */
+/** Returns the plaintext in its own memory. */
 export const open = (key: Uint8Array, nonce: Uint8Array, aad: Uint8Array, sealed: Uint8Array): Option.Option<Buffer> =>
   Aead.open(sealed, aad, () =>
     withInnerKey(key, nonce, (innerKey) => createDecipheriv("chacha20-poly1305", innerKey, innerNonce(nonce), options))

@@ -1,6 +1,6 @@
 import { isIPv6 } from "node:net"
 
-/** What counts as one address. One IPv6 subscriber holds a /64 and could use a new address for every request. */
+/** The rate-limit bucket of an address. An IPv6 subscriber has a /64 and could use a new address for every request. */
 export const addressBucket = (ip: string): string => {
   if (!isIPv6(ip)) return `address:${ip}`
   const [head, tail] = ip.split("::")

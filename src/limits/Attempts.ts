@@ -11,9 +11,9 @@ interface Limit {
 }
 
 /**
- * Runs `work` as one attempt in all buckets. It is counted before it starts, so that parallel attempts cannot slip past
- * the limit, and uncounted unless it fails with an error that `counts`, or is interrupted. An attempt that one bucket
- * refuses counts in none: an address without attempts left cannot use up a person's.
+ * Runs `work` as one attempt in all buckets. It is counted at its start, so that parallel attempts cannot exceed the
+ * limit. It stays counted only if it is interrupted, or fails with an error that `counts` accepts. If one bucket
+ * refuses it, no bucket counts it: an exhausted address cannot use up a person's attempts.
  */
 export const attempt = <A, E, R>(
   limiter: RateLimiter,
@@ -27,13 +27,13 @@ export const attempt = <A, E, R>(
     (bucket, i) => Effect.tapError(limiter.take(bucket, policy), () => giveBack(buckets.slice(0, i))),
     { discard: true }
   )
-  const failed = (exit: Exit.Exit<A, E>): boolean => {
+  const isCounted = (exit: Exit.Exit<A, E>): boolean => {
     if (Exit.isSuccess(exit)) return false
     const error = Cause.failureOption(exit.cause)
     return Option.isSome(error) ? counts(error.value) : Cause.isInterrupted(exit.cause)
   }
   return Effect.zipRight(
     take,
-    Effect.onExit(work, (exit) => (failed(exit) ? Effect.void : giveBack(buckets)))
+    Effect.onExit(work, (exit) => (isCounted(exit) ? Effect.void : giveBack(buckets)))
   )
 }

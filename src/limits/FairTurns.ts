@@ -1,14 +1,11 @@
-/**
- * Scarce things (threads, connections), a few at a time: who waits is bounded, and every owner (an address, a team) gets
- * the next turn in its turn.
- */
+/** Shares scarce resources (threads, connections): the queue is bounded, and owners (addresses, teams) take turns. */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as FiberId from "effect/FiberId"
 import { RateLimited } from "#schema/Errors.ts"
 
 export interface Turn {
-  /** Undefined: the service itself, which goes first and is never refused for want of room. */
+  /** Undefined: the service itself, which goes first and is never refused for lack of room. */
   readonly owner: string | undefined
   readonly long: boolean
   readonly decide: (runs: boolean) => void
@@ -16,21 +13,20 @@ export interface Turn {
 }
 
 interface QueueOptions {
-  /** Turns that are taken at the same time. */
+  /** Most turns at the same time. */
   readonly atOnce: number
-  /** Long ones among them, so that there are always some for the short; absent: all of them. */
+  /** Most long turns among them, which leaves room for short ones. Absent: no such limit. */
   readonly longAtOnce?: number
-  /** Turns that wait at most, of all owners together. */
+  /** Most waiting turns, of all owners together. */
   readonly waiting: number
 }
 
 /**
- * Turns go around the owners that wait, however many each has. When the queue is full, the owner that has most of
- * it makes room with its newest, so that no owner keeps the others out; without such an owner, the newcomer is
- * refused.
+ * Owners take turns, however many turns each waits for. When the queue is full, the owner with the most waiting turns
+ * loses its newest one, so that no owner blocks the others. Without such an owner, the new turn is refused.
  */
 export class Queue {
-  /** By owner, in the order of their turns; no owner without one that waits. */
+  /** Waiting turns by owner, in the order of the next turns. Owners without waiting turns are absent. */
   readonly #waiting = new Map<string | undefined, Array<Turn>>()
   #waitingNow = 0
   #running = 0
@@ -45,7 +41,7 @@ export class Queue {
     return this.#waitingNow
   }
 
-  /** `decide` is called once, perhaps at once. Who was given the turn leaves; who stops waiting does too. */
+  /** Calls `decide` once, perhaps immediately. Call `leave` after the turn, or to stop waiting. */
   join(owner: string | undefined, decide: Turn["decide"], long = false): Turn {
     const turn: Turn = { owner, long, decide, state: "waiting" }
     if (this.#isFree(turn)) {
@@ -72,7 +68,7 @@ export class Queue {
     this.#next()
   }
 
-  /** Refuses one that waits, or all. */
+  /** Refuses these waiting turns, or all. */
   refuse(...turns: ReadonlyArray<Turn>) {
     for (const turn of turns.length > 0 ? turns : [...this.#waiting.values()].flat()) {
       if (turn.state !== "waiting") continue
@@ -116,7 +112,7 @@ export class Queue {
   #next() {
     for (let turn = this.#following(); turn !== undefined; turn = this.#following()) {
       this.#withdraw(turn)
-      // Behind all others, for whatever else it has.
+      // Further turns of this owner go to the end.
       const more = this.#waiting.get(turn.owner)
       if (more !== undefined) {
         this.#waiting.delete(turn.owner)
@@ -126,7 +122,7 @@ export class Queue {
     }
   }
 
-  /** Whether there is room now for one of an owner that has `own` waiting. */
+  /** Makes room for a turn of an owner with `own` waiting turns, if possible. */
   #makesRoom(own: number): boolean {
     if (this.#waitingNow < this.#options.waiting) return true
     let longest: ReadonlyArray<Turn> = []
@@ -141,14 +137,14 @@ export class Queue {
 }
 
 interface Options extends QueueOptions {
-  /** What the refused are told. */
+  /** The `Retry-After` of refused requests. */
   readonly retryAfterSeconds: number
 }
 
 export interface FairTurns {
   /**
-   * Runs `work` when it is the owner's turn; RATE_LIMITED when too many wait. What runs is not interrupted: threads
-   * cannot be, and a turn is over only when its thread is free.
+   * Runs `work` on the owner's turn; RATE_LIMITED when too many wait. Running work is not interrupted: threads cannot
+   * be, and a turn ends only when its thread is free.
    */
   readonly take: <A, E, R>(owner: string, work: Effect.Effect<A, E, R>) => Effect.Effect<A, E | RateLimited, R>
 }
@@ -159,12 +155,12 @@ export const make = ({ retryAfterSeconds, ...options }: Options): FairTurns => {
     take: (owner, work) =>
       Effect.uninterruptibleMask((restore) =>
         Effect.suspend(() => {
-          const decided = Deferred.unsafeMake<void, RateLimited>(FiberId.none)
+          const decision = Deferred.unsafeMake<void, RateLimited>(FiberId.none)
           const turn = queue.join(owner, (runs) =>
-            Deferred.unsafeDone(decided, runs ? Effect.void : new RateLimited({ retryAfterSeconds }))
+            Deferred.unsafeDone(decision, runs ? Effect.void : new RateLimited({ retryAfterSeconds }))
           )
           return Effect.ensuring(
-            Effect.zipRight(restore(Deferred.await(decided)), work),
+            Effect.zipRight(restore(Deferred.await(decision)), work),
             Effect.sync(() => queue.leave(turn))
           )
         })

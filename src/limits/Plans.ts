@@ -1,4 +1,4 @@
-/** What each plan allows, and the limits that hold on every plan (docs/contract/limits.md). */
+/** Limits of each plan, and limits of every plan (docs/contract/limits.md). */
 import type { Plan } from "#schema/Scopes.ts"
 import { days } from "#src/Days.ts"
 
@@ -10,7 +10,7 @@ interface PlanLimits {
   readonly longestLifetime: Lifetime
   /** "The active-token cap is an abuse limit, not a pricing tier." */
   readonly activeTokens: number
-  /** Whether versions before the current one are kept. */
+  /** Whether earlier versions of secrets are kept. */
   readonly versions: boolean
 }
 
@@ -24,6 +24,6 @@ export const lifetimeAllowed = (plan: Plan, lifetime: Lifetime): boolean =>
 
 export const environmentsPerProject = 100
 export const projectsPerTeam = 1_000
-/** Abuse limits of our own: each list that they bound is answered whole. Open invitations count as members. */
+/** Limits against abuse, which bound lists without pages. Open invitations count as members. */
 export const membersPerTeam = 1_000
 export const teamsPerPerson = 100

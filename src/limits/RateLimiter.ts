@@ -1,4 +1,4 @@
-/** Sliding windows per bucket (docs/contract/rate-limits.md). The store is a choice: in process or Redis. */
+/** Sliding windows per bucket (docs/contract/rate-limits.md), stored in process or in Redis. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -9,10 +9,10 @@ interface Window {
   readonly limit: number
   readonly millis: number
 }
-/** All windows of a policy hold at once; shortest first. */
+/** All windows of a policy apply at once; shortest first. */
 export type Policy = ReadonlyArray<Window>
 
-/** Counted in the bucket of the credential itself, all three windows at once. */
+/** Applies to the credential's own bucket. */
 export const credentialPolicy: Policy = [
   { limit: 50, millis: 1_000 },
   { limit: 250, millis: 10_000 },
@@ -21,7 +21,7 @@ export const credentialPolicy: Policy = [
 export const addressPolicy: Policy = [{ limit: 300, millis: 60_000 }]
 export const deviceStartPolicy: Policy = [{ limit: 10, millis: 60_000 }]
 export const signInPolicy: Policy = [{ limit: 10, millis: 600_000 }]
-/** Addresses that a person wanted and another account has: each refusal tells who has one. */
+/** Changes to an email that another account has: each refusal reveals that the account exists. */
 export const takenEmailPolicy: Policy = [{ limit: 5, millis: 86_400_000 }]
 /** Wrong codes of a second factor: three of a million are right at any time. */
 export const factorPolicy: Policy = [
@@ -30,9 +30,9 @@ export const factorPolicy: Policy = [
 ]
 export const userCodePolicy: Policy = [{ limit: 10, millis: 600_000 }]
 /**
- * Guesses of one credential: what a comparison of two environments and a write take of it is decided in
- * `secrets/Guesses.ts`. REST, MCP and pages share it. It is taken after the shape of a request and the right to it were
- * checked: what is refused before that compares nothing and is counted by the credential's own policy alone.
+ * Guesses by one credential, shared by REST, MCP and pages. `secrets/Guesses.ts` decides the cost of comparisons and
+ * writes. It is charged after the checks of shape and rights. A request refused before that compares nothing, and
+ * counts in the credential's own policy only.
  */
 export const diffPolicy: Policy = [{ limit: 30, millis: 60_000 }]
 
@@ -47,27 +47,27 @@ export interface RateLimitState {
 }
 
 /**
- * Counts `units` (1 by default) of `bucket` at `now` (milliseconds) unless a window has no room for all of them. No
- * span of a window's length ever admits more than its limit; a refused request does not count, not even in part.
+ * Counts `units` (1 by default) of `bucket` at `now` (milliseconds), unless a window lacks room for all of them. No
+ * span of a window's length admits more than its limit. A refused request does not count, not even in part.
  */
 export class RateLimitStore extends Context.Tag("limits/RateLimitStore")<
   RateLimitStore,
   {
     readonly take: (bucket: string, policy: Policy, now: number, units?: number) => Effect.Effect<RateLimitState>
-    /** Uncounts the newest units (1 by default) of the bucket, as far as there are any. */
+    /** Returns the newest units (1 by default) to the bucket, as far as it has any. */
     readonly giveBack: (bucket: string, units?: number) => Effect.Effect<void>
   }
 >() {}
 
-/** `AMPOULE_RATE_LIMITS=off` for benchmarks. */
+/** `AMPOULE_RATE_LIMITS=off` is for benchmarks. */
 export class RateLimits extends Context.Reference<RateLimits>()("limits/RateLimits", {
   defaultValue: (): "on" | "off" => "on"
 }) {}
 
 /**
- * The decision over the times of admitted units, newest first: `admitted` tells the time of the nth (from 0 to below the
- * largest limit), minus infinity when there are not so many. More units than a window ever admits are refused, and no
- * wait helps them: they are told the length of that window.
+ * The decision from the times of admitted units. `admitted` returns the time of the nth, newest first, from 0 to below
+ * the largest limit, or minus infinity. More units than a window ever admits are refused with the window's length as
+ * wait, though no wait helps.
  */
 export const decide = (policy: Policy, admitted: (n: number) => number, now: number, units = 1): RateLimitState => {
   let wait = 0
@@ -86,7 +86,7 @@ export const decide = (policy: Policy, admitted: (n: number) => number, now: num
     const remaining = Math.max(0, limit - used - units)
     const oldest = used === 0 ? now : admitted(used - 1)
     const resetSeconds = Math.ceil((oldest + millis - now) / 1000)
-    // The tightest is the one that refuses first: so many requests and no more could come at this instant.
+    // The tightest window refuses first: it bounds the requests that could come at this instant.
     if (
       tightest === undefined ||
       remaining < tightest.remaining ||
@@ -105,27 +105,27 @@ export class RateLimiter extends Effect.Service<RateLimiter>()("limits/RateLimit
     const store = yield* RateLimitStore
     const off = (yield* RateLimits) === "off"
 
-    /** Counts a request and tells; a full window is an answer here, not a failure. `undefined` = limits are off. */
+    /** Counts a request; a full window is a result here, not a failure. `undefined`: limits are off. */
     const count = (bucket: string, policy: Policy, units = 1): Effect.Effect<RateLimitState | undefined> =>
       off
         ? Effect.succeed(undefined)
         : Effect.flatMap(Clock.currentTimeMillis, (now) =>
-            Effect.map(store.take(bucket, policy, now, units), (taken) => {
-              if (!taken.allowed) Metrics.rateLimited(bucket)
-              return taken
+            Effect.map(store.take(bucket, policy, now, units), (state) => {
+              if (!state.allowed) Metrics.rateLimited(bucket)
+              return state
             })
           )
 
-    /** Counts all units or none; fails with RATE_LIMITED. `undefined` = limits are off. */
+    /** Counts all units or none; fails with RATE_LIMITED. `undefined`: limits are off. */
     const take = Effect.fnUntraced(function* (bucket: string, policy: Policy, units = 1) {
-      const taken = yield* count(bucket, policy, units)
-      if (taken?.allowed === false) return yield* new RateLimited({ retryAfterSeconds: taken.retryAfterSeconds })
-      return taken
+      const state = yield* count(bucket, policy, units)
+      if (state?.allowed === false) return yield* new RateLimited({ retryAfterSeconds: state.retryAfterSeconds })
+      return state
     })
 
     /**
-     * For limits that count failures only: take before trying, give back after a success. Parallel tries cannot slip
-     * past the limit that way.
+     * For limits that count failures only: take before an attempt, give back after a success. So parallel attempts
+     * cannot exceed the limit.
      */
     const giveBack = (bucket: string) => (off ? Effect.void : store.giveBack(bucket))
 

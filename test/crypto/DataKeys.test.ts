@@ -203,13 +203,13 @@ layer(services)("data keys", (it) => {
       const { vault } = yield* switched
       const keys = yield* server(vault)
       yield* keys.active(at)
-      assert.strictEqual(yield* keys.held, 1)
+      assert.strictEqual(yield* keys.cachedCount, 1)
       yield* TestClock.adjust(DataKeys.timeToLive - 1)
       yield* keys.sweep
-      assert.strictEqual(yield* keys.held, 1)
+      assert.strictEqual(yield* keys.cachedCount, 1)
       yield* TestClock.adjust(1)
       yield* keys.sweep
-      assert.strictEqual(yield* keys.held, 0)
+      assert.strictEqual(yield* keys.cachedCount, 0)
     })
   )
 
@@ -228,7 +228,7 @@ layer(services)("data keys", (it) => {
       assert.strictEqual((yield* keys.byId(at, [id])).size, 1)
       yield* TestClock.adjust("1 second")
       assert.strictEqual((yield* Effect.flip(keys.byId(at, [id])))._tag, "VaultUnavailable")
-      assert.strictEqual(yield* keys.held, 0)
+      assert.strictEqual(yield* keys.cachedCount, 0)
       yield* set("up")
       assert.strictEqual((yield* keys.byId(at, [id])).size, 1)
     })
@@ -243,10 +243,10 @@ layer(services)("data keys", (it) => {
       yield* set("down")
       yield* TestClock.adjust(DataKeys.hardLimit - 1)
       yield* keys.sweep
-      assert.strictEqual(yield* keys.held, 1)
+      assert.strictEqual(yield* keys.cachedCount, 1)
       yield* TestClock.adjust(1)
       yield* keys.sweep
-      assert.strictEqual(yield* keys.held, 0)
+      assert.strictEqual(yield* keys.cachedCount, 0)
     })
   )
 
@@ -317,7 +317,7 @@ layer(services)("data keys", (it) => {
       yield* keys.active(one)
       yield* keys.active(two)
       yield* keys.forget(one.environmentId)
-      assert.strictEqual(yield* keys.held, 1)
+      assert.strictEqual(yield* keys.cachedCount, 1)
     })
   )
 
@@ -331,12 +331,12 @@ layer(services)("data keys", (it) => {
       yield* sql`UPDATE environments SET deleted_at = ${new Date(1)} WHERE id = ${gone.environmentId}`
       for (const keys of servers) {
         yield* keys.sweep
-        assert.strictEqual(yield* keys.held, 2)
+        assert.strictEqual(yield* keys.cachedCount, 2)
       }
       yield* sql`UPDATE projects SET deleted_at = ${new Date(1)} WHERE id = ${inProject.projectId}`
       for (const keys of servers) {
         yield* keys.sweep
-        assert.strictEqual(yield* keys.held, 1)
+        assert.strictEqual(yield* keys.cachedCount, 1)
       }
     })
   )
@@ -375,10 +375,10 @@ layer(services)("very many data keys", (it) => {
         FROM unnest(${ids}::uuid[]) WITH ORDINALITY AS key (id, n)`
       const keys = yield* server(quick)
       yield* keys.byId(at, ids.slice(0, -1))
-      assert.strictEqual(yield* keys.held, DataKeys.capacity)
+      assert.strictEqual(yield* keys.cachedCount, DataKeys.capacity)
       yield* keys.byId(at, [ids[0]])
       yield* keys.byId(at, ids.slice(-1))
-      assert.strictEqual(yield* keys.held, DataKeys.capacity)
+      assert.strictEqual(yield* keys.cachedCount, DataKeys.capacity)
       const before = opened
       yield* keys.byId(at, [ids[0]])
       assert.strictEqual(opened, before)
