@@ -106,7 +106,7 @@ export const layerOfWorkers = (settings: Settings) =>
       )
     ).pipe(
       Effect.map((answers) =>
-        Prometheus.labelled("worker", [
+        Prometheus.mergeProcesses("worker", [
           ["0", Prometheus.families().filter(({ name }) => primaryMetrics.test(name))],
           ...answers.flatMap((answer) => (Option.isSome(answer) ? [answer.value] : []))
         ])

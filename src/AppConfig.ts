@@ -5,26 +5,26 @@ import type * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 
 /**
- * The service cannot start as it is set up. `message` is one plain sentence for the operator: it names the setting
- * or the folder and what to do, and never repeats a value.
+ * The service cannot start with these settings. `message` is one plain sentence for the operator. It names the setting
+ * or the folder and the remedy, and never repeats a value.
  */
 export class StartRefused extends Data.TaggedError("StartRefused")<{ readonly message: string }> {}
 
 /**
- * Every setting of the server (docs/contract/names.md), decoded. Provided from the environment by `layers/Config.ts`.
+ * Every setting of the server (docs/contract/names.md), decoded. `layers/Config.ts` reads them from the environment.
  */
 export interface Settings {
   readonly host: string
   readonly port: number
   /** Public address without a trailing slash; `http:` only for loopback (docs/contract/credentials.md). */
   readonly baseUrl: string
-  /** Folder of the embedded default, as given. */
+  /** Folder of the embedded database, unresolved. */
   readonly dataDir: string
-  /** Postgres. None: the embedded database in `dataDir`. */
+  /** Address of Postgres. None: the embedded database in `dataDir`. */
   readonly databaseUrl: Option.Option<Redacted.Redacted>
   /** Connections to Postgres, per process. */
   readonly databasePoolSize: number
-  /** Serve on a Postgres that may lose acknowledged writes in a power failure. */
+  /** Whether to accept a Postgres that may lose acknowledged writes in a power failure. */
   readonly unsafeDatabase: boolean
   readonly redisUrl: Option.Option<Redacted.Redacted>
   /** Hosts of Postgres and Redis that may be used without verified TLS. */
@@ -35,13 +35,13 @@ export interface Settings {
   /** Cipher of new values. Values of both ciphers can be read. */
   readonly valueCipher: "xchacha20-poly1305" | "aes-256-gcm"
   readonly setupCode: Option.Option<Redacted.Redacted>
-  /** Addresses or CIDR blocks whose `X-Forwarded-For` counts (docs/contract/rate-limits.md). */
+  /** Addresses or CIDR blocks of proxies whose `X-Forwarded-For` counts (docs/contract/rate-limits.md). */
   readonly trustedProxies: ReadonlyArray<string>
   readonly rateLimits: boolean
   readonly mcpReveal: boolean
   /** People who may create teams: everyone signed in, owners of a team, or only operators. */
   readonly teamCreation: TeamCreation
-  /** Issuers of OpenID Connect that sign people in, as JSON (schema/SignInApi.ts). */
+  /** Issuers of OpenID Connect for sign-in, as JSON (schema/SignInApi.ts). */
   readonly signInIssuers: Option.Option<Redacted.Redacted>
   /** Treatment of rows written before MACs existed (`src/rows/OldRows.ts`). */
   readonly sealRows: SealRows
@@ -54,19 +54,19 @@ export interface Settings {
   readonly metricsHost: string
   /** Port of `/metrics`. None: metrics are off. */
   readonly metricsPort: Option.Option<number>
-  /** Base address of an OTLP collector. None: no spans, nothing exported. */
+  /** Base address of an OTLP collector. None: no spans and no export. */
   readonly otlpEndpoint: Option.Option<string>
   /** `name=value,…`, values percent-encoded. */
   readonly otlpHeaders: Option.Option<Redacted.Redacted>
   readonly serviceName: string
   /** Mail server. None: no e-mail. */
   readonly smtpUrl: Option.Option<Redacted.Redacted>
-  /** Whom e-mails come from. */
+  /** Sender of e-mails. */
   readonly mailFrom: Option.Option<string>
 }
 
 export type TeamCreation = "everyone" | "owners" | "operators"
-/** `later`: servers of the release before still run, which know no MAC. */
+/** `later`: servers of a release without MACs still run. */
 export type SealRows = "never" | "once" | "later"
 
 export class AppConfig extends Context.Tag("AppConfig")<AppConfig, Settings>() {}

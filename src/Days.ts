@@ -1,2 +1,2 @@
-/** So many days, in milliseconds. */
+/** Days in milliseconds. */
 export const days = (n: number): number => n * 86_400_000

@@ -1,7 +1,4 @@
-/**
- * Features and limits of this deployment, for `GET /capabilities` and the MCP tool of that name
- * (docs/contract/secrets.md).
- */
+/** Features of this deployment, for `GET /capabilities` and the MCP tool of that name (docs/contract/secrets.md). */
 import type * as HttpApi from "@effect/platform/HttpApi"
 import * as Option from "effect/Option"
 import { servesMcp } from "#schema/Api.ts"

@@ -14,12 +14,12 @@ import { makeTemplate } from "../layers/pglite-worker.mjs"
 import { bundle } from "./bundle.mjs"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
-/** `node src/build.mjs [folder]`: tests build into a folder of their own. */
+/** `node src/build.mjs [folder]`: tests build into a separate folder. */
 const out = path.resolve(root, process.argv[2] ?? "dist")
 
 /**
  * The authorization server's library stores each kind of record under the name of its class, which bundling is free to
- * change. For its files alone: keeping a name costs each time that a function is made.
+ * change. Only its files keep their names, because that slows down each creation of a function.
  *
  * @type {import("esbuild").Plugin}
  */
@@ -89,8 +89,7 @@ await build({ ...library, entryPoints: { promise: "src/client/Promises.ts" }, mi
 fs.copyFileSync(path.join(root, "layers/pglite-worker.mjs"), path.join(out, "pglite-worker.mjs"))
 fs.copyFileSync(path.join(root, "src/credentials/common-passwords.bin"), path.join(out, "common-passwords.bin"))
 /**
- * The same template wherever it is built: `initdb` writes down the time and, for passwords that nobody has here, random
- * bytes.
+ * Makes the template reproducible: `initdb` writes the time and, for unused passwords, random bytes.
  * @template A @param {() => Promise<A>} work @returns {Promise<A>}
  */
 const withoutTimeAndChance = async (work) => {

@@ -95,8 +95,8 @@ const digestOf = (file) => createHash("sha256").update(fs.readFileSync(file)).di
 const former = `${require} require("./ampoule.cjs")\n`
 
 /**
- * Into `out`: the programs, the chunks of the large ones, `manual.json`, what the help says of the commands, and
- * `openapi.br`, the OpenAPI documents.
+ * Writes into `out`: the programs, the chunks of the large ones, `manual.json` (the help of the commands), and
+ * `openapi.br` (the OpenAPI documents).
  * @param {string} out @param {import("esbuild").BuildOptions} more
  * @returns {Promise<import("esbuild").Metafile>} of everything
  */

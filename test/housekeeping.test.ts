@@ -4,7 +4,7 @@ import * as Logger from "effect/Logger"
 import * as HashMap from "effect/HashMap"
 import * as Housekeeping from "#src/Housekeeping.ts"
 
-describe("work behind the requests", () => {
+describe("background work", () => {
   it.scopedLive(
     "goes on after failures, which are told once in a row, by name and code alone, and so is their end",
     () =>
@@ -30,10 +30,10 @@ describe("work behind the requests", () => {
         yield* Housekeeping.every("1 millis", work, "sweeping").pipe(Effect.provide(log))
         yield* Effect.sleep("10 millis").pipe(Effect.repeat({ until: () => turn >= 8 }), Effect.timeout("30 seconds"))
         const failed = [
-          "Work behind the requests failed; it is tried again.",
+          "Background work failed; it is tried again.",
           { work: "sweeping", error: "SqlError 40P01" }
         ] as const
-        const goesOn = ["Work behind the requests goes on.", { work: "sweeping" }] as const
+        const goesOn = ["Background work continues.", { work: "sweeping" }] as const
         assert.deepStrictEqual(
           told.map(({ about, message }) => [message, about]),
           [failed, goesOn, failed, goesOn].map((one) => [...one])

@@ -1,5 +1,5 @@
 /**
- * What a backup holds: lines of JSON, compressed, then sealed.
+ * The content of a backup: lines of JSON, compressed, then sealed.
  *
  *   {"backup":{"version":1,"createdAt":…,"release":…,"migrations":[[1,"identity"],…]}}
  *   {"table":"users","columns":["id",…]}        in an order that satisfies foreign keys
@@ -7,7 +7,7 @@
  *   {"end":"users","rows":2,"digest":"…"}
  *   {"done":{"tables":30,"rows":1234}}
  *
- * Text is PostgreSQL's own, so that every type comes back as it went, on either kind of database.
+ * The text is PostgreSQL's own, so that every type is restored exactly, on either kind of database.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as SqlSchema from "@effect/sql/SqlSchema"
@@ -29,7 +29,7 @@ type Line =
   | { readonly type: "end"; readonly name: string; readonly rows: number; readonly digest: string }
   | { readonly type: "done"; readonly tables: number; readonly rows: number }
 
-const record = (value: unknown): Readonly<Record<string, unknown>> | undefined =>
+const asRecord = (value: unknown): Readonly<Record<string, unknown>> | undefined =>
   // The check makes it a record; its members stay unknown.
   typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined
 
@@ -39,7 +39,7 @@ const strings = (value: unknown): ReadonlyArray<string> | undefined =>
 const isRow = (value: unknown): value is ReadonlyArray<string | null> =>
   Array.isArray(value) && value.every((one) => one === null || typeof one === "string")
 
-/** Undefined: a line that this version does not know. */
+/** Undefined: this version does not know the line. */
 export const parse = (text: string): Line | undefined => {
   let value: unknown
   try {
@@ -48,17 +48,17 @@ export const parse = (text: string): Line | undefined => {
     return undefined
   }
   if (isRow(value)) return { type: "row", row: value, text }
-  const line = record(value) ?? {}
-  const info = record(line["backup"])
+  const line = asRecord(value) ?? {}
+  const info = asRecord(line["backup"])
   if (info !== undefined) {
     const { createdAt, migrations, release, version } = info
     if (version !== 1 || typeof createdAt !== "string" || typeof release !== "string" || !Array.isArray(migrations)) {
       return undefined
     }
-    const known = migrations.map((one: unknown): readonly [number, string] =>
+    const entries = migrations.map((one: unknown): readonly [number, string] =>
       Array.isArray(one) ? [Number(one[0]), String(one[1])] : [0, ""]
     )
-    return { type: "backup", info: { version, createdAt, release, migrations: known } }
+    return { type: "backup", info: { version, createdAt, release, migrations: entries } }
   }
   const columns = strings(line["columns"])
   if (typeof line["table"] === "string" && columns !== undefined) return { type: "table", name: line["table"], columns }
@@ -66,13 +66,13 @@ export const parse = (text: string): Line | undefined => {
   if (typeof line["end"] === "string" && typeof rows === "number" && typeof digest === "string") {
     return { type: "end", name: line["end"], rows, digest }
   }
-  const done = record(line["done"])
+  const done = asRecord(line["done"])
   return typeof done?.["tables"] === "number" && typeof done["rows"] === "number"
     ? { type: "done", tables: done["tables"], rows: done["rows"] }
     : undefined
 }
 
-/** Of a table's rows, in whatever order they come: the sum of their hashes, in four lanes of 64 bits. */
+/** A digest of a table's rows in any order: the sum of their hashes, in four lanes of 64 bits. */
 export class Digest {
   rows = 0
   readonly #sum = new BigUint64Array(4)
@@ -95,12 +95,12 @@ export interface Table {
   readonly columns: ReadonlyArray<{ readonly name: string; readonly type: string }>
 }
 
-/** The migrator's ledger: written by migrating, not restored. */
+/** The migrator's ledger. Migrations write it; a restore does not. */
 export const ledger = "effect_sql_migrations"
 
-const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
+const quoteName = (name: string) => `"${name.replaceAll('"', '""')}"`
 
-/** Text that does not depend on how a server or a session is set. To be run first in the transaction. */
+/** Makes the text independent of settings of the server and the session. Run it first in the transaction. */
 export const fixedText = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   yield* sql`SET LOCAL timezone = 'UTC'`
@@ -109,7 +109,7 @@ export const fixedText = Effect.gen(function* () {
   yield* sql`SET LOCAL extra_float_digits = 1`
 })
 
-/** Every table of ours, those first that others refer to. */
+/** Every table, referenced ones first. */
 export const tables = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const columns = yield* sql<{ readonly name: string; readonly columnName: string; readonly type: string }>`
@@ -124,37 +124,37 @@ export const tables = Effect.gen(function* () {
     WHERE k.contype = 'f' AND k.conrelid <> k.confrelid AND c.relnamespace = current_schema()::regnamespace`
   const byName = new Map<string, Array<{ name: string; type: string }>>()
   for (const { columnName, name, type } of columns) {
-    const known = byName.get(name)
-    if (known === undefined) byName.set(name, [{ name: columnName, type }])
-    else known.push({ name: columnName, type })
+    const existing = byName.get(name)
+    if (existing === undefined) byName.set(name, [{ name: columnName, type }])
+    else existing.push({ name: columnName, type })
   }
-  const ordered = new Map<string, Table>()
+  const sorted = new Map<string, Table>()
   const visit = (name: string, above: ReadonlySet<string>) => {
-    if (ordered.has(name) || above.has(name)) return
+    if (sorted.has(name) || above.has(name)) return
     for (const { target } of references.filter((one) => one.name === name)) visit(target, new Set([...above, name]))
-    ordered.set(name, { name, columns: byName.get(name) ?? [] })
+    sorted.set(name, { name, columns: byName.get(name) ?? [] })
   }
   for (const name of byName.keys()) visit(name, new Set())
-  return [...ordered.values()]
+  return [...sorted.values()]
 })
 
-/** About this much text at once. */
-const wanted = 2_000_000
+/** Characters of text per batch, approximately. */
+const batchText = 2_000_000
 
-/** Hands over the rows of a table as text, batch after batch. Inside a transaction. */
+/** Passes the rows of a table as text, batch by batch. Inside a transaction. */
 export const read = Effect.fnUntraced(function* <E, R>(
   table: Table,
   use: (rows: ReadonlyArray<string>) => Effect.Effect<void, E, R>
 ) {
   const sql = yield* SqlClient.SqlClient
-  const texts = sql.literal(table.columns.map(({ name }) => `${quoted(name)}::text`).join(", "))
+  const texts = sql.literal(table.columns.map(({ name }) => `${quoteName(name)}::text`).join(", "))
   yield* sql`DECLARE archive_walk NO SCROLL CURSOR FOR SELECT json_build_array(${texts})::text AS text FROM ${sql(table.name)}`
   for (let count = 50; ;) {
     const rows = yield* sql<{ readonly text: string }>`FETCH ${sql.literal(String(count))} FROM archive_walk`
     if (rows.length > 0) yield* use(rows.map(({ text }) => text))
     if (rows.length < count) break
     const length = rows.reduce((sum, { text }) => sum + text.length, 0)
-    count = Math.min(2_000, Math.max(10, Math.floor((wanted * rows.length) / Math.max(1, length))))
+    count = Math.min(2_000, Math.max(10, Math.floor((batchText * rows.length) / Math.max(1, length))))
   }
   yield* sql`CLOSE archive_walk`
 })
@@ -166,7 +166,7 @@ export const insert = Effect.fnUntraced(function* (
 ) {
   const sql = yield* SqlClient.SqlClient
   const typeOf = new Map(table.columns.map(({ name, type }) => [name, type]))
-  const names = sql.literal(columns.map(quoted).join(", "))
+  const names = sql.literal(columns.map(quoteName).join(", "))
   const cast = sql.literal(columns.map((name, i) => `c${i}::${typeOf.get(name) ?? "text"}`).join(", "))
   const aliases = sql.literal(columns.map((_, i) => `c${i}`).join(", "))
   const [first, ...more] = columns.map((_, i) => sql`${rows.map((row) => row[i] ?? null)}::text[]`)
@@ -186,7 +186,7 @@ export const digest = (table: Table) =>
 
 const RootKeyRow = Schema.Struct({ rootKeyId: Schema.String })
 
-/** Names of the root keys that the database was sealed with. */
+/** Ids of the root keys that wrap keys of the database. */
 export const rootKeyIds = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* SqlSchema.findAll({

@@ -1,4 +1,4 @@
-/** A backup of the whole database as one moment saw it, but for the root key. Servers go on while it is made. */
+/** A backup of the whole database, without the root key, at one moment. Servers continue meanwhile. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -22,14 +22,14 @@ export type Progress = (table: string, rows: number) => Effect.Effect<void>
 const reasonOf = (error: unknown) =>
   error instanceof Error && "code" in error && typeof error.code === "string" ? ` (${error.code})` : ""
 
-const writing = (file: string) => (error: unknown) =>
+const writeError = (file: string) => (error: unknown) =>
   error instanceof SealedFileRefused
     ? error
     : new SealedFileRefused({ message: `${file} cannot be written${reasonOf(error)}.` })
 
 /**
- * A sealed file that appears under its name when it is complete and on disk, and not before. Never replaces one.
- * `use` gets a function that writes plaintext and waits until it is taken.
+ * Creates a sealed file, which gets its name only when complete and on disk. It never replaces a file. `use` receives a
+ * function that writes plaintext and waits until it is accepted.
  */
 export const sealedFile = <A, E, R>(
   options: {
@@ -61,27 +61,27 @@ export const sealedFile = <A, E, R>(
           out.write(header)
           const sealing = new SealedFile.Sealing(key)
           const first = options.compress ? createGzip({ level: 6 }) : sealing
-          // What fails anywhere ends all of them, with the same error.
-          const ended = first === sealing ? pipeline(sealing, out) : pipeline(first, sealing, out)
-          ended.catch(() => {})
-          return { first, out, ended }
+          // A failure of one stream ends all of them, with the same error.
+          const completion = first === sealing ? pipeline(sealing, out) : pipeline(first, sealing, out)
+          completion.catch(() => {})
+          return { first, out, ended: completion }
         },
-        catch: writing(file)
+        catch: writeError(file)
       }),
       ({ ended, first }) =>
         Effect.gen(function* () {
-          const failed = Effect.zipRight(
-            Effect.tryPromise({ try: () => ended, catch: writing(file) }),
-            writing(file)(undefined)
+          const failure = Effect.zipRight(
+            Effect.tryPromise({ try: () => ended, catch: writeError(file) }),
+            writeError(file)(undefined)
           )
           const result = yield* use((text) =>
             Effect.async<void, SealedFileRefused>((resume) => {
-              // A disk that is full leaves a write without an answer: then the end of the stream is one.
-              const onClose = () => resume(failed)
+              // On a full disk a write may never call back; the stream's end then counts as a failure.
+              const onClose = () => resume(failure)
               first.once("close", onClose)
               first.write(text, (error) => {
                 first.off("close", onClose)
-                resume(error == null ? Effect.void : failed)
+                resume(error == null ? Effect.void : failure)
               })
             })
           )
@@ -93,17 +93,17 @@ export const sealedFile = <A, E, R>(
               await handle.sync()
               const { size } = await handle.stat()
               await handle.close()
-              // A link does not replace a file that came meanwhile, as a rename would; not every file system has them.
+              // In contrast to a rename, a link does not replace a new file of that name. Some file systems lack links.
               await fs.promises.link(unfinished, file).catch((error: NodeJS.ErrnoException) => {
                 if (error.code === "EEXIST") throw error
                 return fs.promises.rename(unfinished, file)
               })
-              // The name too, before it is called done.
+              // Syncs the folder too, and so the file's name.
               const folder = await fs.promises.open(dirname(file), "r")
               await folder.sync().finally(() => folder.close())
               return size
             },
-            catch: writing(file)
+            catch: writeError(file)
           })
           return { result, bytes }
         }),
@@ -132,7 +132,7 @@ const EnvironmentRow = Schema.Struct({
   revision: Schema.Number
 })
 
-/** Deleted ones too: their rows are in the file. */
+/** Includes deleted ones, whose rows are in the file too. */
 const allEnvironments = (sql: SqlClient.SqlClient) =>
   Rows.findAll(
     EnvironmentRow,
@@ -186,21 +186,21 @@ export const backup = Effect.fn("Backup.backup")(function* (options: Options) {
         })
       )
   )
-  const { environments, ...made } = result
+  const { environments, ...summary } = result
   const event = {
     actor: "system",
     action: "backup.create",
     outcome: "allowed",
     target: { type: "backup", id: options.recipients.map(printRecipient).join(" "), name: createdAt }
   } as const
-  // The trail of each team says which of its values the recipients were handed.
+  // Each team's trail records the values that the recipients got.
   yield* sql.withTransaction(
     audit.append({ ...event, teamId: null }, ...environments.map((environment) => ({ ...event, ...environment })))
   )
-  return { ...made, bytes }
+  return { ...summary, bytes }
 })
 
-/** The root key's text in a file of its own. */
+/** Writes the root key's text to a separate file. */
 export const backupRootKey = Effect.fn("Backup.backupRootKey")(function* (
   text: Redacted.Redacted<string>,
   options: { readonly file: string; readonly recipients: ReadonlyArray<Uint8Array> }

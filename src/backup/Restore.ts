@@ -1,4 +1,4 @@
-/** Bringing a backup back into an empty database: all of it, compared with what was written, or nothing. */
+/** Restores a backup into an empty database: all of it, verified against the backup, or nothing. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Effect from "effect/Effect"
@@ -39,20 +39,20 @@ export const openRootKey = (file: string, identity: Redacted.Redacted<Uint8Array
 interface Options<E, R> {
   readonly file: string
   readonly identity: Redacted.Redacted<Uint8Array>
-  /** Brings an empty database to the state that a migration left, or to the newest. */
+  /** Migrates an empty database to this migration, or to the newest. */
   readonly migrate: (upTo: number | null) => Effect.Effect<unknown, E, R>
   readonly known: ReadonlyArray<readonly [id: number, name: string]>
   readonly progress: Progress
 }
 
-/** Rows of one statement, at most; and about this much text. */
+/** Limits of one statement: rows, and characters of text. */
 const batchRows = 500
 const batchText = 2_000_000
 
 const CountRow = Schema.Struct({ n: Schema.Int })
-const LedgerRow = Schema.Struct({ there: Schema.Boolean })
+const LedgerRow = Schema.Struct({ exists: Schema.Boolean })
 
-const holdsSomething = Effect.gen(function* () {
+const isNotEmpty = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const relations = SqlSchema.single({
     Request: Schema.Void,
@@ -67,8 +67,8 @@ const holdsSomething = Effect.gen(function* () {
     Result: LedgerRow,
     execute: (name) => sql`SELECT to_regclass(${name}) IS NOT NULL AS there`
   })
-  if (!(yield* ledger(Archive.ledger)).there) return true
-  // Migrated, and never used.
+  if (!(yield* ledger(Archive.ledger)).exists) return true
+  // Migrated, but never used.
   for (const table of yield* Archive.tables) {
     const rows = yield* sql`SELECT 1 FROM ${sql(table.name)} LIMIT 1`
     if (rows.length > 0) return true
@@ -76,9 +76,9 @@ const holdsSomething = Effect.gen(function* () {
   return false
 })
 
-/** A restore on its way through the lines of a backup. */
+/** The state of a restore while it reads the lines of a backup. */
 interface Restoring {
-  /** Undefined: the first line was not read yet. */
+  /** Undefined until the first line is read. */
   info: Archive.Info | undefined
   /** Tables of this database, by name. */
   targets: ReadonlyMap<string, Archive.Table>
@@ -89,7 +89,7 @@ interface Restoring {
   length: number
   total: number
   done: boolean
-  /** What the backup says of each table. */
+  /** Row count and digest of each table, from the backup. */
   readonly ends: Map<string, { readonly rows: number; readonly digest: string }>
 }
 
@@ -104,7 +104,7 @@ const flush = (restoring: Restoring, progress: Progress) =>
     return Effect.zipRight(Archive.insert(table, columns, batch), progress(table.name, restoring.total))
   })
 
-/** Brings the empty database to the migration that the backup was made at. */
+/** Migrates the empty database to the backup's migration. */
 const start = Effect.fnUntraced(function* <E, R>(restoring: Restoring, options: Options<E, R>, info: Archive.Info) {
   const sql = yield* SqlClient.SqlClient
   const newest = options.known.reduce((last, [id]) => Math.max(last, id), 0)
@@ -118,16 +118,20 @@ const start = Effect.fnUntraced(function* <E, R>(restoring: Restoring, options: 
   }
   yield* options.migrate(last)
   yield* Archive.fixedText
-  const ordered = yield* Archive.tables
-  for (const table of ordered.toReversed()) yield* sql`DELETE FROM ${sql(table.name)}`
-  restoring.targets = new Map(ordered.map((table) => [table.name, table]))
+  const tables = yield* Archive.tables
+  for (const table of tables.toReversed()) yield* sql`DELETE FROM ${sql(table.name)}`
+  restoring.targets = new Map(tables.map((table) => [table.name, table]))
   restoring.info = info
 })
 
 const beginTable = Effect.fnUntraced(function* (restoring: Restoring, name: string, columns: ReadonlyArray<string>) {
   const table = restoring.targets.get(name)
-  const known = new Set(table?.columns.map(({ name }) => name))
-  if (table === undefined || known.size !== columns.length || !columns.every((column) => known.has(column))) {
+  const columnNames = new Set(table?.columns.map(({ name }) => name))
+  if (
+    table === undefined ||
+    columnNames.size !== columns.length ||
+    !columns.every((column) => columnNames.has(column))
+  ) {
     return yield* refuse(`The backup holds a table that is not known here (${name}).`)
   }
   restoring.current = { table, columns }
@@ -171,7 +175,7 @@ const takeLine = Effect.fnUntraced(function* <E, R>(restoring: Restoring, option
   }
 })
 
-/** Reads every table back, and compares it with the digest in the backup. */
+/** Reads every table back and compares it with the digest in the backup. */
 const compare = Effect.fnUntraced(function* ({ ends, targets }: Restoring, progress: Progress) {
   let compared = 0
   for (const [name, expected] of ends) {
@@ -187,7 +191,7 @@ const compare = Effect.fnUntraced(function* ({ ends, targets }: Restoring, progr
 })
 
 const restoreInTransaction = Effect.fnUntraced(function* <E, R>(options: Options<E, R>) {
-  if (yield* holdsSomething) {
+  if (yield* isNotEmpty) {
     return yield* refuse("The database is not empty. A backup is restored into an empty one, and replaces nothing.")
   }
   yield* Archive.fixedText
@@ -215,13 +219,13 @@ const restoreInTransaction = Effect.fnUntraced(function* <E, R>(options: Options
 })
 
 /**
- * One transaction: a restore that is killed leaves the database empty, and can be run again. Every table is read back
- * and compared with the digest in the backup before anything is committed.
+ * Runs in one transaction: an interrupted restore leaves the database empty, and can be run again. Every table is
+ * compared with the backup's digest before the commit.
  */
 export const restore = <E, R>(options: Options<E, R>) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(restoreInTransaction(options)))
 
-/** Typed at the statement: what comes of a row is checked by opening it. */
+/** Typed at the statement: opening a row checks its contents. */
 interface KeyRow {
   readonly id: string
   readonly rootKeyId: string
@@ -236,7 +240,7 @@ interface KeyRow {
   readonly sealed: Buffer
 }
 
-const fetched = 200
+const rowsPerFetch = 200
 
 const keyWalk = (sql: SqlClient.SqlClient) => sql`
   DECLARE key_walk NO SCROLL CURSOR FOR
@@ -248,7 +252,7 @@ const keyWalk = (sql: SqlClient.SqlClient) => sql`
     JOIN secrets s ON s.id = v.secret_id WHERE v.data_key_id = k.id ORDER BY v.created_at DESC LIMIT 1
   ) v ON true ORDER BY k.id`
 
-/** Whether a data key opens, and with it the value beside it; "none": it sealed no value. */
+/** Tries to open a data key, and a value under it. "none": the key has no value. */
 const openKey = Effect.fnUntraced(function* (row: KeyRow) {
   const vault = yield* Vault
   const { environmentId, id, kind, projectId, secretId, teamId, version } = row
@@ -271,23 +275,23 @@ const openEach = Effect.fnUntraced(function* (progress: Progress) {
   let values = 0
   const refused: Array<string> = []
   for (;;) {
-    const rows = yield* sql<KeyRow>`FETCH ${sql.literal(String(fetched))} FROM key_walk`
+    const rows = yield* sql<KeyRow>`FETCH ${sql.literal(String(rowsPerFetch))} FROM key_walk`
     for (const row of rows) {
-      const outcome = yield* openKey(row)
-      if (outcome.key) dataKeys++
-      if (outcome.value === "opened") values++
-      if (!outcome.key || outcome.value === "refused") refused.push(row.id)
+      const result = yield* openKey(row)
+      if (result.key) dataKeys++
+      if (result.value === "opened") values++
+      if (!result.key || result.value === "refused") refused.push(row.id)
     }
     yield* progress("opening", dataKeys)
-    if (rows.length < fetched) break
+    if (rows.length < rowsPerFetch) break
   }
   yield* sql`CLOSE key_walk`
   return { dataKeys, values, refused }
 })
 
 /**
- * Opens every data key, and one value that it sealed. Values are opened and dropped. Returns what was opened, and the
- * ids of data keys that the root key at hand does not open.
+ * Opens every data key, and one value under each. Values are dropped at once. Returns the counts, and the ids of data
+ * keys that the current root key does not open.
  */
 export const openCanaries = Effect.fn("Restore.openCanaries")(function* (progress: Progress) {
   const sql = yield* SqlClient.SqlClient

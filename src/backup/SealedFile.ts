@@ -5,9 +5,9 @@
  *   {"salt":…,"recipients":[…]}\n               a file key, sealed by HPKE to each recipient (base64url)
  *   chunks                                      64 KiB each (the last: 0 to 64 KiB) and a tag of 16 bytes
  *
- * The key of the chunks is HKDF-SHA256 of the file key, the salt and a hash of the two lines, so a changed line opens
- * nothing. Chunks are AES-256-GCM with the nonce 11 bytes of counter, 1 byte that is 1 for the last chunk (the STREAM
- * construction): chunks cannot be moved, repeated or left out, and a file that ends early is found out.
+ * The key of the chunks is HKDF-SHA256 of the file key, the salt and a hash of the two lines, so a changed line prevents
+ * opening. Chunks use AES-256-GCM. The nonce is a counter of 11 bytes and a byte that is 1 for the last chunk (the STREAM
+ * construction). So moved, repeated or missing chunks are detected, and so is a truncated file.
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
@@ -21,10 +21,10 @@ export type Kind = "ampoule-backup v1" | "ampoule-root-key v1"
 const chunkLength = 65_536
 const tagLength = 16
 export const keyLength = 32
-/** Longer lines are no header of ours: a file must not make us read without end. */
+/** Bounds the reading of a file without a header. */
 const maxHeader = 65_536
 
-/** `message` is one of our own sentences. */
+/** `message` is a fixed sentence of this program. */
 export class SealedFileRefused extends Data.TaggedError("SealedFileRefused")<{ readonly message: string }> {}
 
 const refuse = (message: string) => new SealedFileRefused({ message })
@@ -40,7 +40,7 @@ const nonceOf = (counter: number, last: boolean) => {
   return nonce
 }
 
-/** Where something is sealed for: part of what is authenticated, so that one kind cannot be passed off as the other. */
+/** The kind is authenticated, so that one kind cannot pass for the other. */
 const contextOf = (kind: Kind) => Buffer.from(kind)
 
 /** The two lines, and the key of the chunks. `fileKey` and `salt`: 32 fresh random bytes each. */
@@ -59,7 +59,7 @@ export const begin = Effect.fnUntraced(
   Effect.catchTag("SealingKeyInvalid", () => refuse("A recipient is no key that can be sealed to."))
 )
 
-/** Plaintext in, chunks out. The header is written by the caller, before. */
+/** Transforms plaintext into chunks. The caller writes the header before. */
 export class Sealing extends Transform {
   #held: Array<Buffer> = []
   #length = 0
@@ -76,7 +76,7 @@ export class Sealing extends Transform {
     this.push(Buffer.concat([cipher.update(chunk), cipher.final(), cipher.getAuthTag()]))
   }
 
-  // A chunk is sealed when there is more behind it: only then it is known not to be the last.
+  // Seals a chunk once more bytes follow, because only then is it known not to be the last.
   override _transform(bytes: Buffer, _encoding: BufferEncoding, done: TransformCallback) {
     this.#held.push(bytes)
     this.#length += bytes.length
@@ -97,7 +97,7 @@ export class Sealing extends Transform {
   }
 }
 
-const opened = (header: Uint8Array, kind: Kind, pair: Hpke.KeyPair) =>
+const openHeader = (header: Uint8Array, kind: Kind, pair: Hpke.KeyPair) =>
   Effect.gen(function* () {
     const [first, second = ""] = Buffer.from(header).toString("utf8").split("\n")
     if (first !== kind) {
@@ -128,14 +128,14 @@ const opened = (header: Uint8Array, kind: Kind, pair: Hpke.KeyPair) =>
     return yield* refuse("This identity does not open the file: it was sealed for another recipient.")
   }).pipe(Effect.catchTag("SealingKeyInvalid", () => refuse("The identity is no key that can be used.")))
 
-/** The two lines at the beginning, when they end within `bytes`. */
+/** The two lines at the beginning, if `bytes` contains both. */
 const headerOf = (bytes: Buffer): Buffer | undefined => {
   const first = bytes.indexOf(10)
   const second = first < 0 ? -1 : bytes.indexOf(10, first + 1)
   return second < 0 ? undefined : bytes.subarray(0, second + 1)
 }
 
-/** Chunks in, plaintext out. What is pushed out was authenticated; the end is only reached with the last chunk. */
+/** Transforms chunks into plaintext. Its output is authenticated, and it ends only after the last chunk. */
 class Opening extends Transform {
   #held: Buffer = Buffer.alloc(0)
   #key: Buffer | undefined
@@ -205,7 +205,7 @@ export const opening = (kind: Kind, identity: Redacted.Redacted<Uint8Array>): Op
     Effect.runPromise(
       Effect.flatMap(
         Effect.mapError(Hpke.publicKeyOf(identity), () => refuse("The identity is no key that can be used.")),
-        (publicKey) => opened(header, kind, { publicKey, privateKey: identity })
+        (publicKey) => openHeader(header, kind, { publicKey, privateKey: identity })
       ).pipe(Effect.either)
     ).then((result) => {
       if (result._tag === "Left") throw result.left

@@ -1,6 +1,6 @@
 /**
- * The typed client of the contract: `ampoule/client`. Every route of `/openapi.json` as an Effect, every refusal as the
- * error class of its code, so that `Effect.catchTag("SECRET_NOT_FOUND", …)` works.
+ * The typed client of the contract: `ampoule/client`. Every route of `/openapi.json` is an Effect, and every error code
+ * an error class. So `Effect.catchTag("SECRET_NOT_FOUND", …)` works.
  */
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import * as HttpApi from "@effect/platform/HttpApi"
@@ -26,15 +26,16 @@ import * as Errors from "#schema/Errors.ts"
 /** Every error of the contract; `_tag` is its code. */
 export type ApiError = InstanceType<(typeof Errors)[keyof typeof Errors]>
 
-/** Nothing came back: no connection, no answer in time. `reason` is a fixed sentence. */
+/** No response: no connection, or a timeout. `reason` is a fixed sentence. */
 export class ServerUnreachable extends Data.TaggedError("ServerUnreachable")<{ readonly reason: string }> {}
 
 /**
- * Something came back that this release does not know: a newer server's code, a proxy's page. Never repeats its text.
+ * A response that this release does not know, such as a newer server's code or a proxy's page. It never repeats the
+ * text.
  */
 export class UnexpectedAnswer extends Data.TaggedError("UnexpectedAnswer")<{
   readonly status: number
-  /** The code, when the answer has the envelope of the contract. */
+  /** The code, if the response has the contract's error format. */
   readonly code: string | undefined
 }> {}
 
@@ -45,11 +46,9 @@ export interface Options {
   readonly url?: string
   /** API token or CLI grant. */
   readonly credential: Redacted.Redacted
-  /**
-   * A refusal that names when to come back is tried again this often (3), if the wait is not longer than this (10 s).
-   */
+  /** Retries of refusals with a `Retry-After`: at most `times` (3), for waits of at most `longest` (10 s). */
   readonly retry?: { readonly times: number; readonly longest: Duration.DurationInput }
-  /** Longest wait for one answer; 30 s by default. */
+  /** Longest wait for one response; 30 s by default. */
   readonly timeout?: Duration.DurationInput
   readonly userAgent?: string
 }
@@ -60,7 +59,7 @@ export const defaultUrl = "http://127.0.0.1:4400"
 const Envelope = Schema.Struct({ code: Schema.String }, { key: Schema.String, value: Schema.Unknown })
 const decodeEnvelope = Schema.decodeUnknownOption(Schema.parseJson(Envelope))
 
-// Classes of different members: what they have in common is that each decodes to an error of the contract.
+// The classes differ in members, but each decodes to an error of the contract.
 const decoders = new Map(
   Object.values(Errors).map((error) => [
     error.code as string,
@@ -70,7 +69,7 @@ const decoders = new Map(
 
 const unexpected = (status: number) => new UnexpectedAnswer({ status, code: undefined })
 
-/** The failure an answer stands for; undefined = the answer is for the route's own schema. */
+/** The failure of a response. Undefined: the route's own schema decodes it. */
 const failureOf = (response: HttpClientResponse.HttpClientResponse) =>
   response.status < 300 || response.status === 304
     ? Effect.succeed(undefined)
@@ -79,7 +78,7 @@ const failureOf = (response: HttpClientResponse.HttpClientResponse) =>
         (text): ApiError | UnexpectedAnswer => {
           const envelope = decodeEnvelope(text)
           const code = Option.getOrUndefined(Option.map(envelope, (body) => body.code))
-          // Another form than that of a code is text of whoever answered.
+          // A code in another format is untrusted text.
           if (code === undefined || !/^[A-Z][A-Z0-9_]{0,99}$/.test(code)) return unexpected(response.status)
           return Option.getOrElse(
             Option.flatMap(envelope, decoders.get(code) ?? Option.none<ApiError>),
@@ -90,38 +89,35 @@ const failureOf = (response: HttpClientResponse.HttpClientResponse) =>
 
 const unreachable = (reason: string) => new ServerUnreachable({ reason })
 
-/** Seconds to wait before the same request may go out again; undefined = it may not. */
-const comeBack = (error: ClientError, response: HttpClientResponse.HttpClientResponse): number | undefined => {
+/** Seconds until the same request may be repeated. Undefined: it may not. */
+const retryAfterSeconds = (error: ClientError, response: HttpClientResponse.HttpClientResponse): number | undefined => {
   const { request } = response
-  const given = response.headers["retry-after"] ?? ""
-  if (!/^[0-9]{1,6}$/.test(given)) return undefined
-  const after = Number(given)
-  // Refused before it was carried out: any request may be repeated. A dependency may have failed half-way.
+  const header = response.headers["retry-after"] ?? ""
+  if (!/^[0-9]{1,6}$/.test(header)) return undefined
+  const after = Number(header)
+  // A refused request was not carried out, so any request may be repeated. A dependency may have failed half-way.
   if (response.status === 429) return after
   const repeatable = request.method === "GET" || request.headers["idempotency-key"] !== undefined
   return error._tag === "DEPENDENCY_UNAVAILABLE" && repeatable ? after : undefined
 }
 
-/** An answer that stops half-way must not be waited for any longer than none at all. */
+/** A response that stops half-way times out like a missing one. */
 export const inTime = (options: Options) =>
   Effect.timeoutFail({
     duration: options.timeout ?? "30 seconds",
     onTimeout: () => unreachable("The server did not answer in time.")
   })
 
-/** `fetch` would carry the credential on to another path of the same server, and hand out what it finds there. */
+/** `fetch` would send the credential to another path of the same server, and return what it finds there. */
 const withoutRedirects = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-  Effect.flatMap(Effect.serviceOption(FetchHttpClient.RequestInit), (given) =>
+  Effect.flatMap(Effect.serviceOption(FetchHttpClient.RequestInit), (requestInit) =>
     Effect.provideService(effect, FetchHttpClient.RequestInit, {
-      ...Option.getOrUndefined(given),
+      ...Option.getOrUndefined(requestInit),
       redirect: "manual"
     })
   )
 
-/**
- * The HttpClient of one server and credential: refusals typed, retries bounded, redirects never followed with a
- * credential.
- */
+/** The HttpClient of one server and credential: typed refusals, bounded retries, and no redirects with a credential. */
 export const httpClient = (options: Options) =>
   Effect.map(HttpClient.HttpClient, (client): HttpClient.HttpClient.With<ClientError> => {
     const times = options.retry?.times ?? 3
@@ -132,18 +128,18 @@ export const httpClient = (options: Options) =>
         Effect.flatMap((response) => Effect.map(failureOf(response), (failure) => ({ response, failure }))),
         inTime(options)
       )
-    const answer = (
+    const execute = (
       effect: Effect.Effect<HttpClientResponse.HttpClientResponse, HttpClientError.HttpClientError>,
-      left: number
+      retries: number
     ): Effect.Effect<HttpClientResponse.HttpClientResponse, ClientError> =>
       Effect.flatMap(once(effect), ({ failure, response }) => {
         if (failure === undefined) return Effect.succeed(response)
-        const wait = comeBack(failure, response)
-        return wait !== undefined && left > 0 && wait <= longest
-          ? Effect.zipRight(Effect.sleep(Duration.seconds(wait)), answer(effect, left - 1))
+        const wait = retryAfterSeconds(failure, response)
+        return wait !== undefined && retries > 0 && wait <= longest
+          ? Effect.zipRight(Effect.sleep(Duration.seconds(wait)), execute(effect, retries - 1))
           : Effect.fail(failure)
       })
-    // What a header cannot carry would end as an error of the HTTP library, which quotes it.
+    // A credential that does not fit a header would cause an error of the HTTP library, which quotes it.
     const sendable = /^[\x21-\x7e]{1,512}$/.test(Redacted.value(options.credential))
     return client.pipe(
       HttpClient.mapRequest((request) =>
@@ -153,11 +149,13 @@ export const httpClient = (options: Options) =>
           HttpClientRequest.setHeader("user-agent", options.userAgent ?? "ampoule-client")
         )
       ),
-      HttpClient.transformResponse((effect) => (sendable ? answer(effect, times) : new Errors.CredentialInvalid()))
+      HttpClient.transformResponse((effect) => (sendable ? execute(effect, times) : new Errors.CredentialInvalid()))
     )
   })
 
-/** Groups of routes by name, routes by name. A route fails with the errors that it declares, and with what is not an answer. */
+/**
+ * Groups of routes by name, and routes by name. A route fails with its declared errors, or with an unusable response.
+ */
 export type Client =
   typeof Api extends HttpApi.HttpApi<infer _Id, infer Groups, infer AnyRoute, infer _R>
     ? {
@@ -191,31 +189,31 @@ type Route<Endpoint, Always> =
       ) => Effect.Effect<Success, Failure | Always>
     : never
 
-/** The path of the first thing wrong with a request, as the server would name it. What is wrong there is input. */
+/** The path of the first problem in a request, with the server's name for it. Its value is input and not repeated. */
 const fieldOf = (error: ParseResult.ParseError): { readonly field?: string } => {
   const [first] = ParseResult.ArrayFormatter.formatErrorSync(error)
   return first === undefined || first.path.length === 0 ? {} : { field: first.path.map(String).join(".") }
 }
 
-/** Codes that each route declares, by group and route. */
-const declared = new Map<string, ReadonlySet<string>>()
+/** Declared error codes of each route, by group and route. */
+const declaredCodes = new Map<string, ReadonlySet<string>>()
 HttpApi.reflect(Api, {
   onGroup: () => undefined,
   onEndpoint: ({ endpoint, errors, group }) => {
     const codes = [...errors.values()].flatMap(({ ast }) => Option.toArray(ast).flatMap(codesOf))
-    declared.set(`${group.identifier}.${endpoint.name}`, new Set(codes))
+    declaredCodes.set(`${group.identifier}.${endpoint.name}`, new Set(codes))
   }
 })
 
 /**
- * What is left when `httpClient` has named its failures: a request that cannot be sent, and a code that the route does
- * not declare: a later server's. Messages of schemas quote input.
+ * Failures that `httpClient` has not named: an unsendable request, or an undeclared code from a later server. Messages
+ * of schemas quote input, so they are dropped.
  */
 const routeFailure =
   (route: string) =>
   (error: unknown): unknown => {
     if (ParseResult.isParseError(error)) return new Errors.ValidationFailed(fieldOf(error))
-    if (isApiError(error) && declared.get(route)?.has(error._tag) !== true) {
+    if (isApiError(error) && declaredCodes.get(route)?.has(error._tag) !== true) {
       return new UnexpectedAnswer({ status: statusOf(error), code: error._tag })
     }
     return HttpClientError.isHttpClientError(error) ? unreachable("The request could not be sent.") : error
@@ -240,7 +238,7 @@ export const make = (options: Options): Effect.Effect<Client, never, HttpClient.
           (request) =>
             Effect.mapError(route(request), routeFailure(`${group}.${name}`))
       )
-    // One function for every route: the types stay those of the routes, but for the failures named here.
+    // One function for every route. The types stay those of the routes, except for the failures named here.
     const routes = typed as unknown as Record<string, Record<string, AnyRoute>>
     return Record.map(routes, named) as unknown as Client
   })

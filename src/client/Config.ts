@@ -1,5 +1,5 @@
 /**
- * `ampoule/client/config`: an Effect program reads `Config.redacted("DATABASE_URL")` straight from Ampoule.
+ * `ampoule/client/config`: an Effect program reads `Config.redacted("DATABASE_URL")` from Ampoule.
  *
  *     program.pipe(Effect.provide(Ampoule.layer({ project: "demo", environment: "production", credential })))
  */
@@ -14,23 +14,20 @@ import * as Schedule from "effect/Schedule"
 import * as Environment from "./Environment.ts"
 
 export interface Options extends Environment.Options {
-  /**
-   * Looks for changes this often (jittered); absent = the values of the start hold. A failed look keeps the last
-   * values.
-   */
+  /** Interval of refreshes (jittered). Absent: no refreshes. A failed refresh keeps the last values. */
   readonly refresh?: Duration.DurationInput
-  /** Asked for names that the environment does not have; the process's own variables by default. */
+  /** Provides names that the environment lacks; the process's variables by default. */
   readonly fallback?: ConfigProvider.ConfigProvider
 }
 
-/** Reads whatever the environment holds at the time of the read. */
+/** Reads the environment's current values at each read. */
 const providerOf = (environment: Environment.Environment): ConfigProvider.ConfigProvider => {
-  let seen: Environment.Environment["values"] | undefined
+  let lastValues: Environment.Environment["values"] | undefined
   let current = ConfigProvider.fromMap(new Map())
   const now = () => {
-    if (seen !== environment.values) {
-      seen = environment.values
-      const plain = new Map([...seen].map(([key, value]) => [key, Redacted.value(value)]))
+    if (lastValues !== environment.values) {
+      lastValues = environment.values
+      const plain = new Map([...lastValues].map(([key, value]) => [key, Redacted.value(value)]))
       current = ConfigProvider.fromMap(plain, { pathDelim: "_", seqDelim: "," })
     }
     return current
@@ -57,6 +54,6 @@ export const make = Effect.fnUntraced(function* (options: Options) {
   return ConfigProvider.orElse(providerOf(environment), () => fallback)
 })
 
-/** Fails when the environment cannot be had at the start: a program must not run with half its settings. */
+/** Fails if the environment is unavailable at the start: a program must not run with half its settings. */
 export const layer = (options: Options): Layer.Layer<never, Environment.Failure> =>
   Layer.unwrapScoped(Effect.map(make(options), Layer.setConfigProvider)).pipe(Layer.provide(FetchHttpClient.layer))

@@ -1,10 +1,10 @@
-/** The credential that the environment names: `AMPOULE_API_TOKEN`, then `AMPOULE_TOKEN`, each also as `…_FILE`. */
+/** The credential from the process's environment: `AMPOULE_API_TOKEN`, then `AMPOULE_TOKEN`, each also as `…_FILE`. */
 import * as Redacted from "effect/Redacted"
 import { readFileSync } from "node:fs"
 
 const names = ["AMPOULE_API_TOKEN", "AMPOULE_TOKEN"] as const
 
-/** An empty variable counts as not set: compose files pass such. */
+/** An empty variable counts as unset: compose files pass such variables. */
 export const variable = (name: string): string | undefined => {
   const value = process.env[name]
   return value === undefined || value.trim() === "" ? undefined : value.trim()
@@ -18,7 +18,7 @@ const fileText = (path: string): string | undefined => {
   }
 }
 
-/** The first there is; undefined when none is set, or when the file that the first names is missing or empty. */
+/** The first credential. Undefined if none is set, or if the first one's file is missing or empty. */
 export const ofEnvironment = (): Redacted.Redacted | undefined => {
   for (const name of names) {
     const file = variable(`${name}_FILE`)

@@ -1,7 +1,4 @@
-/**
- * One environment of a server, resolved: fetched once and kept fresh by its ETag, so that most looks cost no value
- * read.
- */
+/** One resolved environment of a server. Refreshes use its ETag, so that most of them read no values. */
 import type * as HttpClient from "@effect/platform/HttpClient"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
 import * as Effect from "effect/Effect"
@@ -21,7 +18,7 @@ export interface Options extends Client.Options {
   readonly environment: string
 }
 
-/** The project does not exist, or the credential does not see it, or two teams have one of this slug. */
+/** The project does not exist, the credential cannot see it, or two teams have one of this slug. */
 export class ProjectUnclear extends Schema.TaggedError<ProjectUnclear>()("ProjectUnclear", {
   reason: Schema.Literal("not found", "several projects have this slug; use the id")
 }) {}
@@ -29,9 +26,9 @@ export class ProjectUnclear extends Schema.TaggedError<ProjectUnclear>()("Projec
 export type Failure = Client.ClientError | ProjectUnclear
 
 export interface Environment {
-  /** Values by key, as they were when last fetched. */
+  /** Values by key, as of the last fetch. */
   readonly values: ReadonlyMap<string, Redacted.Redacted>
-  /** Fetches again when something changed; true = it did. On failure the values stay as they are. */
+  /** Fetches again if something changed, and returns whether it did. After a failure the values stay. */
   readonly refresh: Effect.Effect<boolean, Failure>
 }
 
@@ -62,37 +59,37 @@ const projectId = Effect.fnUntraced(function* (get: Get, project: string) {
   const { status, text } = yield* get(HttpClientRequest.get("/projects"))
   const list = decodeProjects(text)
   if (Option.isNone(list)) return yield* unexpected(status)
-  const found = list.value.items.filter((one) => one.slug === project)
-  if (found.length === 1) return found[0].id
+  const matches = list.value.items.filter((one) => one.slug === project)
+  if (matches.length === 1) return matches[0].id
   return yield* new ProjectUnclear({
-    reason: found.length === 0 ? "not found" : "several projects have this slug; use the id"
+    reason: matches.length === 0 ? "not found" : "several projects have this slug; use the id"
   })
 })
 
-/** Resolves the environment; fails when it cannot be had at all. */
+/** Resolves the environment, or fails if it is unavailable. */
 export const open = Effect.fnUntraced(function* (options: Options) {
   const get = getWith(yield* Client.httpClient(options), options)
   const id = yield* projectId(get, options.project)
-  // An older answer must not take the place of a newer one.
+  // An older response must not replace a newer one.
   const one = yield* Effect.makeSemaphore(1)
   let values: ReadonlyMap<string, Redacted.Redacted> = new Map()
   let etag: string | undefined
 
   const refresh: Environment["refresh"] = Effect.gen(function* () {
-    const answer = yield* get(
+    const response = yield* get(
       HttpClientRequest.get("/secrets/inject").pipe(
         HttpClientRequest.setUrlParams({ projectId: id, environment: options.environment }),
         etag === undefined ? (request) => request : HttpClientRequest.setHeader("if-none-match", etag)
       )
     )
-    if (answer.status === 304) return false
-    const body = decodeInjected(answer.text)
-    // A name outside the contract could be one that a loader acts upon.
+    if (response.status === 304) return false
+    const body = decodeInjected(response.text)
+    // A name outside the contract could be one that a loader acts on.
     if (Option.isNone(body) || !Object.keys(body.value.values).every((name) => secretKeyPattern.test(name))) {
-      return yield* unexpected(answer.status)
+      return yield* unexpected(response.status)
     }
     values = new Map(Object.entries(body.value.values).map(([key, value]) => [key, Redacted.make(value)]))
-    etag = answer.etag
+    etag = response.etag
     return true
   }).pipe(one.withPermits(1))
 

@@ -14,18 +14,18 @@ import type { ClientError } from "./Client.ts"
 import * as Credential from "./Credential.ts"
 import * as Environment from "./Environment.ts"
 
-/** Milliseconds, or such as `"30 seconds"`. */
+/** Milliseconds, or a text such as `"30 seconds"`. */
 export type Wait = number | `${number} ${"millis" | "second" | "seconds" | "minute" | "minutes"}`
 
-/** Of the same meaning as those of `ampoule/client`; no type of Effect, which such a program need not have. */
+/** The options of `ampoule/client`, without types of Effect, which such a program may lack. */
 export interface Options {
   /** Id or slug. */
   readonly project: string
   /** Slug. */
   readonly environment: string
-  /** A refusal that names when to come back is tried again this often (3), if the wait is not longer than this (10 s). */
+  /** Retries of refusals with a `Retry-After`: at most `times` (3), for waits of at most `longest` (10 s). */
   readonly retry?: { readonly times: number; readonly longest: Wait }
-  /** Longest wait for one answer; 30 s by default. */
+  /** Longest wait for one response; 30 s by default. */
   readonly timeout?: Wait
   readonly userAgent?: string
   /** `AMPOULE_API_TOKEN`, then `AMPOULE_TOKEN` by default, each also as `…_FILE`. */
@@ -35,7 +35,7 @@ export interface Options {
 }
 
 /**
- * `code`: the server's, or `SERVER_UNREACHABLE`, `UNEXPECTED_ANSWER`, `PROJECT_UNCLEAR`, `NO_CREDENTIAL`,
+ * `code` is the server's, or `SERVER_UNREACHABLE`, `UNEXPECTED_ANSWER`, `PROJECT_UNCLEAR`, `NO_CREDENTIAL` or
  * `DANGEROUS_NAMES`. No message repeats a value.
  */
 export class AmpouleError extends Error {
@@ -79,9 +79,9 @@ const run = async <A>(effect: Effect.Effect<A, Environment.Failure>): Promise<A>
 export interface OpenEnvironment {
   readonly get: (key: string) => string | undefined
   readonly keys: () => ReadonlyArray<string>
-  /** All values by key, for what wants them at once. */
+  /** All values by key, for uses that need them at once. */
   readonly toObject: () => Record<string, string>
-  /** Fetches again when something changed; resolves to whether it did. */
+  /** Fetches again if something changed; resolves to whether it did. */
   readonly refresh: () => Promise<boolean>
 }
 
@@ -108,13 +108,13 @@ export const open = async (options: Options): Promise<OpenEnvironment> => {
 }
 
 export interface LoadOptions extends Options {
-  /** Also what `process.env` has already. */
+  /** Also replaces variables that `process.env` has already. */
   readonly override?: boolean
-  /** Names that change which code runs (`NODE_OPTIONS`, `LD_PRELOAD`, …) and are meant to be set. */
+  /** Allowed names that change which code runs (`NODE_OPTIONS`, `LD_PRELOAD`, …). */
   readonly allow?: ReadonlyArray<string>
 }
 
-/** Resolves an environment and sets what `process.env` does not have yet. All or nothing. */
+/** Resolves an environment and sets the variables that `process.env` lacks. All or none. */
 export const load = async (options: LoadOptions): Promise<OpenEnvironment> => {
   const environment = await open(options)
   const missing = Object.entries(environment.toObject()).filter(

@@ -1,4 +1,4 @@
-/** E-mail, where the operator set a mail server: nothing here needs one. */
+/** E-mail through the operator's mail server, if one is configured. No feature requires it. */
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import type * as Effect from "effect/Effect"
@@ -11,10 +11,13 @@ export interface Message {
   readonly text: string
 }
 
-/** The mail server did not take it. `lasting`: it never will (a 5yz answer); no address and no text of it is repeated. */
+/**
+ * The mail server refused the message. `lasting`: permanently (a 5yz reply). The error repeats neither address nor
+ * text.
+ */
 export class MailRefused extends Data.TaggedError("MailRefused")<{ readonly lasting: boolean }> {}
 
-/** None: no mail server is set. */
+/** None: no mail server is configured. */
 export class Mail extends Context.Tag("outbound/Mail")<
   Mail,
   Option.Option<(message: Message) => Effect.Effect<void, MailRefused>>

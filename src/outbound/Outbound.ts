@@ -1,8 +1,7 @@
 /**
- * Requests to addresses that somebody else chose (issuers of CI, webhooks). The address is looked at when the
- * connection is made, not before, so that a name cannot point elsewhere in between (DNS rebinding); nothing is
- * redirected; size and time are bounded; what went wrong is said in one word, which tells nothing about the network
- * behind the server.
+ * Requests to addresses that users chose (issuers of CI, webhooks). The address is checked during the connection, so
+ * that a name cannot change in between (DNS rebinding). Redirects are not followed; size and time are bounded. Errors
+ * have one word, which reveals nothing about the network behind the server.
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
@@ -15,7 +14,7 @@ import { hostOf, isLoopbackAddress, isLoopbackHost } from "#src/net/Loopback.ts"
 import { isAllowedForOperator, isAllowedUrl, isPublicAddress } from "./Address.ts"
 
 export class OutboundFailed extends Data.TaggedError("OutboundFailed")<{
-  /** The address is not one to be called; nobody answered; the answer took too long; it was too large. */
+  /** The address is not allowed, no connection or response came, it took too long, or the response was too large. */
   readonly reason: "address" | "connection" | "timeout" | "size"
 }> {}
 
@@ -24,16 +23,16 @@ interface OutboundRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
-  /** For the whole exchange. */
+  /** Time limit of the whole exchange. */
   readonly millis: number
-  /** Of the answer's body; more is a failure. */
+  /** Limit of the response body; a larger one is a failure. */
   readonly maxBytes: number
-  /** The status is all that is asked for: the body is not read. */
+  /** Only the status matters: the body is not read. */
   readonly statusOnly?: boolean
-  /** The operator of this server wrote the address down: it may be in a network of its own, with TLS. */
+  /** The operator of this server entered the address: it may be in the operator's own network, with TLS. */
   readonly byOperator?: boolean
 }
-interface OutboundAnswer {
+interface OutboundResponse {
   readonly status: number
   readonly contentType: string | null
   readonly text: string
@@ -41,48 +40,48 @@ interface OutboundAnswer {
 
 export const refusedAddress = "AMPOULE_ADDRESS"
 
-/**
- * Fails when one of a name's addresses is not allowed: a name that is half inside is not to be trusted with the rest.
- */
+/** Fails if any address of a name is forbidden: a name that is partly internal is not trusted at all. */
 export const guardedLookup =
   (allowed: (address: string) => boolean): LookupFunction =>
   (hostname, options, callback) => {
-    dns.lookup(hostname, { ...options, all: true }, (error, found) => {
+    dns.lookup(hostname, { ...options, all: true }, (error, addresses) => {
       if (error !== null) return callback(error, "", 0)
-      if (found.length === 0 || !found.every(({ address }) => allowed(address))) {
+      if (addresses.length === 0 || !addresses.every(({ address }) => allowed(address))) {
         return callback(Object.assign(new Error("address refused"), { code: refusedAddress }), "", 0)
       }
-      return options.all === true ? callback(null, found) : callback(null, found[0].address, found[0].family)
+      return options.all === true
+        ? callback(null, addresses)
+        : callback(null, addresses[0].address, addresses[0].family)
     })
   }
 
 export class Outbound extends Effect.Service<Outbound>()("outbound/Outbound", {
   effect: Effect.gen(function* () {
     const { baseUrl, host } = yield* AppConfig
-    /** A server that only its own machine reaches may call its own machine: for a trial, and for tests. */
+    /** A server that only its own machine can reach may call that machine, for trials and tests. */
     const local = isLoopbackHost(host) && isLoopbackHost(hostOf(new URL(baseUrl)))
     const allowedAddress = (address: string) => isPublicAddress(address) || (local && isLoopbackAddress(address))
     const lookup = guardedLookup(allowedAddress)
 
-    /** Whether this address may be written down at all. */
+    /** Whether a user may enter this address. */
     const allows = (url: string): boolean => isAllowedUrl(url, local)
-    /** The same of an address that the operator of this server wrote down. */
+    /** Whether the operator of this server may enter this address. */
     const allowsOperator = (url: string): boolean => allows(url) || isAllowedForOperator(url)
 
-    const send = (asked: OutboundRequest): Effect.Effect<OutboundAnswer, OutboundFailed> =>
+    const send = (options: OutboundRequest): Effect.Effect<OutboundResponse, OutboundFailed> =>
       Effect.suspend(() => {
-        const { body, byOperator = false, headers, maxBytes, method, millis, statusOnly } = asked
-        if (!(byOperator ? allowsOperator : allows)(asked.url)) return new OutboundFailed({ reason: "address" })
-        const url = new URL(asked.url)
+        const { body, byOperator = false, headers, maxBytes, method, millis, statusOnly } = options
+        if (!(byOperator ? allowsOperator : allows)(options.url)) return new OutboundFailed({ reason: "address" })
+        const url = new URL(options.url)
         const host = hostOf(url)
-        // Literals are not looked up, so the guard above is the only one that sees them.
+        // Literal addresses skip the look-up, so only this check sees them.
         if (!byOperator && isIP(host) !== 0 && !allowedAddress(host)) return new OutboundFailed({ reason: "address" })
-        return Effect.async<OutboundAnswer, OutboundFailed>((resume) => {
+        return Effect.async<OutboundResponse, OutboundFailed>((resume) => {
           const bytes = body === undefined ? undefined : Buffer.from(body)
           const request = (url.protocol === "https:" ? Https : Http).request(url, {
             method,
             ...(byOperator ? {} : { lookup }),
-            // A connection of its own: one that is kept would skip the look-up.
+            // A separate connection: a kept one would skip the look-up.
             agent: false,
             headers: {
               ...headers,
@@ -91,10 +90,10 @@ export class Outbound extends Effect.Service<Outbound>()("outbound/Outbound", {
               ...(bytes === undefined ? {} : { "content-length": String(bytes.length) })
             }
           })
-          let settled = false
-          const settle = (outcome: Effect.Effect<OutboundAnswer, OutboundFailed>) => {
-            if (settled) return
-            settled = true
+          let isSettled = false
+          const settle = (outcome: Effect.Effect<OutboundResponse, OutboundFailed>) => {
+            if (isSettled) return
+            isSettled = true
             clearTimeout(timer)
             request.destroy()
             resume(outcome)
@@ -104,7 +103,7 @@ export class Outbound extends Effect.Service<Outbound>()("outbound/Outbound", {
             settle(new OutboundFailed({ reason: error.code === refusedAddress ? "address" : "connection" }))
           )
           request.on("response", (response) => {
-            const answered = (text: string) =>
+            const succeed = (text: string) =>
               settle(
                 Effect.succeed({
                   status: response.statusCode ?? 0,
@@ -112,7 +111,7 @@ export class Outbound extends Effect.Service<Outbound>()("outbound/Outbound", {
                   text
                 })
               )
-            if (statusOnly === true) return answered("")
+            if (statusOnly === true) return succeed("")
             const chunks: Array<Buffer> = []
             let size = 0
             response.on("data", (chunk: Buffer) => {
@@ -120,13 +119,13 @@ export class Outbound extends Effect.Service<Outbound>()("outbound/Outbound", {
               if (size > maxBytes) settle(new OutboundFailed({ reason: "size" }))
               else chunks.push(chunk)
             })
-            response.on("end", () => answered(Buffer.concat(chunks).toString("utf8")))
+            response.on("end", () => succeed(Buffer.concat(chunks).toString("utf8")))
             response.on("error", () => settle(new OutboundFailed({ reason: "connection" })))
             response.on("aborted", () => settle(new OutboundFailed({ reason: "connection" })))
           })
           request.end(bytes)
           return Effect.sync(() => {
-            settled = true
+            isSettled = true
             clearTimeout(timer)
             request.destroy()
           })

@@ -1,13 +1,12 @@
 /**
- * A failure for the log without anything that came from outside. Messages quote their input (a driver's `detail` holds
- * the row, a parser's message the text), so only names, codes and places in our code are kept (docs/architecture.md,
- * S4).
+ * A failure for the log, without any external input. Messages quote input: a driver's `detail` the row, a parser's
+ * message the text. So only names, codes and places in our code are logged (docs/architecture.md, S4).
  */
 import * as Cause from "effect/Cause"
 
 const text = (u: unknown): string | undefined => (typeof u === "string" && /^[\w.:-]{1,80}$/.test(u) ? u : undefined)
 
-/** Effect's own defects for "this cannot be": their messages are written by programmers. */
+/** Effect's own defects for impossible states, with messages from programmers. */
 const plainMessages = new Set(["RuntimeException", "IllegalArgumentException"])
 
 const frames = (error: object): ReadonlyArray<string> =>

@@ -1,4 +1,4 @@
-/** What is read rather than counted (pools, memory, the event loop): looked at when somebody wants to know. */
+/** Metrics that are read on demand (pools, memory, the event loop). */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { readdirSync } from "node:fs"
@@ -7,7 +7,7 @@ import * as Metrics from "./Metrics.ts"
 
 const collectors = new Set<() => void>()
 
-/** `collect` sets gauges; it is called before each reading of the metrics, until the scope closes. */
+/** `collect` sets gauges. It runs before each reading of the metrics, until the scope closes. */
 export const register = (collect: () => void): Effect.Effect<void, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.sync(() => collectors.add(collect)),
@@ -41,7 +41,7 @@ export const process = Effect.gen(function* () {
   )
   const node = globalThis.process
   const startTime = performance.timeOrigin / 1000
-  // The histogram holds what passed between two ticks: the tick's own length and the delay.
+  // The histogram measures the time between two ticks: the tick's own length plus the delay.
   const delay = (value: number) => (Number.isFinite(value) ? Math.max(0, value / nanos - resolutionMillis / 1000) : 0)
   let cpu = 0
   yield* register(() => {

@@ -1,8 +1,7 @@
 /**
- * What the service counts, by the names that `/metrics` and OTLP show. Labels come from closed sets (route templates,
- * methods, statuses, names of ours): nothing of a request's content, and no growth with the number of users.
- *
- * Counting is on the hot path: plain functions over metrics whose place in the registry is looked up once.
+ * Metrics of the service, with the names of `/metrics` and OTLP. Labels come from closed sets (route templates,
+ * methods, statuses, own names): no request content, and no growth with the number of users. Counting is on the hot
+ * path: plain functions over metrics that are looked up once.
  */
 import * as Metric from "effect/Metric"
 import * as MetricBoundaries from "effect/MetricBoundaries"
@@ -16,22 +15,20 @@ interface Definition {
   readonly labels: ReadonlyArray<string>
 }
 const definitions: Array<Definition> = []
-/** Every metric of ours, also those that nothing has been counted in yet. */
+/** Every metric of the service, including those without a value yet. */
 export const catalogue: ReadonlyArray<Definition> = definitions
 
 const noTags: ReadonlyArray<MetricLabel.MetricLabel> = []
 
-/**
- * One metric per combination of labels, found again by their text. `Metric.tagged` would search the registry each time.
- */
+/** One metric per combination of labels, cached by their text. `Metric.tagged` would search the registry each time. */
 const byLabels = <M>(names: ReadonlyArray<string>, make: (labels: ReadonlyArray<MetricLabel.MetricLabel>) => M) => {
-  const known = new Map<string, M>()
+  const metrics = new Map<string, M>()
   return (...values: ReadonlyArray<string>): M => {
     const key = values.length === 1 ? values[0] : values.join("\n")
-    let metric = known.get(key)
+    let metric = metrics.get(key)
     if (metric === undefined) {
       metric = make(names.map((name, i) => MetricLabel.make(name, values[i])))
-      known.set(key, metric)
+      metrics.set(key, metric)
     }
     return metric
   }
@@ -77,11 +74,11 @@ const httpDurations = histogram(
   "method"
 )
 const httpInFlight = gauge("ampoule_http_requests_in_flight", "Requests under way, event streams included.")
-let underWay = 0
-export const requestStarted = () => httpInFlight(++underWay)
-/** `route`: its template. `millis`: undefined for an event stream. */
+let inFlight = 0
+export const requestStarted = () => httpInFlight(++inFlight)
+/** `route` is the route's template. `millis` is undefined for an event stream. */
 export const requestEnded = (route: string, method: string, status: number, millis: number | undefined) => {
-  httpInFlight(--underWay)
+  httpInFlight(--inFlight)
   httpRequests(1, route, method, String(status))
   if (millis !== undefined) httpDurations(millis / 1000, route, method)
 }
@@ -103,13 +100,13 @@ const snapshotHits = counter("ampoule_snapshot_hits_total", "Resolved environmen
 const snapshotMisses = counter("ampoule_snapshot_misses_total", "Resolved environments not found in memory.")
 export const snapshotLookedUp = (hit: boolean) => (hit ? snapshotHits(1) : snapshotMisses(1))
 
-const limited = counter(
+const rateLimits = counter(
   "ampoule_rate_limited_total",
   "Refused by a rate limit, by what it limits; `refusals` limits how often a denial goes into the audit trail.",
   "limit"
 )
-/** A bucket is called `<limit>:<whom>`, or `sign-in:email:<whom>`. */
-export const rateLimited = (bucket: string) => limited(1, bucket.slice(0, Math.max(0, bucket.indexOf(":"))))
+/** A bucket is named `<limit>:<subject>`, or `sign-in:email:<subject>`. */
+export const rateLimited = (bucket: string) => rateLimits(1, bucket.slice(0, Math.max(0, bucket.indexOf(":"))))
 
 const vaultCalls = counter("ampoule_vault_calls_total", "Calls of the vault.", "call", "outcome")
 const vaultSeconds = histogram("ampoule_vault_call_seconds", "Time of a call of the vault.", seconds, "call")

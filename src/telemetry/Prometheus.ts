@@ -6,10 +6,10 @@ import * as Option from "effect/Option"
 import { collect } from "./Collectors.ts"
 
 interface Sample {
-  /** Of a histogram: `_bucket`, `_sum` or `_count`. */
+  /** For a histogram: `_bucket`, `_sum` or `_count`. */
   readonly suffix: string
   readonly labels: ReadonlyArray<readonly [name: string, value: string]>
-  /** JSON has no infinity, and samples travel between processes: bounds are labels, values are finite. */
+  /** Always finite, since samples travel between processes as JSON; bounds are labels. */
   readonly value: number
 }
 export interface Family {
@@ -43,24 +43,29 @@ const samplesOf = ({ metricKey, metricState }: MetricPair.MetricPair.Untyped) =>
 
 const ours = /^(?:ampoule|process|nodejs)_/
 
-/** The state of this process now. */
+/** The current metrics of this process. */
 export const families = (): ReadonlyArray<Family> => {
   collect()
-  const found = new Map<string, Omit<Family, "samples"> & { readonly samples: Array<Sample> }>()
+  const byName = new Map<string, Omit<Family, "samples"> & { readonly samples: Array<Sample> }>()
   for (const pair of Metric.unsafeSnapshot()) {
     const { description, name } = pair.metricKey
-    const read = ours.test(name) ? samplesOf(pair) : undefined
-    if (read === undefined) continue
-    const family = found.get(name)
-    if (family !== undefined) for (const sample of read.samples) family.samples.push(sample)
+    const state = ours.test(name) ? samplesOf(pair) : undefined
+    if (state === undefined) continue
+    const family = byName.get(name)
+    if (family !== undefined) for (const sample of state.samples) family.samples.push(sample)
     else
-      found.set(name, { name, type: read.type, help: Option.getOrElse(description, () => ""), samples: read.samples })
+      byName.set(name, {
+        name,
+        type: state.type,
+        help: Option.getOrElse(description, () => ""),
+        samples: state.samples
+      })
   }
-  return [...found.values()]
+  return [...byName.values()]
 }
 
-/** Families of several processes as one, each sample labelled with the process it is from. */
-export const labelled = (
+/** Merges the families of several processes, and labels each sample with its process. */
+export const mergeProcesses = (
   label: string,
   parts: ReadonlyArray<readonly [value: string, families: ReadonlyArray<Family>]>
 ): ReadonlyArray<Family> => {
@@ -71,8 +76,8 @@ export const labelled = (
         ...sample,
         labels: [...sample.labels, [label, value] as const]
       }))
-      const known = joined.get(family.name)
-      joined.set(family.name, { ...family, samples: [...(known?.samples ?? []), ...samples] })
+      const existing = joined.get(family.name)
+      joined.set(family.name, { ...family, samples: [...(existing?.samples ?? []), ...samples] })
     }
   }
   return [...joined.values()]

@@ -1,4 +1,4 @@
-/** What the vault process answers: a local vault behind a token, a limit, and a log of its own. */
+/** Handlers of the vault process: a local vault behind a token, a limit, and its own log. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
@@ -19,7 +19,7 @@ export interface Options {
 
 const digest = (text: string) => createHash("sha256").update(text).digest()
 
-/** Compared as digests, in constant time whatever the length. */
+/** Compares digests, in constant time whatever the length. */
 const authentication = (token: Redacted.Redacted<string>) =>
   Layer.sync(VaultAuthentication, () => {
     const expected = digest(Redacted.value(token))
@@ -27,7 +27,7 @@ const authentication = (token: Redacted.Redacted<string>) =>
       Effect.suspend(() => (safeEqual(digest(headers[tokenHeader] ?? ""), expected) ? Effect.void : new VaultRefused()))
   })
 
-/** A fault of ours must not carry what was at hand over the wire. */
+/** Replaces a defect with an outage, so that no key material goes over the wire. */
 const guarded = <A, E, R>(name: string, handler: Effect.Effect<A, E, R>) =>
   Effect.catchAllDefect(handler, (defect) =>
     Effect.zipRight(
@@ -44,32 +44,32 @@ export const layer = ({ log, token, unwrapsPerSecond }: Options) =>
       const vault = yield* Vault
       const limit = yield* UnwrapLimit.make(unwrapsPerSecond)
 
-      /** Each item on its own; the log knows of all before any is answered. */
+      /** Handles each item separately, and logs all of them before any result is sent. */
       const each = <A>(
         operation: Operation,
         items: ReadonlyArray<WrappedItem>,
         open: (item: WrappedItem) => Effect.Effect<A, VaultUnavailable | IntegrityFailure>
       ) =>
         Effect.gen(function* () {
-          const answers: Array<A | null> = []
+          const results: Array<A | null> = []
           for (const item of items) {
-            answers.push(yield* Effect.catchTag(open(item), "INTEGRITY_FAILURE", () => Effect.succeed(null)))
+            results.push(yield* Effect.catchTag(open(item), "INTEGRITY_FAILURE", () => Effect.succeed(null)))
           }
           yield* log.append(
             items.map(({ context, rootKeyId }, i) => ({
               operation,
-              outcome: answers[i] === null ? ("refused" as const) : ("done" as const),
+              outcome: results[i] === null ? ("refused" as const) : ("done" as const),
               context,
               rootKeyId
             }))
           )
-          return answers
+          return results
         })
 
-      const limited = (items: ReadonlyArray<WrappedItem>) =>
+      const withLimit = (items: ReadonlyArray<WrappedItem>) =>
         Effect.tapError(limit(items.length), () =>
           Effect.zipRight(
-            Effect.logWarning("More keys were asked for than AMPOULE_VAULT_UNWRAPS_PER_SECOND allows."),
+            Effect.logWarning("More keys were requested than AMPOULE_VAULT_UNWRAPS_PER_SECOND allows."),
             log.append(
               items
                 .slice(0, 1)
@@ -92,13 +92,13 @@ export const layer = ({ log, token, unwrapsPerSecond }: Options) =>
           guarded(
             "Unwrap",
             Effect.zipRight(
-              limited(items),
+              withLimit(items),
               each("unwrap", items, ({ context, rootKeyId, wrapped }) =>
                 Effect.map(vault.unwrapBytes(context, wrapped, rootKeyId), (bytes) => Redacted.value(bytes))
               )
             )
           ),
-        // No key leaves: a rotation may go as fast as it can.
+        // No key leaves here, so a rotation has no rate limit.
         Rewrap: ({ items }) =>
           guarded(
             "Rewrap",

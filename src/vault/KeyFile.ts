@@ -1,7 +1,6 @@
 /**
- * The text that holds root keys: a setting, or the file `root-key`. Keys are separated by white space; the first wraps,
- * all unwrap. From `#` to the end of a line is a remark; the one that a rotation writes says since when a key wraps no
- * more.
+ * The text with root keys: a setting, or the file `root-key`. White space separates keys; the first wraps, all unwrap.
+ * A remark runs from `#` to the end of its line. A rotation writes a remark with the time when a key was retired.
  *
  *   4f1c…                                  32 bytes in hex or base64
  *   aws-kms:AQICAHh…                       32 bytes that a key service has to open
@@ -19,19 +18,17 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import * as RootKey from "#src/crypto/RootKey.ts"
 import { KeyProvider, prefixes } from "./KeyProvider.ts"
 
-/** The program must not start. `message` is one sentence for its operator and holds no key. */
+/** The program must not start. `message` is one sentence for its operator, without any key. */
 export class VaultKeyWrong extends Data.TaggedError("VaultKeyWrong")<{ readonly message: string }> {}
 
-/**
- * How long a key must have wrapped nothing before it can be destroyed: what it wrapped last has long been stored then.
- */
+/** Milliseconds that a retired key must rest before its destruction. By then its last boxes are long stored. */
 export const restMillis = 5 * 60_000
 
 interface KeyEntry {
   readonly key: RootKey.RootKey
-  /** As it stands in the text. */
+  /** The word in the text. */
   readonly word: Redacted.Redacted<string>
-  /** Millis since 1970; none for the current key. */
+  /** Milliseconds since 1970; none for the current key. */
   readonly retiredAt: Option.Option<number>
 }
 
@@ -74,23 +71,25 @@ const openWord = Effect.fnUntraced(function* (word: Redacted.Redacted<string>, s
     ({ message }) => new VaultKeyWrong({ message })
   )
   if (Redacted.value(bytes).length !== RootKey.keyLength) {
-    return yield* new VaultKeyWrong({ message: `What opened the root key in ${source} answered something else.` })
+    return yield* new VaultKeyWrong({
+      message: `The key service opened the root key in ${source}, but it is not 32 bytes.`
+    })
   }
   return RootKey.rootKey(RootKey.secretKeyFrom(Redacted.value(bytes)))
 })
 
-const openAll = (text: Redacted.Redacted<string>, source: string, known: ReadonlyMap<string, RootKey.RootKey>) =>
+const openAll = (text: Redacted.Redacted<string>, source: string, openedKeys: ReadonlyMap<string, RootKey.RootKey>) =>
   Effect.forEach(wordsOf(text), ({ retiredAt, word }) => {
-    const held = known.get(Redacted.value(word))
-    return Effect.map(held === undefined ? openWord(word, source) : Effect.succeed(held), (key): KeyEntry => ({
+    const opened = openedKeys.get(Redacted.value(word))
+    return Effect.map(opened === undefined ? openWord(word, source) : Effect.succeed(opened), (key): KeyEntry => ({
       key,
       word,
       retiredAt
     }))
   })
 
-const keysOf = (held: ReadonlyArray<KeyEntry>, source: string): Effect.Effect<RootKey.RootKeys, VaultKeyWrong> => {
-  const [current, ...older] = held.map(({ key }) => key)
+const keysOf = (entries: ReadonlyArray<KeyEntry>, source: string): Effect.Effect<RootKey.RootKeys, VaultKeyWrong> => {
+  const [current, ...older] = entries.map(({ key }) => key)
   return current === undefined
     ? new VaultKeyWrong({
         message: `The root key in ${source} is not 32 bytes in hex or base64; restore the original key.`
@@ -98,17 +97,17 @@ const keysOf = (held: ReadonlyArray<KeyEntry>, source: string): Effect.Effect<Ro
     : Effect.succeed(RootKey.rootKeys(current, older))
 }
 
-/** Root keys of a setting: they change with a restart only. */
+/** Root keys of a setting, which change with a restart only. */
 export const ofSetting = (text: Redacted.Redacted<string>, source: string) =>
-  Effect.flatMap(openAll(text, source, new Map()), (held) => keysOf(held, source))
+  Effect.flatMap(openAll(text, source, new Map()), (entries) => keysOf(entries, source))
 
 const unusable = (file: string) => () =>
   new VaultKeyWrong({
     message: `The root key file ${file} cannot be read or written; check the folder and its permissions.`
   })
-const orWrong = (file: string) => ({ SystemError: unusable(file), BadArgument: unusable(file) })
+const asKeyWrong = (file: string) => ({ SystemError: unusable(file), BadArgument: unusable(file) })
 
-/** Which file it is, and in which state: it is only ever replaced as a whole. */
+/** Identity and state of the file, which is only ever replaced as a whole. */
 const signatureOf = ({ ino, mtime, size }: FileSystem.File.Info) =>
   [
     Option.getOrElse(ino, () => 0),
@@ -127,14 +126,17 @@ const readFile = Effect.fnUntraced(function* (file: string) {
   return { signature: signatureOf(info), text: Redacted.make(yield* fs.readFileString(file)) }
 })
 
-const read = (file: string, known: ReadonlyMap<string, RootKey.RootKey> = new Map()) =>
+const read = (file: string, openedKeys: ReadonlyMap<string, RootKey.RootKey> = new Map()) =>
   Effect.gen(function* () {
     const { signature, text } = yield* readFile(file)
-    const held = yield* openAll(text, file, known)
-    return { signature, held, keys: yield* keysOf(held, file) }
-  }).pipe(Effect.catchTags(orWrong(file)))
+    const entries = yield* openAll(text, file, openedKeys)
+    return { signature, held: entries, keys: yield* keysOf(entries, file) }
+  }).pipe(Effect.catchTags(asKeyWrong(file)))
 
-/** Exclusive create, and on disk before anything is wrapped by it: a key lost in a crash would take the data along. */
+/**
+ * Creates the file exclusively and syncs it before its key wraps anything: a key lost in a crash would take the data
+ * with it.
+ */
 const writeNew = Effect.fnUntraced(function* (file: string, text: string) {
   const fs = yield* FileSystem.FileSystem
   const bytes = new TextEncoder().encode(text)
@@ -157,7 +159,7 @@ const syncFolder = (folder: string) =>
     )
   )
 
-/** A new root key as the word that stands in a key file. */
+/** A new root key, and its word for a key file. */
 const newWord = Effect.gen(function* () {
   const crypto = yield* Crypto
   const guard = yield* KeyProvider
@@ -166,29 +168,29 @@ const newWord = Effect.gen(function* () {
   return { word: Redacted.make(word), key: RootKey.rootKey(RootKey.secretKeyFrom(bytes)) }
 }).pipe(Effect.catchTag("KeyProviderFailed", ({ message }) => new VaultKeyWrong({ message })))
 
-/** The first key, in a file that must not be there yet. */
+/** Creates the first key in a new file. */
 export const create = (file: string) =>
   Effect.gen(function* () {
     const { key, word } = yield* newWord
     yield* writeNew(file, `${Redacted.value(word)}\n`)
     return key.id
-  }).pipe(Effect.catchTags(orWrong(file)))
+  }).pipe(Effect.catchTags(asKeyWrong(file)))
 
 export const exists = (file: string) =>
-  Effect.flatMap(FileSystem.FileSystem, (fs) => fs.exists(file)).pipe(Effect.catchTags(orWrong(file)))
+  Effect.flatMap(FileSystem.FileSystem, (fs) => fs.exists(file)).pipe(Effect.catchTags(asKeyWrong(file)))
 
-/** The keys of a file, read again when it was replaced. */
+/** The keys of a file, reloaded after a replacement. */
 export const ring = Effect.fnUntraced(function* (file: string) {
   const fs = yield* FileSystem.FileSystem
   const context = yield* Effect.context<FileSystem.FileSystem>()
   const provider = yield* KeyProvider
   const one = yield* Effect.makeSemaphore(1)
   let state = yield* read(file)
-  const known = () => new Map(state.held.map(({ key, word }) => [Redacted.value(word), key]))
+  const openedKeys = () => new Map(state.held.map(({ key, word }) => [Redacted.value(word), key]))
 
   const refresh = Effect.gen(function* () {
     if (signatureOf(yield* fs.stat(file)) === state.signature) return state.keys
-    state = yield* read(file, known())
+    state = yield* read(file, openedKeys())
     yield* Effect.logInfo("The root key file was read again.").pipe(
       Effect.annotateLogs({ rootKeyId: state.keys.current.id, rootKeys: state.keys.byId.size })
     )
@@ -202,24 +204,27 @@ export const ring = Effect.fnUntraced(function* (file: string) {
       Effect.suspend(() =>
         state.keys.byId.has(id)
           ? Effect.succeed(state.keys)
-          : // What is held still opens what it wrapped, whatever became of the file.
+          : // Loaded keys still open their boxes, whatever happened to the file.
             Effect.catchAll(refresh, () => Effect.succeed(state.keys))
       )
   } satisfies RootKey.RootKeyRing
 })
 
-const print = (held: ReadonlyArray<KeyEntry>) =>
-  held
+const print = (entries: ReadonlyArray<KeyEntry>) =>
+  entries
     .map(({ key, retiredAt, word }) => {
       const until = Option.map(retiredAt, (at) => ` # ${key.id} until ${new Date(at).toISOString()}`)
       return `${Redacted.value(word)}${Option.getOrElse(until, () => "")}\n`
     })
     .join("")
 
-/** Replaces the file as a whole: a crash leaves the old one or the new one. One at a time, by the name of the draft. */
+/**
+ * Replaces the file as a whole: after a crash, it is the old one or the new one. The name of the draft admits one
+ * change at a time.
+ */
 const rewrite = <A, R>(
   file: string,
-  edit: (held: ReadonlyArray<KeyEntry>) => Effect.Effect<readonly [ReadonlyArray<KeyEntry>, A], VaultKeyWrong, R>
+  edit: (entries: ReadonlyArray<KeyEntry>) => Effect.Effect<readonly [ReadonlyArray<KeyEntry>, A], VaultKeyWrong, R>
 ) =>
   Effect.gen(function* () {
     const fs = yield* FileSystem.FileSystem
@@ -229,26 +234,26 @@ const rewrite = <A, R>(
         message: `Another change of ${file} is under way, or one was cut off: when none is, remove ${draft} and run this again.`
       })
     }
-    const [after, answer] = yield* edit((yield* read(file)).held)
+    const [after, result] = yield* edit((yield* read(file)).held)
     yield* writeNew(draft, print(after))
     yield* fs.rename(draft, file)
     yield* syncFolder(dirname(file))
-    return answer
-  }).pipe(Effect.catchTags(orWrong(file)))
+    return result
+  }).pipe(Effect.catchTags(asKeyWrong(file)))
 
-/** A new current key before the others; what runs on this file takes it up by itself. Answers the ids. */
+/** Adds a new current key before the others. Running programs reload the file by themselves. Returns the ids. */
 export const add = (file: string) =>
   rewrite(file, (held) =>
     Effect.gen(function* () {
-      const made = yield* newWord
+      const newKey = yield* newWord
       const now = yield* Clock.currentTimeMillis
       const older = held.map((one) => ({ ...one, retiredAt: Option.orElse(one.retiredAt, () => Option.some(now)) }))
-      const after: ReadonlyArray<KeyEntry> = [{ ...made, retiredAt: Option.none() }, ...older]
-      return [after, { added: made.key.id, before: held[0]?.key.id ?? "" }] as const
+      const after: ReadonlyArray<KeyEntry> = [{ ...newKey, retiredAt: Option.none() }, ...older]
+      return [after, { added: newKey.key.id, before: held[0]?.key.id ?? "" }] as const
     })
   )
 
-/** Takes a key out for good. Refused for the current key, and for one that wrapped something a moment ago. */
+/** Removes a key for good. Refuses for the current key, and for one retired a moment ago. */
 export const remove = (file: string, id: string) =>
   rewrite(file, (held) =>
     Effect.gen(function* () {
@@ -260,9 +265,9 @@ export const remove = (file: string, id: string) =>
         })
       }
       const now = yield* Clock.currentTimeMillis
-      const rests = now - Option.getOrElse(held[at].retiredAt, () => 0)
-      if (rests < restMillis) {
-        const seconds = Math.ceil((restMillis - rests) / 1000)
+      const restedMillis = now - Option.getOrElse(held[at].retiredAt, () => 0)
+      if (restedMillis < restMillis) {
+        const seconds = Math.ceil((restMillis - restedMillis) / 1000)
         return yield* new VaultKeyWrong({
           message: `${id} was in use until a moment ago; try again in ${seconds} s, when all that it wrapped is stored.`
         })

@@ -1,13 +1,13 @@
-/** Who guards root keys at rest: the file's permissions alone, or a key service that has to open each of them. */
+/** Protection of root keys at rest: the file's permissions only, or a key service that has to open each key. */
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import type * as Redacted from "effect/Redacted"
 
-/** The service did not do it. `message` is one sentence for the operator and holds no key. */
+/** The key service failed. `message` is one sentence for the operator, without any key. */
 export class KeyProviderFailed extends Data.TaggedError("KeyProviderFailed")<{ readonly message: string }> {}
 
-/** Keys that a service guards are known by what stands before them in the key file. */
+/** Prefixes in the key file that mark keys of a service. */
 export const prefixes = ["aws-kms:", "transit:"] as const
 type Prefix = (typeof prefixes)[number]
 
@@ -18,7 +18,7 @@ interface Guard {
   readonly open: (text: string) => Effect.Effect<Redacted.Redacted<Uint8Array>, KeyProviderFailed>
 }
 
-/** Null: root keys stand in the file as they are. */
+/** Null: root keys are in the file as plain text. */
 export class KeyProvider extends Context.Reference<KeyProvider>()("vault/KeyProvider", {
   defaultValue: (): Guard | null => null
 }) {}

@@ -1,22 +1,22 @@
 /**
- * A word from where the database is to where the root keys are: no row needs this key any more. A signed note
- * (src/audit/SignedNote.ts) by the vault that the server asks, which shows that it is about this vault's keys:
+ * A message from the database's side to the holder of the root keys: no row needs this key any more. It is a note
+ * (src/audit/SignedNote.ts) signed by the server's vault, which shows that it concerns this vault's keys:
  *
  *   ampoule.vault/release
  *   <id of the root key>
  *   at <time>
  *
- * It keeps operators from mistakes, not the key from who holds the vault's token: they can have any text signed. Who
- * destroys a key needs the vault's own machine all the same.
+ * It prevents mistakes of operators, not attacks: a holder of the vault's token can have any text signed. Destroying a
+ * key also requires the vault's own machine.
  */
 import * as Either from "effect/Either"
 import * as SignedNote from "#src/audit/SignedNote.ts"
 
 const origin = "ampoule.vault/release"
 
-/** Milliseconds. What was restored since could name the key again. */
+/** Milliseconds. A database restored later could need the key again. */
 export const validMillis = 3_600_000
-/** Clocks of two machines. */
+/** Milliseconds: allows for the clocks of two machines. */
 const leewayMillis = 300_000
 
 export const text = (rootKeyId: string, at: number): string =>
@@ -24,7 +24,7 @@ export const text = (rootKeyId: string, at: number): string =>
 
 type Refusal = SignedNote.Refusal | "is no release" | "is about another root key" | "is too old" | "lies in the future"
 
-/** `keys`: of the vault at hand. */
+/** `keys` are those of the local vault. */
 export const check = (
   note: string,
   keys: ReadonlyArray<SignedNote.NoteKey>,

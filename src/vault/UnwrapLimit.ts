@@ -1,29 +1,30 @@
 /**
- * How many keys may leave a vault per second: who took over a server must not have every team's keys in one of them
- * (docs/security.md, "Keys"). A bucket of tokens: what comes too fast waits for a moment, then is refused.
+ * Limits the keys that leave a vault per second, so that an attacker on a server cannot take every team's keys at once
+ * (docs/security.md, "Keys"). A token bucket: requests above the rate wait for a moment, then are refused.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { VaultUnavailable } from "#schema/Vault.ts"
 
-/** A server that starts asks for many keys at once: as many seconds' worth as this may go at once. */
+/** Seconds of the rate that may leave at once, since a starting server needs many keys. */
 export const burstSeconds = 5
 /** Milliseconds; the server waits 2 s for an answer. */
-const longestWait = 1_000
+const maxWaitMillis = 1_000
 
-/** `perSecond`: at least 100, so that a batch of 500 can go at all. */
+/** `perSecond` is at least 100, so that a batch of 500 fits. */
 export const make = (perSecond: number) =>
-  Effect.map(Clock.currentTimeMillis, (started) => {
+  Effect.map(Clock.currentTimeMillis, (startedAt) => {
     let tokens = perSecond * burstSeconds
-    let at = started
-    /** Takes `n` keys' worth: at once, after a wait of a second at most, or not at all. */
+    let at = startedAt
+    /** Takes `n` keys: at once, after a wait of at most a second, or not at all. */
     return (n: number): Effect.Effect<void, VaultUnavailable> =>
       Effect.flatMap(Clock.currentTimeMillis, (now) => {
         tokens = Math.min(perSecond * burstSeconds, tokens + (Math.max(0, now - at) / 1000) * perSecond)
         at = now
-        // Those who wait have taken theirs in advance, so that they go in the order of their coming.
+        // Waiting calls take their tokens in advance, so that calls stay in order.
         const wait = Math.max(0, ((n - tokens) / perSecond) * 1000)
-        if (wait > longestWait) return new VaultUnavailable({ reason: "The vault hands out no more keys per second." })
+        if (wait > maxWaitMillis)
+          return new VaultUnavailable({ reason: "The vault hands out no more keys per second." })
         tokens -= n
         return wait === 0 ? Effect.void : Effect.sleep(wait)
       })

@@ -1,8 +1,8 @@
 /**
- * The vault's own record of what it opened, beside and independent of the audit trail: a line of JSON per key, on disk
- * before the key leaves. Each line's `hash` is SHA-256 of the hash before it and the line without its `hash`, so that a
- * line that was changed, dropped or moved shows; what a file does not show is that its end was cut off. A full file is
- * put aside as `<name>-<last seq>.jsonl`, and the first line of the next says after which hash it goes on.
+ * The vault's log of the keys it opened, independent of the audit trail: one line of JSON per key, on disk before the
+ * key leaves. A line's `hash` is SHA-256 of the hash before it and the line without its `hash`. So a changed, dropped
+ * or moved line is detected, but not a missing end of the file. A full file is renamed to `<name>-<last seq>.jsonl`.
+ * The first line of the next file contains the last hash.
  */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Clock from "effect/Clock"
@@ -27,7 +27,7 @@ export interface Event {
   readonly rootKeyId: string
 }
 
-/** The log is not what the vault wrote. `line` counts from 1. */
+/** The log was altered. `line` counts from 1. */
 export class VaultLogBroken extends Data.TaggedError("VaultLogBroken")<{
   readonly file: string
   readonly line: number
@@ -52,7 +52,7 @@ const Line = Schema.parseJson(
 const decodeLine = Schema.decodeUnknownOption(Line)
 const hashMember = /,"hash":"[0-9a-f]{64}"\}$/
 
-/** The head after a line, when it continues `head`; `null` is what a first line says itself. */
+/** The head after a line that continues `head`. Null: the first line itself names the head before it. */
 const follow = (before: Head | null, line: string): Option.Option<Head> =>
   Option.filterMap(decodeLine(line), ({ after, hash, seq }) => {
     const head = before ?? (after === undefined ? genesis : { seq: seq - 1, hash: after })
@@ -64,8 +64,8 @@ const follow = (before: Head | null, line: string): Option.Option<Head> =>
 const chunk = 64 * 1024
 
 /**
- * Reads one file of the log, which has to go on after `before` when that is given. Answers where it ends; a last line
- * that was cut off in a crash does not count.
+ * Verifies one file of the log, after `before` if given. Returns its end. A last line cut off by a crash does not
+ * count.
  */
 const verifyFile = Effect.fnUntraced(function* (file: string, before: Head | null) {
   const fs = yield* FileSystem.FileSystem
@@ -105,8 +105,8 @@ const verifyFile = Effect.fnUntraced(function* (file: string, before: Head | nul
   )
 })
 
-/** Files that were put aside, oldest first. */
-const asideOf = Effect.fnUntraced(function* (file: string) {
+/** Rotated files, oldest first. */
+const rotatedFiles = Effect.fnUntraced(function* (file: string) {
   const fs = yield* FileSystem.FileSystem
   const { base, dir, ext, name } = parsePath(file)
   if (!(yield* fs.exists(dir))) return []
@@ -120,58 +120,58 @@ const asideOf = Effect.fnUntraced(function* (file: string) {
     .map((other) => join(dir, other))
 })
 
-/** Whether a key was ever handed out by the vault of this log. */
+/** Whether the vault of this log has ever handed out a key. */
 export const isUsed = Effect.fnUntraced(function* (file: string) {
   const fs = yield* FileSystem.FileSystem
-  if ((yield* asideOf(file)).length > 0) return true
+  if ((yield* rotatedFiles(file)).length > 0) return true
   return (yield* fs.exists(file)) && Number((yield* fs.stat(file)).size) > 0
 })
 
-/** Reads the whole log, files put aside included, from its first line on. */
+/** Verifies the whole log, including rotated files, from its first line on. */
 export const verify = Effect.fnUntraced(function* (file: string) {
   let head: Head = genesis
-  for (const one of [...(yield* asideOf(file)), file]) head = (yield* verifyFile(one, head)).head
+  for (const one of [...(yield* rotatedFiles(file)), file]) head = (yield* verifyFile(one, head)).head
   return head
 })
 
 const unwritable = () => new VaultUnavailable({ reason: "The vault cannot write its log." })
 
 /**
- * Opens the log for appending, after a look at its newest file. Answers how to write down events: it returns when they
- * are on disk. Concurrent callers share a write. `fullAt`: bytes.
+ * Opens the log for appending, after a check of its newest file. The returned function appends events, and returns when
+ * they are on disk. Concurrent callers share a write. `fullAt` is in bytes.
  */
 export const open = Effect.fnUntraced(function* (file: string, fullAt = 64 * 1024 * 1024) {
   const fs = yield* FileSystem.FileSystem
   yield* fs.makeDirectory(dirname(file), { recursive: true, mode: 0o700 })
   const current = yield* verifyFile(file, null)
-  // A file without a whole line goes on after the last one that was put aside.
-  const last = current.bytes === 0 ? (yield* asideOf(file)).at(-1) : undefined
-  const found = last === undefined ? current : { ...current, head: (yield* verifyFile(last, null)).head }
-  // What a crash cut off was never answered for: the chain goes on where it is whole.
-  if (found.torn) yield* fs.truncate(file, FileSystem.Size(found.bytes))
+  // A file without a complete line continues the last rotated one.
+  const last = current.bytes === 0 ? (yield* rotatedFiles(file)).at(-1) : undefined
+  const end = last === undefined ? current : { ...current, head: (yield* verifyFile(last, null)).head }
+  // A line cut off by a crash was never acknowledged: the chain continues before it.
+  if (end.torn) yield* fs.truncate(file, FileSystem.Size(end.bytes))
   const scope = yield* Effect.scope
   const openNext = Effect.gen(function* () {
     const own = yield* Scope.fork(scope, ExecutionStrategy.sequential)
     const handle = yield* Scope.extend(fs.open(file, { flag: "a", mode: 0o600 }), own)
-    // A power failure must not take along the name of a file whose lines were promised.
+    // A power failure must not lose the name of a file with acknowledged lines.
     yield* Effect.scoped(Effect.flatMap(fs.open(dirname(file), { flag: "r" }), (folder) => folder.sync))
     return { scope: own, handle }
   })
   const one = yield* Effect.makeSemaphore(1)
-  let head = found.head
-  let bytes = found.bytes
-  let opened = yield* openNext
-  let waiting: Array<Event & { readonly at: number }> = []
-  // After a write that failed nobody knows what stands in the file: nothing is opened until a restart has looked.
-  let failed = false
+  let head = end.head
+  let bytes = end.bytes
+  let openFile = yield* openNext
+  let queue: Array<Event & { readonly at: number }> = []
+  // After a failed write the file's content is unknown: the vault opens nothing until a restart has checked it.
+  let hasFailed = false
 
   const flush = Effect.gen(function* () {
-    const events = waiting
-    // What came while the write failed must not go behind the half of a line that it may have left.
-    if (failed) return yield* unwritable()
-    // Somebody else's write took these along.
+    const events = queue
+    // Events after a failed write must not follow its half line.
+    if (hasFailed) return yield* unwritable()
+    // A concurrent write has included these events.
     if (events.length === 0) return
-    waiting = []
+    queue = []
     let next = head
     let text = ""
     for (const { at, context, operation, outcome, rootKeyId } of events) {
@@ -191,33 +191,33 @@ export const open = Effect.fnUntraced(function* (file: string, fullAt = 64 * 102
       text += linked.line
     }
     const line = new TextEncoder().encode(text)
-    yield* opened.handle.writeAll(line)
-    yield* opened.handle.sync
+    yield* openFile.handle.writeAll(line)
+    yield* openFile.handle.sync
     head = next
     bytes += line.length
     if (bytes < fullAt) return
-    yield* Scope.close(opened.scope, Exit.void)
+    yield* Scope.close(openFile.scope, Exit.void)
     const { dir, ext, name } = parsePath(file)
     yield* fs.rename(file, join(dir, `${name}-${head.seq}${ext}`))
     bytes = 0
-    opened = yield* openNext
+    openFile = yield* openNext
   })
 
   const append = (events: ReadonlyArray<Event>): Effect.Effect<void, VaultUnavailable> =>
     Effect.gen(function* () {
-      if (failed) return yield* unwritable()
+      if (hasFailed) return yield* unwritable()
       const at = yield* Clock.currentTimeMillis
-      for (const event of events) waiting.push({ ...event, at })
-      // Under way to the end, whoever asked: others' events are in it.
+      for (const event of events) queue.push({ ...event, at })
+      // Uninterruptible: the write includes other callers' events.
       yield* Effect.uninterruptible(
         one.withPermits(1)(
           Effect.mapError(
-            Effect.tapError(flush, () => Effect.sync(() => (failed = true))),
+            Effect.tapError(flush, () => Effect.sync(() => (hasFailed = true))),
             unwritable
           )
         )
       )
-      if (failed) return yield* unwritable()
+      if (hasFailed) return yield* unwritable()
     })
   return { append, head: Effect.sync(() => head) }
 })

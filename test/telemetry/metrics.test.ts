@@ -166,7 +166,7 @@ describe("metrics", () => {
       samples: [{ suffix: "", labels: [["l", name]], value: 2 }]
     }
     const text = Prometheus.render(
-      Prometheus.labelled("worker", [
+      Prometheus.mergeProcesses("worker", [
         ["1", [family]],
         ["2", [family]]
       ])
