@@ -97,6 +97,9 @@ export const Capabilities = Schema.Struct({
   durability: openEnum("process-crash", "power-loss").annotations({
     description: "Failure that an acknowledged write survives."
   }),
+  clientAddress: optional(openEnum("unreadable")).annotations({
+    description: "Present when a trusted proxy reported the address of this request in a form that cannot be read."
+  }),
   mcpProtocolVersions: Schema.Array(Schema.String),
   mcpUrl: Schema.String.annotations({ description: "Address for AI agents, in preference to the REST routes." })
 }).annotations({

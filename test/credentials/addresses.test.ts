@@ -76,6 +76,58 @@ const from = (address: string, asked: TestApp.Asked = {}): TestApp.Asked => ({
   headers: { "x-forwarded-for": address }
 })
 
+/** A token of the team that is bound to addresses. */
+const boundToken = (team: World.Team, addresses: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const session = (yield* World.session(team.owner)).text
+    const json = { name: "ci", accessLevel: "read", addresses }
+    const made = yield* TestApp.post(`/teams/${team.id}/api-tokens`, { session, json })
+    assert.strictEqual(made.status, 201, made.text)
+    return made.json.value
+  })
+
+layer(app, { excludeTestServices: true })("an address that a proxy reports", (it) => {
+  it.effect(
+    "is read with a port, in brackets, and from the header Forwarded; a list of a token's addresses holds",
+    () =>
+      Effect.gen(function* () {
+        const project = yield* World.project()
+        const bearer = yield* boundToken(project.team, ["192.0.2.0/24", "2001:db8::/32"])
+        const names = `/secrets?projectId=${project.id}&environment=development` as const
+        const status = (headers: Readonly<Record<string, string>>) =>
+          Effect.map(TestApp.get(names, { bearer, headers }), (answer) => answer.status)
+        for (const node of ["192.0.2.17:50112", "[2001:db8::7]", "[2001:db8::7]:50112"]) {
+          assert.strictEqual(yield* status({ "x-forwarded-for": node }), 200, node)
+          assert.strictEqual(yield* status({ forwarded: `for="${node}";proto=https` }), 200, node)
+        }
+        for (const node of ["203.0.113.5:50112", "[2001:db9::7]:50112"]) {
+          assert.notStrictEqual(yield* status({ "x-forwarded-for": node }), 200, node)
+          assert.notStrictEqual(yield* status({ forwarded: `for="${node}"` }), 200, node)
+        }
+        // A header that the proxy wrote counts before one that it may have passed on.
+        assert.notStrictEqual(yield* status({ "x-forwarded-for": "203.0.113.5", forwarded: "for=192.0.2.17" }), 200)
+      })
+  )
+
+  it.effect("that cannot be read is in no list, not even in one with the proxy's own address", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const bearer = yield* boundToken(project.team, ["127.0.0.0/8"])
+      const anywhere = yield* World.token({ team: project.team })
+      const names = `/secrets?projectId=${project.id}&environment=development` as const
+      const ask = (headers: Readonly<Record<string, string>>) => TestApp.get(names, { bearer, headers })
+      assert.strictEqual((yield* ask({})).status, 200)
+      assert.notStrictEqual((yield* ask({ "x-forwarded-for": "gateway" })).status, 200)
+      assert.notStrictEqual((yield* ask({ forwarded: "for=_hidden" })).status, 200)
+      const read = (headers: Readonly<Record<string, string>>) =>
+        Effect.map(TestApp.get("/capabilities", { bearer: anywhere.text, headers }), ({ json }) => json.clientAddress)
+      assert.strictEqual(yield* read({ "x-forwarded-for": "192.0.2.17:50112" }), undefined)
+      assert.strictEqual(yield* read({ "x-forwarded-for": "unknown" }), "unreadable")
+      assert.strictEqual(yield* read({ forwarded: "proto=https" }), "unreadable")
+    })
+  )
+})
+
 layer(app, { excludeTestServices: true })("a team", (it) => {
   it.effect("lets its people in from the addresses of its list alone: signed in and at the command line", () =>
     Effect.gen(function* () {

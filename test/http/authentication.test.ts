@@ -311,11 +311,15 @@ describe("requests that nobody vouches for", () => {
     it.effect("the client is the rightmost address that is not a proxy of ours", () =>
       Effect.sync(() => {
         const trusted = trustedProxies(["10.0.0.0/8", "::1", "nonsense"])
-        assert.strictEqual(clientAddress("::ffff:10.0.0.1", "1.1.1.1, 2.2.2.2, 10.9.9.9", trusted), "2.2.2.2")
-        assert.strictEqual(clientAddress("10.0.0.1", "junk, 10.0.0.2", trusted), "10.0.0.2")
-        assert.strictEqual(clientAddress("9.9.9.9", "1.1.1.1", trusted), "9.9.9.9")
-        assert.strictEqual(clientAddress("::1", "2001:db8::5", trusted), "2001:db8::5")
-        assert.strictEqual(clientAddress("::1", undefined, trusted), "::1")
+        const client = (peer: string, ...nodes: ReadonlyArray<string>) => clientAddress(peer, nodes, trusted)
+        assert.strictEqual(client("::ffff:10.0.0.1", "1.1.1.1", " 2.2.2.2", " 10.9.9.9"), "2.2.2.2")
+        assert.strictEqual(client("9.9.9.9", "1.1.1.1"), "9.9.9.9")
+        assert.strictEqual(client("9.9.9.9", "junk"), "9.9.9.9")
+        assert.strictEqual(client("::1", "2001:db8::5"), "2001:db8::5")
+        assert.strictEqual(client("::1"), "::1")
+        assert.strictEqual(client("10.0.0.1", "junk", "2.2.2.2"), "2.2.2.2")
+        // The proxy's own address would admit everybody behind it.
+        assert.strictEqual(client("10.0.0.1", "junk", "10.0.0.2"), "unknown")
       })
     )
   })

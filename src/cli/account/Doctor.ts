@@ -124,7 +124,15 @@ const credentialFindings = Effect.fnUntraced(function* (options: Credential.Conn
   )
   const capabilities = yield* Effect.either(Capabilities.read(connection))
   if (capabilities._tag === "Right" && Option.isSome(capabilities.right)) {
-    const { commit, version: serverVersion = "unknown" } = capabilities.right.value
+    const { clientAddress, commit, version: serverVersion = "unknown" } = capabilities.right.value
+    if (clientAddress === "unreadable") {
+      findings.push(
+        warning(
+          "client",
+          "a proxy reports this address in a form that the server cannot read; see its log for the proxy"
+        )
+      )
+    }
     const text = `server ${plain(named(serverVersion, commit))}, this command ${release}`
     findings.push(
       serverVersion.split(".")[0] === version.split(".")[0] ? ok("version", text) : warning("version", text)

@@ -9,6 +9,7 @@ import * as Shape from "#src/cli/terminal/Shape.ts"
 /** Only the members that are used: another version may have others (docs/contract/README.md). */
 export const CapabilitiesBody = Shape.struct({
   version: Shape.optional(Shape.string),
+  clientAddress: Shape.optional(Shape.string),
   commit: Shape.optional(Shape.string),
   durability: Shape.optional(Shape.string),
   features: Shape.optional(Shape.record(Shape.unknown))

@@ -4,6 +4,7 @@ import type { IncomingMessage } from "node:http"
 import { BlockList, isIP } from "node:net"
 import type { RequestOrigin, Via } from "#src/database/RequestInfo.ts"
 import type { RateLimitState } from "#src/limits/RateLimiter.ts"
+import { forwardedNodes, nodeAddress, unknownAddress } from "#src/net/ForwardedFor.ts"
 
 /**
  * One per request. `HttpApiMiddleware` runs before a handler and cannot change its response (docs/architecture.md, H4).
@@ -41,8 +42,6 @@ export class CurrentExchange extends Context.Reference<CurrentExchange>()("http/
   defaultValue: () => new Exchange("system", "", null, "")
 }) {}
 
-const plainAddress = (address: string): string => (address.startsWith("::ffff:") ? address.slice(7) : address)
-
 /** Takes addresses and CIDR blocks. Skips other text, which the settings already refuse. */
 export const trustedProxies = (addresses: ReadonlyArray<string>): ((address: string) => boolean) => {
   if (addresses.length === 0) return () => false
@@ -60,21 +59,34 @@ export const trustedProxies = (addresses: ReadonlyArray<string>): ((address: str
   }
 }
 
-/** The rightmost address that is not a trusted proxy. Addresses left of it are claims of the client. */
+const plainAddress = (address: string): string => (address.startsWith("::ffff:") ? address.slice(7) : address)
+
+/**
+ * The rightmost address that is not a trusted proxy; addresses left of it are claims of the client. `unknownAddress`
+ * where a trusted proxy wrote an element that cannot be read: its own address would admit every client behind it.
+ */
 export const clientAddress = (
   peer: string,
-  forwardedFor: string | undefined,
+  nodes: ReadonlyArray<string>,
   trusted: (address: string) => boolean
 ): string => {
   let client = plainAddress(peer)
-  if (forwardedFor === undefined) return client
-  const hops = forwardedFor.split(",")
-  for (let i = hops.length - 1; i >= 0 && trusted(client); i--) {
-    const hop = plainAddress(hops[i].trim())
-    if (isIP(hop) === 0) break
-    client = hop
+  for (let i = nodes.length - 1; i >= 0 && trusted(client); i--) {
+    const node = nodeAddress(nodes[i])
+    if (node === undefined) return unknownAddress
+    client = plainAddress(node)
   }
   return client
+}
+
+const noNodes: ReadonlyArray<string> = []
+
+/** `Forwarded` counts where no proxy wrote `X-Forwarded-For` (docs/operations.md). Node joins repeated lines of both. */
+const forwardedFor = (headers: IncomingMessage["headers"]): ReadonlyArray<string> => {
+  const listed = headers["x-forwarded-for"]
+  if (typeof listed === "string" && listed.trim() !== "") return listed.split(",")
+  const forwarded = headers["forwarded"]
+  return forwarded === undefined ? noNodes : forwardedNodes(forwarded)
 }
 
 const maxUserAgent = 256
@@ -84,13 +96,10 @@ export const exchangeOf = (
   { headers, socket }: IncomingMessage,
   path: string,
   trusted: (address: string) => boolean
-): Exchange => {
-  const forwarded = headers["x-forwarded-for"]
-  return new Exchange(
+): Exchange =>
+  new Exchange(
     id,
-    // Node joins repeated lines of this header into one text.
-    clientAddress(socket.remoteAddress ?? "", typeof forwarded === "string" ? forwarded : undefined, trusted),
+    clientAddress(socket.remoteAddress ?? "", forwardedFor(headers), trusted),
     headers["user-agent"]?.slice(0, maxUserAgent) ?? null,
     path
   )
-}

@@ -22,6 +22,7 @@ import { RequestInfo } from "#src/database/RequestInfo.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
+import { unknownAddress } from "#src/net/ForwardedFor.ts"
 import { pathOf, queryOf } from "#src/net/RequestPath.ts"
 import { countAddress, countDeviceStart } from "./AddressLimit.ts"
 import * as Answer from "./Answer.ts"
@@ -126,6 +127,23 @@ const limitsWith = (limiter: RateLimiter) => {
   }
 }
 
+/** Proxies that are reported by name. Later ones are misconfigured alike. */
+const maxReported = 100
+
+/** Logs a warning about each proxy once. */
+const unreadableProxies = (log: (message: Effect.Effect<void>) => void) => {
+  const reported = new Set<string>()
+  return (proxy: string) => {
+    if (reported.has(proxy) || reported.size >= maxReported) return
+    reported.add(proxy)
+    log(
+      Effect.logWarning(
+        `The proxy ${proxy} reports its client in a form that cannot be read: its clients have no address here, so limits by address treat them as one, and tokens bound to addresses refuse them`
+      )
+    )
+  }
+}
+
 /** `traced` opens a span for each request. */
 export const make = ({ traced }: { readonly traced: boolean }) =>
   Effect.gen(function* () {
@@ -149,9 +167,13 @@ export const make = ({ traced }: { readonly traced: boolean }) =>
       return { answer: open === undefined ? answer : withLimits(open, url, answer), scoped }
     }
 
+    const log = Runtime.runFork(Runtime.make({ context: Context.empty(), fiberRefs, runtimeFlags }))
+    const reportUnreadable = unreadableProxies((message) => void log(message))
+
     const handle: Handler = (incoming, outgoing) => {
       const path = pathOf(incoming.url ?? "")
       const exchange = exchangeOf(crypto.uuidAt(clock.unsafeCurrentTimeMillis()), incoming, path, trusted)
+      if (exchange.ip === unknownAddress) reportUnreadable(incoming.socket.remoteAddress ?? "")
       const request = NodeRequest.make(incoming, path)
       const services = contextOf(request, exchange)
       const options = { head: request.method === "HEAD", overTls }
