@@ -33,7 +33,7 @@ const mutualImports = (): ReadonlyArray<string> => {
   })
 }
 
-/** What a place may import besides itself; lower layers first. */
+/** Imports that a place may have besides itself; lower layers first. */
 const leaves = ["schema", "src/Release.ts", "src/Days.ts", "src/net", "src/formats", "src/sealed", "src/audit"]
 const ground = [
   "schema",
@@ -163,7 +163,7 @@ describe("imports", () => {
     assert.deepStrictEqual(mutualImports(), [])
   })
 
-  it("layers import no test, programs are imported by nobody", () => {
+  it("layers import no test, and no file imports a program", () => {
     const wrong = source.flatMap(({ file, ours }) =>
       ours
         .filter((target) => target.startsWith("test/") || path.basename(target) === "main.ts")

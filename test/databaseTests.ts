@@ -4,7 +4,7 @@
  */
 import { filesBelow, type Module, read } from "./imports.ts"
 
-/** What a run hands to its files: `test/support/globalSetup.ts`. */
+/** Values that a run hands to its files: `test/support/globalSetup.ts`. */
 const asks = /inject\("(?:postgres|embeddedTemplate)"\)/
 
 const modules = new Map<string, Module>()

@@ -6,7 +6,7 @@ import * as Housekeeping from "#src/Housekeeping.ts"
 
 describe("background work", () => {
   it.scopedLive(
-    "goes on after failures, which are told once in a row, by name and code alone, and so is their end",
+    "continues after failures, which are logged once in a row, by name and code alone, and so is their end",
     () =>
       Effect.gen(function* () {
         const told: Array<{ readonly message: string; readonly about: Record<string, unknown> }> = []

@@ -1,4 +1,4 @@
-/** What files import, read from their import lines. */
+/** Imports of files, read from their import lines. */
 import * as fs from "node:fs"
 import * as path from "node:path"
 

@@ -50,7 +50,7 @@ const contract: Record<string, Row> = {
     body: { required: [], optional: ["credentialProtection", "installationId", "machineCredential", "host"] },
     more: body
   },
-  // The device code stands in the body, so no scheme; 401 and 403 belong to the credential all the same.
+  // The device code is in the body, so no scheme; 401 and 403 belong to the credential all the same.
   "POST /auth/cli/device/token": {
     success: 201,
     response: "DevicePollResponse",
@@ -430,7 +430,7 @@ const sessionRoute = (success: number, response: string, row: Omit<Row, "success
 })
 const members = (required: ReadonlyArray<string>, optional: ReadonlyArray<string> = []) => ({ required, optional })
 
-/** What a command line may do for some minutes after an approval, too. */
+/** Actions that a command line may also take for some minutes after an approval. */
 const managingRoute = (...of: Parameters<typeof sessionRoute>): Row => ({
   ...sessionRoute(...of),
   credentials: ["session", "management"]
@@ -960,7 +960,7 @@ for (const [name, document, table] of [
       assert.notInclude(text, '"title":"a')
     })
 
-    it("refers only to what is there, and shows nothing unused", () => {
+    it("refers only to existing parts, and has nothing unused", () => {
       const text = JSON.stringify(document)
       for (const [kind, names] of Object.entries(document.components)) {
         const used = [...text.matchAll(new RegExp(`"#/components/${kind}/([^"]+)"`, "g"))].map(([, found]) => found)

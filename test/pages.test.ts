@@ -104,13 +104,13 @@ describe("figures", () => {
   })
 
   it("in tables of a record are the whole table", () => {
-    const shown = pages.flatMap((page) =>
+    const names = pages.flatMap((page) =>
       [...textOf(page).matchAll(/<!-- table (\w+) -->\n([\s\S]*?)\n<!-- \/table -->/g)].map(([, name, text]) => {
         assert.strictEqual(text, tables.get(name), `${page}: ${name}`)
         return name
       })
     )
-    assert.deepStrictEqual(shown.toSorted(), [...tables.keys()].toSorted())
+    assert.deepStrictEqual(names.toSorted(), [...tables.keys()].toSorted())
   })
 
   it("are compared as far as they are rounded", () => {

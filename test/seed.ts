@@ -17,7 +17,7 @@ const reporter: Reporter = {
   }
 }
 
-/** What both configurations take from it. */
+/** Settings that both configurations share. */
 export const seeded = {
   env: { AMPOULE_TEST_SEED: String(seed) },
   sequence: { seed, shuffle: named !== undefined },

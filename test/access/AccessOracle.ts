@@ -1,5 +1,5 @@
 /**
- * Who gets what answer, from the sentences of docs/contract. Pure, and written on its own:
+ * Expected answer of each caller, from the sentences of docs/contract. Pure and independent:
  * it imports no rule of the server.
  */
 import type { AccessLevel, GrantLevel, Role, Scope } from "#schema/Scopes.ts"
@@ -18,7 +18,7 @@ export interface Place {
   /** `<project>/<slug>` */
   readonly environment: string | null
   readonly protected: boolean
-  /** Who reads its values, and who sees its project: the team, or those who were granted it. */
+  /** Readers of its values, and viewers of its project: the team, or holders of a grant. */
   readonly readers: "team" | "granted"
   readonly visibility: "team" | "granted"
   /** Absent: people write directly. */
@@ -33,7 +33,7 @@ export interface Place {
   }
 }
 
-/** What a person was granted; `environment`: null for all of the project. `until`: null, or milliseconds since 1970. */
+/** Grant of a person. `environment`: null for all of the project. `until`: null, or milliseconds since 1970. */
 export interface Held {
   readonly project: string
   readonly environment: string | null
@@ -43,7 +43,7 @@ export interface Held {
 
 export interface Credential {
   readonly name: string
-  /** What stands in the request, before anybody asks what it may do. */
+  /** Content of the request, before any right is checked. */
   readonly presents: "nothing" | "garbage" | "credential"
   readonly life: "live" | "expired" | "revoked"
   readonly kind: Kind
@@ -70,19 +70,19 @@ export interface Credential {
 export interface Row {
   /** Credential set of the route; "anyone": it asks for none. */
   readonly takes: ReadonlyArray<Kind> | "anyone"
-  /** What the request is about (docs/contract/endpoints.md). */
+  /** Target of the request (docs/contract/endpoints.md). */
   readonly subject: "self" | "allTeams" | "eachTeam" | "team" | "project" | "environment" | "environmentId" | "secret"
   /** Scope that a CLI grant needs; absent: none. */
   readonly scope?: Scope
   /** MCP scope that an API token needs over REST, and a person need not hold. */
   readonly tokensNeed?: Scope
   /**
-   * What a person needs to be: viewer, member, member or (protected) admin, admin, owner
+   * Role that a person needs: viewer, member, member or (protected) admin, admin, owner
    * (docs/contract/session-routes.md).
    */
   readonly needs?: "names" | "values" | "write" | "manage" | "own"
   readonly ask: (place: Place) => { readonly path: string; readonly json?: unknown }
-  /** The answer once nothing stands in the way: a success, or a harmless refusal of a rule that comes later. */
+  /** The answer without an obstacle: a success, or a harmless refusal of a rule that comes later. */
   readonly answers: Outcome
   /** The same where the secret is deleted; default: the 404 of the secret. */
   readonly answersDeleted?: Outcome

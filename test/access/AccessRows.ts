@@ -3,7 +3,7 @@ import type { Kind, Place, Row } from "./AccessOracle.ts"
 
 const all: ReadonlyArray<Kind> = ["api_token", "cli_grant", "session"]
 const person: ReadonlyArray<Kind> = ["session"]
-/** What a command line may do for some minutes after an approval, too. */
+/** Actions that a command line may also take for some minutes after an approval. */
 const manager: ReadonlyArray<Kind> = ["session", "management"]
 const nowhere = "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30"
 
@@ -250,7 +250,7 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
     }
   ],
   "GET /teams/:teamId/incident-report": [tellsOfTeam("/incident-report?person=nobody", [404, "MEMBER_NOT_FOUND"])],
-  // Without keys in the settings it is not there.
+  // Without keys in the settings the route does not exist.
   "POST /reports/leaked-credentials": [open("/reports/leaked-credentials", [404, "ROUTE_NOT_FOUND"], [])],
   "GET /teams/:teamId/leaked-credentials": [tellsOfTeam("/leaked-credentials", [200])],
   "GET /teams/:teamId/incidents": [tellsOfTeam("/incidents", [200])],
@@ -514,7 +514,7 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
     }
   ],
 
-  // The authorization server: in its own shapes (RFC 6749), whoever asks
+  // The authorization server: in its own shapes (RFC 6749), for every caller
   "GET /oauth/authorize": [open("/oauth/authorize", [400, "page"])],
   "GET /oauth/authorize/:uid": [open("/oauth/authorize/unknown", [400, "page"])],
   "POST /oauth/token": [open("/oauth/token", [400, "invalid_request"], {})],

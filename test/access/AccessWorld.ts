@@ -170,7 +170,7 @@ export interface Made extends Credential {
   readonly again: Effect.Effect<TestApp.Asked, never, SqlClient.SqlClient | Crypto | RowSeal>
 }
 
-/** What people were granted, straight in the database; `millis` from now. */
+/** Grants of people, written straight into the database; `millis` from now. */
 export const grantTo = (
   person: World.Person,
   by: World.Person,
@@ -644,7 +644,7 @@ export class AccessWorld extends Context.Tag("test/AccessWorld")<
   AccessWorld,
   Places & {
     readonly credentials: ReadonlyArray<Made>
-    /** A project, or an environment of the same one, to delete: it stands where `place` stands. */
+    /** A project, or an environment of the same one, to delete: it has the same place as `place`. */
     readonly copyOf: (
       place: Place,
       what: "project" | "environment"

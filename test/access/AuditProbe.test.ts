@@ -67,7 +67,7 @@ describe("the trail's probe", () => {
             yield* TestClock.adjust(yield* Random.nextIntBetween(0, 1_000))
             database.millis = millis
             assert.isAtMost(yield* until(false), 1_900)
-            // What is late stays down, also when its answer has come.
+            // A late probe counts as down, also after its answer.
             for (let second = 0; second < 3; second++) {
               const later = yield* Effect.fork(isUp)
               yield* TestClock.adjust("1500 millis")

@@ -51,7 +51,7 @@ const permits = {
   "admins manage the team": `
     permit (principal, action == Action::"manage the team", resource) when {
       principal.kind == "session" && principal.person in Role::"admin" };`,
-  "admins are told of the team, from anywhere": `
+  "admins see the team, from anywhere": `
     permit (principal, action == Action::"tell of the team", resource) when {
       ["session", "cli_grant"].contains(principal.kind) && principal.person in Role::"admin" };`,
   "a token does what its own reach holds": `
@@ -95,7 +95,7 @@ const forbids = {
   "a login that is restricted to a part is not told of the whole": `
     forbid (principal, action == Action::"tell of the team", resource) when {
       principal has projects || principal has environments };`,
-  "a CLI grant is told of the team with names in its reach": `
+  "a CLI grant sees the team with names in its reach": `
     forbid (principal, action == Action::"tell of the team", resource) when {
       principal.kind == "cli_grant" && !principal.scopes.contains("secrets:read") };`,
   "scope secrets:read": scopeForbids("secrets:read"),
@@ -198,7 +198,7 @@ const teamEntities = ({ scene }: Built) => [
   ])
 ]
 
-/** What a credential holds beside its person; a session holds nothing. */
+/** Limits of a credential beside its person; a session has none. */
 interface Holding {
   readonly projects?: ReadonlyArray<string> | null
   readonly environments?: ReadonlyArray<string> | null
@@ -230,13 +230,13 @@ const credentialEntity = ({ agent, cli, key, token }: ScenePerson, way: Way) => 
 
 interface Moment {
   readonly now: number
-  /** What is asked waits for no approval. */
+  /** The action waits for no approval. */
   readonly direct: boolean
 }
 
 let scenes = 0
 
-/** What Cedar says of a scene, cell by cell. */
+/** Cedar's verdict on a scene, cell by cell. */
 export const judge = (built: Built) => {
   const name = `scene-${scenes++}`
   const staticPolicies = Object.fromEntries([...Object.entries({ ...permits, ...forbids }), ...grantPolicies(built)])
@@ -259,7 +259,7 @@ export const judge = (built: Built) => {
       preparsedPolicySetId: name,
       entities: [
         ...entities,
-        // Whoever is switched off has no role.
+        // A deactivated person has no role.
         entity(uid("Person", person.key), {}, person.active ? [uid("Role", person.role)] : []),
         credentialEntity(person, way)
       ]

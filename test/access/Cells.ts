@@ -30,7 +30,7 @@ interface Route {
 /** They make something new each time, or end what the other cells are about. */
 const left = new Set(["POST /environments/:envId/keypair/rotate", "GET /secrets/diff"])
 const subjects: ReadonlySet<Row["subject"]> = new Set(["project", "environment", "environmentId", "secret"])
-/** What tells of a whole team, and ends and replaces things there. */
+/** Routes that show a whole team, and end or replace things in it. */
 const ofTeams = /\/(?:incident-report|incidents|leaked-credentials)(?:\/|$)/
 const ofTheTeam: ReadonlyArray<Route> = Object.entries(rows)
   .filter(([name]) => ofTeams.test(name))
@@ -130,7 +130,7 @@ const answerOf = (built: Built, { person, place, route: { name, row, tool: input
 /** A server with too much to do says so, and is asked again: that is no answer to whether somebody may. */
 const isBusy = (answer: string) => answer === "429" || answer.endsWith(" SERVER_BUSY")
 
-/** What stands in the way of the one who asks; anything else is the answer of the route itself. */
+/** Refusals of a caller; any other answer is the route's own. */
 const refused = new Set([
   "ENVIRONMENT_NOT_FOUND",
   "PROJECT_NOT_FOUND",
@@ -145,7 +145,7 @@ const refused = new Set([
 const passes = (answer: string, { route: { row } }: Cell): boolean => {
   const [status, code] = answer.split(" ")
   if (code === undefined) return Number(status) < 400
-  // In these cells every secret is there, so that a secret that is not found is one that is not visible.
+  // In these cells every secret exists, so a missing secret is an invisible one.
   if (code === "SECRET_NOT_FOUND") return row.answers[1] === code
   return !refused.has(code)
 }

@@ -8,7 +8,7 @@ import { change } from "#src/access/Change.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
-/** Children of parent 1, who is there; and a change that adds a child of `parent(run)`, after a row of its own. */
+/** Children of parent 1, which exists; and a change that adds a child of `parent(run)`, after another row. */
 const families = (name: string) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient

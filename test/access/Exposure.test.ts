@@ -1,4 +1,4 @@
-/** Who was handed what, told by the ledger, against what an independent look at the exported trail tells. */
+/** Exposure by the ledger, against an independent reading of the exported trail. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"

@@ -62,7 +62,7 @@ const callersOf = (w: Fixtures.World, renamed: boolean): ReadonlyArray<Caller> =
   { ...w.owner, kind: "oauth_token", credentialId: idOf(w, 4), name: "Claude" }
 ]
 
-/** Whose the credentials are, as the trail is told when they are made. */
+/** Owners of credentials, as the trail records them at creation. */
 const issued = (w: Fixtures.World) =>
   Effect.gen(function* () {
     const audit = yield* Audit
@@ -150,7 +150,7 @@ const act = Effect.fnUntraced(function* (w: Fixtures.World, { key, value, verb, 
   }
 })
 
-/** What is refused (a missing reference, a cycle) hands out nothing. Backups are slow: `folder` takes those that are made. */
+/** A refused write (a missing reference, a cycle) hands out nothing. Backups are slow: `folder` takes them. */
 export const lived = Effect.fnUntraced(function* (steps: ReadonlyArray<Step>, folder: string | undefined) {
   const w = yield* Fixtures.world()
   yield* issued(w)

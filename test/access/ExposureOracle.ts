@@ -1,4 +1,4 @@
-/** Who was handed which version, out of the lines of an exported trail alone. Imports nothing of the server. */
+/** Receivers of each version, out of the lines of an exported trail alone. Imports nothing of the server. */
 import * as Schema from "effect/Schema"
 import { parsed } from "#test/support/Json.ts"
 

@@ -11,7 +11,7 @@ import type { EnvironmentTarget, Target } from "#src/access/Target.ts"
 import * as Actions from "#src/access/Actions.ts"
 import * as Policy from "#src/access/Policy.ts"
 
-/** What a person of each role may do, over the dashboard or with a CLI grant that holds the scope. */
+/** Actions of each role, over the dashboard or with a CLI grant that holds the scope. */
 const people = `
 action               viewer     member     admin      owner
 identity:read        yes        yes        yes        yes
@@ -316,7 +316,7 @@ const oracle = (s: Standing, target: EnvironmentTarget, action: Actions.Action):
     // The role and the scope speak before protection does; who lacks all three hears of the role.
     if (!mayPerson(s.role, action, false)) return "FORBIDDEN"
     if (s.scopes !== null) {
-      // What has no scope is for signed-in people.
+      // Actions without a scope are for signed-in people.
       if (!isScope) return "FORBIDDEN"
       // "`audit:read` cannot be granted" to a command line: it reads names, and its person is an admin.
       const needed = s.kind === "cli_grant" && action === "audit:read" ? "secrets:read" : action
@@ -454,7 +454,7 @@ describe("the rules, for all standings", () => {
       (one) => one.environmentId === null || (environmentIds?.includes(one.environmentId) ?? true)
     )
     assert.strictEqual(Policy.projectVisible(caller, project), inside && (shown || held.length > 0))
-    // "Projects without a reached environment are hidden": one without environments is, from whoever is narrowed to
+    // "Projects without a reached environment are hidden": one without environments is, from a caller narrowed to
     // some.
     const empty = { ...project, environmentIds: [] }
     assert.strictEqual(

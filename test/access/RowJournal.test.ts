@@ -14,7 +14,7 @@ const member = (): AuthorizationRow<"memberships"> => ({
   userId: randomUUID()
 })
 
-/** What an entry says of a transaction in which so many tokens end, one member comes and one changes. */
+/** Entry of a transaction in which so many tokens end, one member joins and one changes. */
 const said = Effect.fnUntraced(function* (ends: number) {
   const sql = yield* SqlClient.SqlClient
   return yield* Rows.transaction(sql, function* () {

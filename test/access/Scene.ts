@@ -282,7 +282,7 @@ export const build = (scene: Scene, audience: string) =>
     return built
   })
 
-/** What the contract makes of a person's credential, presented in this way. */
+/** The contract's answer to a person's credential, presented in this way. */
 export const credentialOf = ({ scene, start }: Built, person: ScenePerson, way: Way): Credential => {
   const { active, agent, cli, grants, role, token } = person
   const standing = (held: Role | null, scopes: ReadonlyArray<Scope> | null): Credential["teams"] => ({

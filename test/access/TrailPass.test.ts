@@ -68,7 +68,7 @@ layer(app.pipe(Layer.provide(short)), { timeout: 120_000 })("a report of a long 
       yield* TestClock.adjust("11 minutes")
       assert.notStrictEqual((yield* report).checkedAt, checkedAt)
 
-      // What is altered at an end is found at once.
+      // An alteration at either end is found at once.
       yield* sql`UPDATE audit_seals SET hash = ${Buffer.alloc(32)} WHERE stream = (SELECT min(stream::text)::uuid FROM audit_seals)`
       assert.strictEqual(yield* refusal, "INTEGRITY_FAILURE")
     })

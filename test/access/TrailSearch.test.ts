@@ -35,7 +35,7 @@ interface Entry {
   readonly keys: ReadonlyArray<string>
 }
 
-/** Of two teams, in one stream; `RARE` stands in one entry of each, `SOME` in one part. */
+/** Of two teams, in one stream; one entry of each has `RARE`, one part has `SOME`. */
 const entriesOf = (teams: ReadonlyArray<string>, stream: string, begin: number): ReadonlyArray<Entry> =>
   Array.from({ length: count }, (_, i) => {
     const millis = begin + i * step
@@ -83,7 +83,7 @@ const stored = Effect.gen(function* () {
   yield* sql`
     INSERT INTO audit_seals (stream, seq, hash, final, root_key_id, mac, sealed_at, seen_at)
     VALUES (${stream}, 0, ''::bytea, false, 'none', ''::bytea, ${at}, ${at})`
-  /** Up to this number the stream stands under a seal, and in the index. */
+  /** Up to this number the stream is sealed and indexed. */
   const fillTo = (seq: number) =>
     Effect.zipRight(sql`UPDATE audit_seals SET seq = ${seq} WHERE stream = ${stream}`, TrailIndex.fill(sql))
   const list = (query: Readonly<Record<string, string>>) =>

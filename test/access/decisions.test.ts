@@ -1,5 +1,5 @@
 /**
- * What the policy decides beside the rules: copies, approvals, requests, second factors, sign-ins, and the sessions and
+ * Decisions of the policy beside the rules: copies, approvals, requests, second factors, sign-ins, and the sessions and
  * logins that manage. Each as a table to read, with the smallest step that changes the answer.
  */
 import { assert, describe, it } from "@effect/vitest"
@@ -201,7 +201,7 @@ describe("levels", () => {
     assert.isTrue(lacks("admin", granted, [], true))
     assert.isTrue(lacks("member", granted, [grant("names")]))
     assert.isFalse(lacks("member", granted, [grant("run")]))
-    // The highest counts, wherever it stands; one of another place does not.
+    // The highest counts, at any place; one of another place does not.
     assert.isFalse(lacks("member", granted, [grant("values"), grant("names")]))
     assert.isTrue(lacks("member", granted, [{ ...grant("write"), projectId: ProjectIdOut.make("p2") }]))
     assert.isTrue(lacks("member", granted, [{ ...grant("write"), environmentId: EnvironmentIdOut.make("e2") }]))
@@ -266,7 +266,7 @@ describe("who decides", () => {
     assert.strictEqual(may(as("member"), guarded, { approvers: [ada] }), "yes")
     assert.strictEqual(may(as("viewer"), guarded, { approvers: [ada] }), "FORBIDDEN")
     assert.strictEqual(may(as("member"), granted, { approvers: [ada] }), "ENVIRONMENT_NOT_GRANTED")
-    // Whoever proposes needs another person; whoever approves writes.
+    // A proposal needs another person; an approver writes.
     const proposed = environment({ protected: true, changes: "proposed" })
     assert.strictEqual(may(as("admin"), proposed), "yes")
     assert.strictEqual(may(as("member"), proposed, { approvers: [ada] }), "yes")

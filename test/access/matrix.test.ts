@@ -26,7 +26,7 @@ HttpApi.reflect(ServerApi, {
 const unlimited = TestApp.unlimited
 const matrix = worldLayer.pipe(Layer.provideMerge(Layer.merge(unlimited, Crypto.Default)))
 
-/** What may differ between two answers that say the same. */
+/** Differences that two equal answers may have. */
 const ownOfAnAnswer = new Set(["x-request-id", "date"])
 const bytes = ({ headers, status, text }: TestApp.Answer): string =>
   JSON.stringify([status, text, [...headers].filter(([name]) => !ownOfAnAnswer.has(name)).sort()])

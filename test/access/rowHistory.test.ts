@@ -1,5 +1,5 @@
 /**
- * What a writer of the database can do to whole rows, each with a MAC that a server gave it: every table, every column
+ * Attacks of a writer of the database on whole rows, each with a MAC that a server gave it: every table, every column
  * that decides. Constraints of the tables are dropped, as they would keep some of it from being tried.
  */
 import { assert, layer } from "@effect/vitest"
@@ -99,7 +99,7 @@ class AllProblems extends Problems {
   }
 }
 
-/** What the verification of the trail says of rows. */
+/** Findings about rows of a verification of the trail. */
 const said = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const problems = new AllProblems()
@@ -114,7 +114,7 @@ const isOld = "was put back as it was before its last change"
 const isBack = "was put back after it had ended"
 const isForged = "was not written by a server as it is, and grants nothing"
 
-/** What a server does to rows of a table, and a writer of the database without one. */
+/** Changes of a table's rows by a server, and by a writer of the database without one. */
 const hands = Effect.fnUntraced(function* (table: AuthorizationTable, all: ReadonlyArray<Column>) {
   const sql = yield* SqlClient.SqlClient
   const { update, values } = yield* RowSeal

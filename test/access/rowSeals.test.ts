@@ -1,4 +1,4 @@
-/** What a writer of the database gets: authorization rows, inserted, altered, swapped and brought back by SQL. */
+/** Gains of a writer of the database: authorization rows, inserted, altered, swapped and brought back by SQL. */
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -408,7 +408,7 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
   },
   device_requests: {
     row: (s) => `mac = decode('${s.device.mac}', 'hex')`,
-    // A pending one is told so; what is not there, that it failed.
+    // A pending login reads that it waits; a missing one that it failed.
     works: (s) =>
       Effect.map(
         TestApp.post("/auth/cli/device/token", { json: { deviceCode: s.device.code } }),

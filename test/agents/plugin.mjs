@@ -1,6 +1,7 @@
 // @ts-check
 /**
- * What `deploy/agents` gives to coding agents, in the hands of the official tools: the validators of plugins, marketplaces
+ * The plugin of `deploy/agents` for coding agents, in the hands of the official tools: the validators of plugins,
+ * marketplaces
  * and skills find no fault; an agent that was never used on a machine installs the plugin from the folder, reaches the
  * server that AMPOULE_URL names, and is asked to sign in there; with a token it is connected.
  */

@@ -144,7 +144,10 @@ const attempt = async (/** @type {string} */ name, /** @type {() => Promise<Arra
   process.stdout.write(`${results.at(-1)?.result}: ${name}\n`)
 }
 
-/** Every scenario of both revisions that needs nothing of the suite's own; what does not apply is told, with the reason. */
+/**
+ * Every scenario of both revisions that needs nothing of the suite's own; one that does not apply is reported, with the
+ * reason.
+ */
 const conformance = async () => {
   const program = packageBin("@modelcontextprotocol/conformance", "conformance")
   const proxy = await WithToken.start(server.url, token)

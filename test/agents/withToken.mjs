@@ -8,7 +8,7 @@ export const start = async (target, token) => {
   const to = new URL(target)
   let own = ""
   const server = createServer((incoming, response) => {
-    // What names this address names the server's; anything else is passed on for the server to refuse.
+    // This address in a header becomes the server's; any other goes on, for the server to refuse.
     const named = (/** @type {string | undefined} */ text) => text?.replace(own, to.host)
     const { host, origin, ...headers } = incoming.headers
     const outgoing = send(

@@ -1,5 +1,5 @@
 /**
- * The trail in a database: sealed by the vault, signed into a file, and verified against whoever can write to the
+ * The trail in a database: sealed by the vault, signed into a file, and verified against a writer of the
  * database.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
@@ -96,7 +96,7 @@ const cases = Sampled.cases(150)
 describe("the trail of a database", { shuffle: false }, () => {
   layer(TrailWorld.layer, { excludeTestServices: true, timeout: "60 seconds" })((it) => {
     it.effect(
-      "verifies as it stands; checkpoints are private to the server's user, and seals are few",
+      "verifies unaltered; checkpoints are private to the server's user, and seals are few",
       () =>
         Effect.gen(function* () {
           yield* filled
@@ -162,7 +162,7 @@ describe("the trail of a database", { shuffle: false }, () => {
           yield* holds(FastCheck.tuple(entry, FastCheck.nat(2)), cases, ([row, how]) => {
             const bodies = of(row.stream).map((one) => one.body)
             const i = row.seq - 1
-            // One entry alone has nobody to change places with.
+            // One entry alone has no other to change places with.
             const changed =
               how === 0 || (how === 2 && bodies.length === 1)
                 ? bodies.toSpliced(i, 0, row.body)

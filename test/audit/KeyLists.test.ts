@@ -75,7 +75,7 @@ const problemsOfFile = (text: string) =>
   })
 
 layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a list of keys", (it) => {
-  it.effect("is stored once, stands in no entry, and is answered, searched and exported as ever", () =>
+  it.effect("is stored once, is in no entry, and is answered, searched and exported as ever", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { list, teamId } = yield* read

@@ -1,5 +1,5 @@
 /**
- * A database with the secrets services, their trail, and whoever vouches for it; checkpoints in a folder of the test.
+ * A database with the secrets services, their trail, and its vault and signer; checkpoints in a folder of the test.
  */
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as SqlClient from "@effect/sql/SqlClient"
@@ -133,7 +133,7 @@ export const verify = (changes: { readonly values?: boolean; readonly later?: nu
     })
   })
 
-/** What the verifier says a day after `tamper`, which is then undone. `checkpoints`: whether it is given the file. */
+/** Findings of the verifier a day after `tamper`, which is then undone. `checkpoints`: whether it is given the file. */
 export const verifyTampered = <E, R>(
   tamper: Effect.Effect<unknown, E, R>,
   given: { readonly checkpoints?: boolean; readonly values?: boolean } = {}

@@ -316,7 +316,7 @@ describe("checkpoints", () => {
     assert.deepStrictEqual([later.problems, later.count], [[], 2])
     assert.strictEqual(later.pins.get(all[0][0].stream)?.seq, 4)
     assert.isAbove(read(lines.toSpliced(2, 1)).problemCount, 0)
-    // What was written to a file does not become a log.
+    // A checkpoint file does not become a log.
     const file = written(all, 4).map((note) => Checkpoint.printLine(note).trimEnd())
     assert.deepStrictEqual(read(file).problems, [])
     assert.isAbove(read(file.slice(1)).problemCount, 0)

@@ -67,7 +67,7 @@ const idle = Effect.gen(function* () {
 
 const notWritten = "is the last of its stream, and no server wrote it"
 
-/** What verification says of the stream. */
+/** Findings of a verification of the stream. */
 const problemsOf = (stream: string) =>
   Effect.map(verify(), ({ problems }) => problems.filter((problem) => problem.stream === stream))
 

@@ -1,4 +1,4 @@
-/** Checkpoints of a process that is told to stop while it writes one: what follows raises no alarm. */
+/** Checkpoints of a process that ends while it writes one: the rest raises no alarm. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, layer } from "@effect/vitest"

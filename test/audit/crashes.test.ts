@@ -1,4 +1,4 @@
-/** What crashes, outages and restores leave behind raises no alarm; what a writer of the database makes of it does. */
+/** Traces of crashes, outages and restores raise no alarm; those of a writer of the database do. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, layer } from "@effect/vitest"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -45,7 +45,7 @@ const sealOf = (stream: string) =>
     (rows) => rows[0]
   )
 
-/** Whoever else runs: it says that it lives, closes what others left, and signs. */
+/** Another server: it reports that it lives, closes streams of others, and signs. */
 const otherTurns = Effect.flatMap(Seal, (seal) => seal.now)
 
 /** A minute at a time, as the processes that run would see it. */
@@ -121,7 +121,7 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a stream whose
           ["project.create", "team.suspend"]
         )
         assert.deepStrictEqual((yield* verify()).problems, [])
-        // What is said after the cut counts as ever.
+        // A statement after the cut counts as ever.
         yield* told(own, "project.create", RowJournal.noteInsert("projects", { ...passing, id: "another" }))
         const { problems } = yield* verify()
         assert.strictEqual(problems.length, 1)
@@ -271,10 +271,10 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })(
           (end, killedAt) => insert(forged(end, killedAt - 3_600_000)),
           (end, killedAt) => insert(forged(end, killedAt + 3_600_000)),
           (end, killedAt) => insert(forged(end, killedAt + 1_000, end.seq + 2)),
-          // What it left under no seal, altered.
+          // Its unsealed entries, altered.
           (end) => sql`UPDATE audit_entries SET body = replace(body, 'LAST', 'LESS') WHERE stream = ${end.stream}`,
           (end) => sql`DELETE FROM audit_entries WHERE stream = ${end.stream} AND seq = ${end.seq - 1}`,
-          // What it had sealed.
+          // Its sealed entries.
           (end) => sql`DELETE FROM audit_entries WHERE stream = ${end.stream} AND seq = 1`,
           (end) => sql`UPDATE audit_seals SET seq = 0, hash = ${Chain.genesis(end.stream)} WHERE stream = ${end.stream}`
         ]

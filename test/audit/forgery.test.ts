@@ -35,7 +35,7 @@ interface Row {
   readonly body: string
 }
 
-/** What `ampoule audit verify --values` finds now, or an hour later. */
+/** Findings of `ampoule audit verify --values` now, or an hour later. */
 const verify = (later = 0) =>
   Effect.gen(function* () {
     return yield* TrailVerification.verify({

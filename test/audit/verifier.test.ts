@@ -1,4 +1,4 @@
-/** What the verifier says of each thing that can be wrong, word for word, and at which border it begins to say so. */
+/** Sentences of the verifier for each fault, word for word, and the border at which each begins. */
 import { assert, describe, it } from "@effect/vitest"
 import {
   chain,
@@ -48,7 +48,7 @@ const pin = (link: Link): ExpectedHead => ({ ...head(link), source: "the checkpo
 const otherHash = Buffer.alloc(32)
 
 describe("an entry", () => {
-  it("that is not the next one is told by where it stands", () => {
+  it("that is not the next one is named by its place", () => {
     assert.deepStrictEqual(told([third]), ["3 is the first of its stream: entries 1 to 2 are missing"])
     assert.deepStrictEqual(told([first, third]), ["3 follows entry 1: entries between them are missing"])
     assert.deepStrictEqual(told([first, second, second]), ["2 is out of order or repeated"])
@@ -58,7 +58,7 @@ describe("an entry", () => {
     assert.deepStrictEqual(told([second, third], { starts }), ["2 is before the beginning of the stream"])
   })
 
-  it("that was altered, is none, or was written as another is told, and what comes after it is not", () => {
+  it("that was altered, is none, or was written as another is named, and the entries after it are not", () => {
     const altered = "2 does not fit its hash and the entry before: it was altered or moved"
     assert.deepStrictEqual(told([first, { ...second, hash: otherHash }, third]), [altered])
     for (const body of ["{", "null", '"text"', "3"]) assert.deepStrictEqual(told(raw(body)), ["1 is no entry"], body)
@@ -68,7 +68,7 @@ describe("an entry", () => {
       assert.deepStrictEqual(told(raw(saying(members), "{")), ["1 has no time"])
   })
 
-  it("names a list of keys that is there, where somebody looked", () => {
+  it("names a list of keys that exists, where somebody looked", () => {
     const listed = raw(saying({ keyList: "ab" }), saying({ at: "never" }, 2))
     assert.deepStrictEqual(told(listed, { lists: new Set(["ab"]) }), ["2 has no time"])
     assert.deepStrictEqual(told(listed), ["2 has no time"])
@@ -144,7 +144,7 @@ describe("what vouches for a head", () => {
     assert.deepStrictEqual(told([], { expected: [beyond], openStart: true }), [])
     assert.deepStrictEqual(told(links, { expected: [beyond], openStart: true }), [`4 ${missing} the last one is 3`])
     assert.deepStrictEqual(told(links, { expected: [beyond], openEnd: true }), [])
-    // What is broken says nothing of its end.
+    // A broken stream says nothing of its end.
     assert.lengthOf(told([third], { expected: [beyond] }), 1)
   })
 
@@ -165,7 +165,7 @@ describe("what vouches for a head", () => {
     ])
     const without = { ...own[0], mac: null }
     assert.deepStrictEqual(told([without], { proves: (_, mac) => mac !== null }), [nobody.replace("2", "1")])
-    // Who has no key looks at none; streams of earlier releases have none; one without entries has no last.
+    // A verifier without a key looks at none; streams of earlier releases have none; one without entries has no last.
     assert.deepStrictEqual(told(own), [])
     assert.deepStrictEqual(told(links, { proves: proves(false) }), [])
     const gone = told([], { expected: [seal(own[1])], proves: proves(false) })
@@ -234,7 +234,7 @@ describe("entries under no seal", () => {
   it("are what a process left when it was not seen for long, or when there is no other one", () => {
     const now = end + 2 * tailMillis
     assert.deepStrictEqual(says(tail(now, now - end)), [[], 2, 1])
-    // It says that it runs, and nobody else is there.
+    // It reports that it runs, and no other server runs.
     const lately = at + 1_000 + tailMillis
     assert.deepStrictEqual(says(tail(lately, 0, at, true)), [[], 2, 1])
     assert.deepStrictEqual(says(tail(lately, 0, at, false)), [[], 2, 0])

@@ -101,7 +101,7 @@ describe("a sealed file", () => {
         const refused = (changed: Buffer, what: string) =>
           Effect.map(opened(changed, privateKey), (result) => {
             assert.isTrue(Either.isLeft(result), what)
-            // What came out before was authentic.
+            // The output before was authentic.
             if (Either.isLeft(result))
               assert.isTrue(plain.subarray(0, result.left.before.length).equals(result.left.before))
           })

@@ -1,4 +1,4 @@
-/** A disk that fills up while a backup is written: it is told, and nothing of it stays. */
+/** A disk that fills up while a backup is written: the failure is reported, and no part of it stays. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"

@@ -157,7 +157,7 @@ describe("a backup", () => {
         assert.isFalse(fs.existsSync(`${file}.unfinished`))
         const again = yield* run(folder, source, ["backup", file, "--recipient", recipient])
         assert.include(again.stderr, "is there already")
-        // Neither a value nor the root key nor a name stands in it.
+        // It has neither a value nor the root key nor a name.
         const bytes = fs.readFileSync(file)
         for (const needle of [
           "ada@example.com",
@@ -183,7 +183,7 @@ describe("a backup", () => {
         const full = yield* run(folder, source, restore)
         assert.match(full.stderr, /not empty/)
 
-        // --- killed while it restores: nothing is there, and it can be run again ---
+        // --- killed while it restores: the database is empty, and it can be run again ---
         for (const killAfter of [900, 1_800, 3_200]) {
           const killed = yield* run(folder, target, restore, { killAfter })
           if (killed.code === 0) break

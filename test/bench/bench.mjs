@@ -42,7 +42,7 @@ const rows = {
     (s) => ({ path: `/secrets/value?${query(s, "fifty")}&key=SECRET_7` }),
     ({ ids }) => ({ path: `/value?environment=${ids.fifty}&key=SECRET_7` })
   ],
-  // Logged: beside a bare server that also commits a row before it answers, as whoever keeps a trail has to.
+  // Logged: beside a bare server that also commits a row before it answers, as every trail needs.
   "inject 50 (logged)": [
     (s) => ({ path: `/secrets/inject?${query(s, "fifty")}`, expect: 5_000 }),
     ({ ids }) => ({ path: `/inject?environment=${ids.fifty}&logged=1`, expect: 5_000 })

@@ -1,6 +1,6 @@
 // Databases of a measurement's own on a Postgres.
 
-/** `fresh` answers the URL of an empty one; `end` drops them all: whoever uses them has stopped. */
+/** `fresh` answers the URL of an empty one; `end` drops them all, once their users have stopped. */
 export const databasesOn = async (url) => {
   const { default: pg } = await import("pg")
   const admin = new pg.Client({ connectionString: url })

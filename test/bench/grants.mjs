@@ -18,7 +18,7 @@ const millis = Number(process.env.BENCH_MILLIS ?? 1_000)
 const connections = 16
 const record = process.env.BENCH_RECORD ?? at("../records/grants.json")
 const folder = mkdtempSync(join(tmpdir(), "ampoule-bench-"))
-/** What a person may hold at most, and what most people hold. */
+/** Most grants that a person may hold, and a usual number. */
 const most = 200
 const few = 3
 

@@ -154,7 +154,7 @@ const memory = async ({ file, pid }) => {
   }
 }
 
-/** What so many of a kind cost: each one's CPU and memory. */
+/** Cost of so many of a kind: CPU and memory of each. */
 const costOf = async (subject, count, work) => {
   const before = await memory(subject)
   const cpu = usage(subject.pid).cpu
@@ -237,7 +237,7 @@ const measure = async (settings) => {
     for (const stream of await each(world.holders, (token, i) => listen(port, token, modernListen(`${i}`))))
       stream.close()
     await sleep(2_000)
-    // What any request costs on this machine now, to hold the rest against.
+    // Cost of a plain request on this machine now, for comparison.
     const live = () => fetch(`${server.url}/health/live`).then((answer) => answer.arrayBuffer())
     for (let i = 0; i < 300; i++) await live()
     const { cost: plain } = await costOf(subject, 1_000, () => each(Array.from({ length: 1_000 }), live))

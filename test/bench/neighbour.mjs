@@ -1,4 +1,4 @@
-// What a large neighbour costs: the times of an injection of 50 alone, beside somebody who writes to an environment and
+// Cost of a large neighbour: the times of an injection of 50 alone, beside somebody who writes to an environment and
 // injects it, small (50: what sharing the machine costs) and large (4,900), in turn; and how long the server's event
 // loop was held meanwhile.
 import { readFileSync, rmSync } from "node:fs"

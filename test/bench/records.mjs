@@ -3,7 +3,7 @@ import { cpus } from "node:os"
 
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"))
 
-/** What each record says first. */
+/** First members of each record. */
 export const about = (what) => ({
   what,
   date: new Date().toISOString().slice(0, 10),

@@ -74,7 +74,7 @@ export const literals = (count) =>
 const templates = (count) =>
   Array.from({ length: count }, (_, i) => ({ key: `TEMPLATE_${i}`, value: `prefix \${SECRET_${i}} suffix` }))
 
-/** What both servers hold, by environment. */
+/** Contents of both servers, by environment. */
 export const contents = {
   fifty: literals(50),
   "five-hundred": [...literals(450), ...templates(50)],

@@ -1,4 +1,4 @@
-// What a start costs: the first one and a later one of a server, how much memory it rests on, and what `ampoule run`
+// Cost of a start: the first one and a later one of a server, its memory at rest, and what `ampoule run`
 // adds to its child.
 import { spawnSync } from "node:child_process"
 import { mkdirSync } from "node:fs"

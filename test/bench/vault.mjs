@@ -87,7 +87,8 @@ const query = ({ projectId }, environment) => `projectId=${projectId}&environmen
 const value = "x".repeat(128)
 
 /**
- * What comes nearest: all values of an environment are one secret with as many fields; where Ampoule names or changes one
+ * Nearest equivalents: all values of an environment are one secret with as many fields; where Ampoule names or changes
+ * one
  * of many, each is a secret of its own in a folder.
  */
 const rows = {

@@ -29,7 +29,7 @@ const seal = (value) => {
   const sealed = Buffer.concat([cipher.update(value), cipher.final()])
   return [iv, sealed, cipher.getAuthTag()]
 }
-/** What a trail needs at least: a row of its own for each read of values, committed before the answer. */
+/** Least work of a trail: one row for each read of values, committed before the answer. */
 const log = (query, params) =>
   query("log", "INSERT INTO log (entry) VALUES ($1)", [
     JSON.stringify({ at: new Date().toISOString(), actor: "token", action: "secret.read", keys: [params.get("key")] })

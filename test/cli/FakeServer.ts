@@ -25,7 +25,7 @@ export interface FakeServer {
   readonly asked: ReadonlyArray<Asked>
   /** Connections that were made to it. */
   connections: number
-  /** What it answers from now on; undefined = 404 in the envelope; "gone" = the connection breaks. */
+  /** Its answer from now on; undefined = 404 in the envelope; "gone" = the connection breaks. */
   answer: Route | "gone"
 }
 

@@ -14,7 +14,7 @@ export interface Asked {
 export interface ForwardProxy {
   readonly port: number
   readonly asked: ReadonlyArray<Asked>
-  /** What went through tunnels from the client, as it stood on the wire. */
+  /** Bytes of the client's tunnels, as they were on the wire. */
   readonly tunnelled: () => string
 }
 

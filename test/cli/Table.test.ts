@@ -23,7 +23,7 @@ describe("a table", () => {
     assert.deepStrictEqual(lines(200), whole)
   })
 
-  it("breaks cells between words where there is less, and stands below itself where there is little", () => {
+  it("breaks cells between words where there is less, and puts them below each other where there is little", () => {
     assert.deepStrictEqual(lines(60), [
       "KEY           KIND             UPDATED     BY",
       "DATABASE_URL  template (HOST,  3 h ago     ada@example.com",

@@ -9,7 +9,7 @@ import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import { app, setUp } from "./ProjectFolder.ts"
 
-/** A member whose login stands in the variable, at a production that is granted; and an admin. */
+/** A member with a login in the variable, at a production that is granted; and an admin. */
 const atProduction = Effect.gen(function* () {
   const { project, run } = yield* setUp()
   const { team } = project

@@ -91,46 +91,48 @@ layer(Ampoule.Default, { excludeTestServices: true })("names of the server in co
     })
   )
 
-  it.scoped("are kept for a minute for this user alone, tell nothing in their names, and leave with a logout", () =>
-    Effect.gen(function* () {
-      const { complete, home, run, server } = yield* setUp
-      const keys = () => complete("secrets", "get", ...inShop, "")
-      const first = yield* keys()
-      const asked = server.asked.length
-      assert.deepStrictEqual(yield* keys(), first)
-      assert.strictEqual(server.asked.length, asked)
-      const folder = path.join(home, "cache/ampoule/completion")
-      const [file = "", ...others] = fs.readdirSync(folder)
-      assert.deepStrictEqual([others, fs.statSync(folder).mode & 0o777], [[], 0o700])
-      assert.strictEqual(fs.statSync(path.join(folder, file)).mode & 0o777, 0o600)
-      assert.notInclude(fs.readFileSync(path.join(folder, file), "utf8") + file, "shop")
+  it.scoped(
+    "are kept for a minute for this user alone, reveal no name in their file names, and leave with a logout",
+    () =>
+      Effect.gen(function* () {
+        const { complete, home, run, server } = yield* setUp
+        const keys = () => complete("secrets", "get", ...inShop, "")
+        const first = yield* keys()
+        const asked = server.asked.length
+        assert.deepStrictEqual(yield* keys(), first)
+        assert.strictEqual(server.asked.length, asked)
+        const folder = path.join(home, "cache/ampoule/completion")
+        const [file = "", ...others] = fs.readdirSync(folder)
+        assert.deepStrictEqual([others, fs.statSync(folder).mode & 0o777], [[], 0o700])
+        assert.strictEqual(fs.statSync(path.join(folder, file)).mode & 0o777, 0o600)
+        assert.notInclude(fs.readFileSync(path.join(folder, file), "utf8") + file, "shop")
 
-      // Later the server is asked again; while it is away, what is there serves, and the next press does not wait.
-      const age = () => {
-        const kept = parsed(Kept)(fs.readFileSync(path.join(folder, file), "utf8"))
-        fs.writeFileSync(path.join(folder, file), JSON.stringify({ ...kept, at: kept.at - 120_000 }))
-      }
-      age()
-      yield* keys()
-      assert.isAbove(server.asked.length, asked)
-      age()
-      const { answer } = server
-      server.answer = "gone"
-      assert.deepStrictEqual(yield* keys(), first)
-      const before = server.asked.length
-      assert.deepStrictEqual(yield* keys(), first)
-      assert.strictEqual(server.asked.length, before)
-      server.answer = answer
+        // Later the server is asked again; while it is away, what is there serves, and the next press does not wait.
+        const age = () => {
+          const kept = parsed(Kept)(fs.readFileSync(path.join(folder, file), "utf8"))
+          fs.writeFileSync(path.join(folder, file), JSON.stringify({ ...kept, at: kept.at - 120_000 }))
+        }
+        age()
+        yield* keys()
+        assert.isAbove(server.asked.length, asked)
+        age()
+        const { answer } = server
+        server.answer = "gone"
+        assert.deepStrictEqual(yield* keys(), first)
+        const before = server.asked.length
+        assert.deepStrictEqual(yield* keys(), first)
+        assert.strictEqual(server.asked.length, before)
+        server.answer = answer
 
-      // Another credential sees nothing of it, and who has none is asked for nothing.
-      server.answer = () => FakeServer.refusal(403, "ACCESS_DENIED")
-      const other = yield* run(["__complete", "secrets", "get", ...inShop, ""], { AMPOULE_API_TOKEN: `${token}2` })
-      assert.deepStrictEqual([other.code, other.stdout, other.stderr], [0, "", ""])
-      const none = yield* run(["__complete", "secrets", "get", ...inShop, ""], { AMPOULE_API_TOKEN: "" })
-      assert.deepStrictEqual([none.code, none.stdout, none.stderr], [0, "", ""])
-      yield* run(["logout"])
-      assert.isFalse(fs.existsSync(folder))
-    })
+        // Another credential sees nothing of it, and who has none is asked for nothing.
+        server.answer = () => FakeServer.refusal(403, "ACCESS_DENIED")
+        const other = yield* run(["__complete", "secrets", "get", ...inShop, ""], { AMPOULE_API_TOKEN: `${token}2` })
+        assert.deepStrictEqual([other.code, other.stdout, other.stderr], [0, "", ""])
+        const none = yield* run(["__complete", "secrets", "get", ...inShop, ""], { AMPOULE_API_TOKEN: "" })
+        assert.deepStrictEqual([none.code, none.stdout, none.stderr], [0, "", ""])
+        yield* run(["logout"])
+        assert.isFalse(fs.existsSync(folder))
+      })
   )
 
   const shells = {

@@ -79,7 +79,7 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
       assert.match(file, /^\/dev\/shm\/ampoule-/)
       assert.isFalse(fs.existsSync(path.dirname(file)))
 
-      // What cannot be read is said by its line, and may be opened again; what another wrote meanwhile is not lost.
+      // An unreadable line is named, and may be opened again; another's write meanwhile is not lost.
       const broken = yield* ampoule.terminal(["secrets", "edit", "KEEP"], { home, env: editor('echo "KEEP" > "$1"') })
       yield* broken.shows("Open it again? [y/N]")
       broken.child.stdin?.write("n\n")
@@ -117,7 +117,7 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
       assert.strictEqual((yield* there("get", "LITERAL")).stdout, "a ${HOST} b")
       assert.strictEqual((yield* secrets("copy", "HOST", "--as", "DB_HOST")).code, 0)
       assert.strictEqual((yield* secrets("get", "DB_HOST")).stdout, "db")
-      // What is there is not replaced unasked.
+      // An existing file is not replaced unasked.
       yield* set("HOST", "other")
       assert.strictEqual((yield* secrets("copy", "HOST", "--to", "staging")).code, 2)
       assert.strictEqual((yield* there("get", "HOST")).stdout, "db")
@@ -165,7 +165,7 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
       const looked = yield* run(["restore", "--at", moment, "--dry-run"])
       assert.deepStrictEqual([looked.code, looked.stdout], [0, "+ DROPPED\n~ KEPT\n- LATER\n"], looked.stderr)
       assert.strictEqual((yield* secrets("get", "KEPT")).stdout, "canary-later")
-      // Without a terminal it asks nobody, and writes nothing.
+      // Without a terminal it asks no question, and writes nothing.
       assert.notStrictEqual((yield* run(["restore", "--at", moment])).code, 0)
       const back = yield* run(["restore", `--at=${moment}`, "--yes"])
       assert.strictEqual(back.code, 0, back.stderr)
@@ -313,7 +313,7 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
 })
 
 layer(app, { excludeTestServices: true })("the choice of a folder", (it) => {
-  it.scoped("`use` writes it, shows it and refuses what is not there; `open` names its page", () =>
+  it.scoped("`use` writes it, shows it and refuses a missing one; `open` names its page", () =>
     Effect.gen(function* () {
       const { env, home, project, run } = yield* setUp()
       const file = path.join(home, ".ampoule.json")
@@ -335,7 +335,7 @@ layer(app, { excludeTestServices: true })("the choice of a folder", (it) => {
       const url = `${env.AMPOULE_URL}/app/projects/${project.id}/env/staging`
       assert.strictEqual(opened.stdout, `${url}\n`)
       assert.deepStrictEqual(JSON.parse((yield* run(["open", "--json"])).stdout), { url })
-      // A plan of many is told by its first names.
+      // A plan of many shows its first names.
       fs.writeFileSync(path.join(home, "many.env"), Array.from({ length: 60 }, (_, i) => `KEY_${i}=x\n`).join(""))
       const plan = yield* run(["secrets", "import", "many.env", "--dry-run"])
       assert.include(plan.stderr, "+ KEY_19\n+ … and 40 more\n60 new")

@@ -24,7 +24,7 @@ interface Loaded {
 const totalOf = ({ files }: Loaded): number => files.reduce((sum, [, bytes]) => sum + bytes, 0)
 const namesOf = ({ files }: Loaded): ReadonlyArray<string> => [...new Set(files.map(([name]) => name))].sort()
 
-/** What a command line loads, by Node's own account: bytes and names are the same on every machine. */
+/** Files that a command line loads, by Node's own account: bytes and names are the same on every machine. */
 const loadedBy = Effect.fnUntraced(function* (
   words: ReadonlyArray<string>,
   env: Readonly<Record<string, string>> = {}
@@ -197,7 +197,7 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
       const server = yield* FakeServer.make(() => ({ body: { value: "v", items: [], hasMore: false } }))
       const env = { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: "amp_at_0123456789abcdef_secretpart" }
       const words = ["secrets", "get", "-p", FakeServer.projectId, "-e", "development", "KEY"]
-      /** What the program says of itself tells whose code ran. */
+      /** The program's user agent shows whose code ran. */
       const run = (more: Readonly<Record<string, string>> = {}) =>
         Effect.map(ampoule.run(words, { home, env: { ...env, ...more } }), ({ code, stderr, stdout }) => {
           assert.deepStrictEqual([code, stdout, stderr], [0, "v", ""])
@@ -303,7 +303,7 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
         for (const word of ["secrets export", "doctor", "offline", "dotenv json"])
           assert.include(ended.stdout, word, shell)
         const read = spawnSync(shell, ["-n"], { input: ended.stdout })
-        // No status: the shell is not there.
+        // No status: the shell is missing.
         assert.notStrictEqual(read.status, 1, shell)
       }
       const without = yield* ampoule.run(["completion"])

@@ -1,4 +1,4 @@
-/** What `--json` prints, command by command, against the schema that docs/command-line.md promises. */
+/** Output of `--json`, command by command, against the schema that docs/command-line.md promises. */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -188,7 +188,7 @@ layer(app, { excludeTestServices: true, timeout: 300_000 })("--json", (it) => {
   )
 
   it.scoped(
-    "tells a failure in the same shape, whoever found it",
+    "prints a failure of server, parser or command in the same shape",
     () =>
       Effect.gen(function* () {
         const { project, run } = yield* setUp()

@@ -47,7 +47,7 @@ const keyring = (home: string, state: "open" | "locked") =>
     ({ close }) => Effect.sync(close)
   )
 
-/** What the keychain itself holds, asked by a program that is not ours. */
+/** Content of the keychain, asked by a program that is not ours. */
 const held = (home: string, bus: string, url: string) =>
   spawnSync(
     process.execPath,
@@ -132,7 +132,7 @@ if (hasKeychain) {
       })
     )
 
-    it.scoped("locked, it is told of before anybody is asked to approve, and what was stored is not lost", () =>
+    it.scoped("a locked one is reported before anybody approves, and the stored login is not lost", () =>
       Effect.gen(function* () {
         const { home, url, withBus } = yield* setUp
         yield* Effect.scoped(

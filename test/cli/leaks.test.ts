@@ -147,7 +147,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("leaks of the command line
       })
   )
 
-  it.scoped("a full disk is told of and ends with 1; a reader that has gone is not", () =>
+  it.scoped("a full disk is reported and ends with 1; a reader that has gone is not", () =>
     Effect.gen(function* () {
       const ampoule = yield* Ampoule
       const server = yield* FakeServer.make(FakeServer.environment(() => ({ KEY: canary })))

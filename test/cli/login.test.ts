@@ -148,7 +148,7 @@ layer(app, { excludeTestServices: true })("ampoule login", (it) => {
     })
   )
 
-  it.scoped("a stored login goes before the variable, says so, and can be told not to", () =>
+  it.scoped("a stored login goes before the variable, says so, and steps back on request", () =>
     Effect.gen(function* () {
       const { decide, login, run, token } = yield* setUp
       const { running, userCode } = yield* login()
@@ -348,7 +348,7 @@ layer(
       assert.strictEqual(again.code, 1)
       assert.include(again.stderr, "This server is already set up. [SETUP_ALREADY_DONE]")
       assert.deepStrictEqual(fs.readdirSync(`${home}/kept`), ["token"])
-      // Without a code, too, which is gone by then: the reason is told, and no password is asked for.
+      // Without a code, too, which is gone by then: the command prints the reason, and asks for no password.
       const without = yield* ampoule.run(["setup", ...who, "--token-file", "kept/token"], {
         home,
         env: { AMPOULE_URL: env.AMPOULE_URL }

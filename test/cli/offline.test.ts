@@ -62,7 +62,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run --offline", (
     })
   )
 
-  it.scoped("the copy is readable by its owner alone and tells nothing", () =>
+  it.scoped("the copy is readable by its owner alone and reveals nothing", () =>
     Effect.gen(function* () {
       const { copies, run } = yield* setUp()
       yield* run()

@@ -1,5 +1,5 @@
 /**
- * Between the command line and the server stands the proxy of a network: it is used, or not, and never told a
+ * The proxy of a network between the command line and the server: it is used, or not, and never gets a
  * credential.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
@@ -234,16 +234,18 @@ layer(Ampoule.Default, { excludeTestServices: true })("a proxy on the way", (it)
     })
   )
 
-  it.scoped("a certificate of an unknown authority is refused through it, and the way to add one is told", () =>
-    Effect.gen(function* () {
-      const { ampoule, env, server } = yield* setUp
-      const proxy = yield* ForwardProxy.make(server.url)
-      const ended = yield* ampoule.run(["secrets", "list", ...target], {
-        env: { ...env, NODE_EXTRA_CA_CERTS: "", HTTPS_PROXY: `http://127.0.0.1:${proxy.port}` }
+  it.scoped(
+    "a certificate of an unknown authority is refused through it, and the command names the way to add one",
+    () =>
+      Effect.gen(function* () {
+        const { ampoule, env, server } = yield* setUp
+        const proxy = yield* ForwardProxy.make(server.url)
+        const ended = yield* ampoule.run(["secrets", "list", ...target], {
+          env: { ...env, NODE_EXTRA_CA_CERTS: "", HTTPS_PROXY: `http://127.0.0.1:${proxy.port}` }
+        })
+        assert.strictEqual(ended.code, 1)
+        assert.include(ended.stderr, "NODE_EXTRA_CA_CERTS")
+        assert.deepStrictEqual(server.asked, [])
       })
-      assert.strictEqual(ended.code, 1)
-      assert.include(ended.stderr, "NODE_EXTRA_CA_CERTS")
-      assert.deepStrictEqual(server.asked, [])
-    })
   )
 })

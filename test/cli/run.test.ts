@@ -365,7 +365,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run", (it) => {
       assert.strictEqual((yield* waiting.ended).signal, "SIGTERM")
       assert.isFalse(fs.existsSync(file))
 
-      // What stands there is nobody's to replace, and what comes to stand there gets nothing.
+      // An existing file is not replaced, and a file that appears there later gets nothing.
       fs.writeFileSync(file, "mine")
       const refused = yield* run([...project, "--mount", "s.json", "--", "true"], { home })
       assert.strictEqual(refused.code, 125)

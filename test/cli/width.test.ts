@@ -76,7 +76,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("on a terminal", (it) => {
           const text = yield* shown(width, words)
           // eslint-disable-next-line no-control-regex
           const lines = text.replaceAll(/\u001b\[[0-9;?]*[A-Za-z]/g, "").split("\n")
-          // What is to be copied is not broken.
+          // Texts to copy are not broken.
           const wide = lines.filter((line) => line.length > width && !line.includes("`"))
           assert.deepStrictEqual(wide, [], `${width} ${words.join(" ")}`)
           const plain = yield* shown(width, words, { NO_COLOR: "1" })
@@ -90,7 +90,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("on a terminal", (it) => {
     })
   )
 
-  it.scoped("a wait of more than a second says for whom, and nothing of it stays; a program is told nothing", () =>
+  it.scoped("a wait of more than a second says for whom, and nothing of it stays; a program reads none of it", () =>
     Effect.gen(function* () {
       const ampoule = yield* Ampoule
       const held: Array<http.ServerResponse> = []
@@ -113,7 +113,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("on a terminal", (it) => {
       const seen = yield* ampoule.inTerminal(ampoule.line(words), { env: { ...env, TERM: "xterm" } })
       const piped = yield* ampoule.start(words, { env })
       yield* seen.shows(waiting)
-      // The other one began at the same time; what it would say would have been said once its answer is there.
+      // The other one began at the same time; its notice would have come before its answer.
       yield* Effect.suspend(() => (held.length < 2 ? Effect.fail("not yet") : Effect.void)).pipe(
         Effect.retry(Schedule.spaced("20 millis"))
       )

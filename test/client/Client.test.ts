@@ -129,7 +129,7 @@ describe("the typed client, on the real server", () => {
     )
   })
 
-  // Time stands still until it is moved: a slow machine must not be given a new window meanwhile.
+  // The clock does not move by itself: a slow machine must not be given a new window meanwhile.
   layer(Layer.provideMerge(TestApp.layer, MovableClock.layer), { excludeTestServices: true })("at the limit", (it) => {
     it.effect("waits out a 429 as long as the server says, and then has its answer", () =>
       Effect.gen(function* () {
@@ -215,7 +215,7 @@ describe("the typed client, when the other end misbehaves", () => {
     })
   )
 
-  it.scopedLive("says of a server that is not there, breaks off or is silent that it cannot be reached", () =>
+  it.scopedLive("says of a server that is missing, breaks off or is silent that it cannot be reached", () =>
     Effect.gen(function* () {
       const server = yield* FakeServer.make(() => undefined)
       server.answer = "gone"

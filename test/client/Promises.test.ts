@@ -8,7 +8,7 @@ import * as Ampoule from "#src/client/Promises.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as Demo from "./Demo.ts"
 
-/** Sets variables of this process for the test, and puts back what was there. */
+/** Sets variables of this process for the test, and puts the former ones back. */
 const withVariables = (variables: Readonly<Record<string, string | undefined>>) =>
   Effect.acquireRelease(
     Effect.sync(() => {

@@ -21,7 +21,10 @@ if (database === undefined) throw new Error("run it with .ci/with-postgres")
 
 /** Checks that contradict the contract, and why. */
 const excluded = { unsupported_method: "a method that a path does not have is 404 ROUTE_NOT_FOUND, not 405" }
-/** What refuses bad data, by its documented codes. 413 is not among the tool's own: a text that is too long can fill a body. */
+/**
+ * Statuses that refuse bad data, by their documented codes. 413 is not among the tool's own: a text that is too long
+ * can fill a body.
+ */
 const refusals = [400, 401, 403, 404, 409, 413, 415, 422, 429]
 /** Operations that refuse what JSON Schema cannot say, and what it is: the check that valid data is accepted is left out. */
 const inexpressible = {
@@ -33,7 +36,7 @@ const inexpressible = {
   "POST /secrets/run-results": "a plan that was made within an hour"
 }
 /**
- * What no pattern says in a form that every engine reads: a name has no tag characters (schema/Values.ts). Cases with one
+ * A rule that no pattern of every engine can express: a name has no tag characters (schema/Values.ts). Cases with one
  * anywhere are left out.
  */
 const hooks = `import json

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * What the journeys of generated clients talk to: the built server with one environment, and in front of it a server
+ * Counterpart of the journeys of generated clients: the built server with one environment, and in front of it a server
  * "of a later release", which adds what a later release may add (docs/contract/README.md).
  */
 import { spawn } from "node:child_process"
@@ -70,7 +70,7 @@ export const start = async (program, folder, settings = {}, command = [process.e
 }
 
 const setupCode = "a code for journeys"
-/** Who sets the server up. */
+/** The person who sets the server up. */
 export const owner = {
   email: "ada@example.com",
   name: "Ada",
@@ -112,7 +112,7 @@ const world = async (url) => {
   return { projectId: project.id, teamId: team.id, token, call, session: () => cookie }
 }
 
-/** What a later release may answer in the place of today's values. */
+/** Answers of a later release in the place of today's values. */
 const laterValues = new Map(
   Object.entries({
     kind: "later-kind",

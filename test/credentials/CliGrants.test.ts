@@ -77,7 +77,7 @@ layer(deviceLayer)("CLI grants", (it) => {
     })
   )
 
-  it.effect("are listed to their holder while they work, and to nobody else", () =>
+  it.effect("are listed to their holder alone, while they work", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const grants = yield* CliGrants

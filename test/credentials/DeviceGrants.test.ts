@@ -509,7 +509,7 @@ layer(deviceLayer)("device authorization", (it) => {
     })
   )
 
-  it.effect("racing a loss of the team leaves no working credential behind, whoever comes first", () =>
+  it.effect("racing a loss of the team leaves no working credential behind, in either order", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const device = yield* DeviceGrants
@@ -531,7 +531,7 @@ layer(deviceLayer)("device authorization", (it) => {
     })
   )
 
-  it.effect("stands in the trail of each team: approved by the person, issued for the person", () =>
+  it.effect("is in the trail of each team: approved by the person, issued for the person", () =>
     Effect.gen(function* () {
       const w = yield* world()
       const sql = yield* SqlClient.SqlClient

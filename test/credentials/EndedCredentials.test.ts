@@ -44,7 +44,7 @@ const credentials = Effect.gen(function* () {
 })
 
 layer(app, { excludeTestServices: true })("credentials that ended", (it) => {
-  it.effect("are told apart for 30 days more, then forgotten; each by its own end", () =>
+  it.effect("keep their own refusal for 30 days more, then are forgotten", () =>
     Effect.gen(function* () {
       const { grant, invitation, reset, session } = yield* credentials
       const [invalid, expired] = ["CREDENTIAL_INVALID", "CREDENTIAL_EXPIRED"] as const
@@ -70,7 +70,7 @@ layer(app, { excludeTestServices: true })("credentials that ended", (it) => {
     })
   )
 
-  it.effect("by revocation are told apart as long as they would have lived, and 30 days", () =>
+  it.effect("by revocation keep their own refusal as long as they would have lived, and 30 days", () =>
     Effect.gen(function* () {
       const team = yield* World.team()
       const grant = yield* World.grant({ person: team.owner, teams: [{ team, scopes: ["identity:read"] }] })

@@ -1,4 +1,4 @@
-/** What the operator does to teams, and to people in all of them. */
+/** Actions of the operator on teams, and on people in all of them. */
 import { assert, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -62,7 +62,7 @@ layer(TestApp.layer, { excludeTestServices: true })("the operator and teams", (i
     })
   )
 
-  it.effect("creates one for an account that is there, as its owner", () =>
+  it.effect("creates one for an existing account, as its owner", () =>
     Effect.gen(function* () {
       const made = yield* needs
       const owner = yield* World.person()
@@ -93,7 +93,7 @@ layer(TestApp.layer, { excludeTestServices: true })("the operator and teams", (i
       const actions = yield* actionsOf(team.id)
       assert.include(actions, "team.suspend by system")
       assert.include(actions, "team.resume by system")
-      // Whoever writes the database alone does not let it go on.
+      // A writer of the database alone cannot resume it.
       yield* OperatorTeams.setSuspended(made, id, true)
       yield* made.sql`UPDATE teams SET suspended = false WHERE id = ${team.id}`
       for (const status of yield* reached) assert.include([401, 404], status)

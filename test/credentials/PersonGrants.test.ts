@@ -49,7 +49,7 @@ describe("grants that a person holds", () => {
     assert.deepStrictEqual(first, { environmentId: null, level: "values", projectId: lasting.projectId, until: null })
   })
 
-  it("count for nothing where no server wrote them, and that is told each time", () => {
+  it("count for nothing where no server wrote them, and that is reported each time", () => {
     const { forged, macs } = made()
     const [own, foreign, unsealed] = [row(null), row(null), row(null)]
     const text = [line(macs, own), line(macs, foreign, "ab".repeat(32)), line(macs, unsealed, "-")].join("\n")

@@ -4,7 +4,7 @@ import * as UserCode from "#src/credentials/UserCode.ts"
 
 const letter = FastCheck.constantFrom(...UserCode.alphabet)
 const code = FastCheck.array(letter, { minLength: 8, maxLength: 8 }).map((letters) => letters.join(""))
-/** What people put between and around letters. */
+/** Characters that people put between and around letters. */
 const filler = FastCheck.constantFrom("", " ", "-", "  ", "–", "\u00a0", "\t", "- ")
 const typed = code.chain((code) =>
   FastCheck.tuple(

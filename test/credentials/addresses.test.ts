@@ -170,7 +170,7 @@ layer(app, { excludeTestServices: true })("a team", (it) => {
           ])
         }
       }
-      // What is said beside the trusted proxy does not count: it names its client last.
+      // A header beside the trusted proxy's does not count: it names its client last.
       assert.strictEqual((yield* TestApp.get(names, from(`${office}, ${cafe}`, session))).status, 404)
       // Another team of the person, and tokens of this one, are not bound.
       const other = `/secrets?projectId=${elsewhere.id}&environment=development` as const
@@ -221,7 +221,7 @@ layer(app, { excludeTestServices: true })("a team", (it) => {
       assert.strictEqual(rotated.status, 200, rotated.text)
       assert.deepStrictEqual(yield* answers(rotated.json.value), [200, 401])
 
-      // Who manages tokens moves it, from the next request on; nobody else does, and it keeps its text and reach.
+      // A manager of tokens moves it, from the next request on, and no one else. It keeps its text and reach.
       const at = `/teams/${team.id}/api-tokens/${rotated.json.id}` as const
       const set = (addresses: ReadonlyArray<string> | null, as: TestApp.Asked = owner) =>
         TestApp.patch(at, { ...as, json: { addresses } })

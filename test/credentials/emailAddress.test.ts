@@ -24,7 +24,7 @@ const change = (jar: SignIn.Jar, email: string, currentPassword = SignIn.passwor
   TestApp.post("/me/email", { session: sessionOf(jar), json: { email, currentPassword } })
 const other = (email: string) => `new-${email}`
 
-/** What the trail of a team says of changed addresses, the oldest first. */
+/** A team's entries about changed addresses, the oldest first. */
 const trail = (teamId: string) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -68,7 +68,7 @@ layer(app, { excludeTestServices: true })("a person's e-mail address", (it) => {
       for (const ended of [jar, elsewhere]) {
         assert.strictEqual((yield* TestApp.get("/me", { session: sessionOf(ended) })).error.code, "CREDENTIAL_REVOKED")
       }
-      // What is not bound to the address goes on.
+      // Credentials that are not bound to the address go on.
       assert.strictEqual((yield* TestApp.get("/me/verify", { bearer: token.text })).status, 200)
       assert.strictEqual((yield* signIn(person.email)).status, 401)
       const back = yield* SignIn.submit("/app/sign-in", known, { email, password: SignIn.password })
@@ -83,7 +83,7 @@ layer(app, { excludeTestServices: true })("a person's e-mail address", (it) => {
     })
   )
 
-  it.effect("is told to the address before, by e-mail", () =>
+  it.effect("is announced to the address before, by e-mail", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { jar, person } = yield* SignIn.signedIn
@@ -112,7 +112,7 @@ layer(app, { excludeTestServices: true })("a person's e-mail address", (it) => {
       assert.strictEqual(wrong.status, 401)
       assert.match(wrong.text, /<input(?=[^>]*id="email-password")(?=[^>]*aria-invalid="true")[^>]*>/)
       assert.notMatch(wrong.text, /<input(?=[^>]*id="f-currentPassword")(?=[^>]*aria-invalid)[^>]*>/)
-      // What was typed is there, but the password.
+      // The form keeps its input, except the password.
       assert.include(wrong.text, `value="${other(person.email)}"`)
       assert.notInclude(wrong.text, "vial of thirteen drops")
 

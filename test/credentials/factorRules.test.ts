@@ -1,4 +1,4 @@
-/** What a team asks of second factors: that there is one, and that it was proved a short time ago. */
+/** A team's rules about second factors: one is needed, and a recent proof of it. */
 import { assert, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -101,10 +101,10 @@ layer(app, { excludeTestServices: true })("a team", (it) => {
       assert.deepStrictEqual(codeOf(yield* reads({ bearer: wide.text })), [404, "PROJECT_NOT_FOUND"])
       assert.strictEqual((yield* TestApp.get("/me", { bearer: wide.text })).status, 200)
       assert.strictEqual(yield* atMcp(agent.text), 401)
-      // What the team gave to machines is the team's.
+      // The team's grants to machines stay.
       assert.strictEqual((yield* reads({ bearer: token.text })).status, 200)
 
-      // Whoever joins by an invitation adds one first.
+      // A person who joins by an invitation adds one first.
       const email = `${member.person.id}@invited.example`
       const invited = yield* TestApp.post(`/teams/${owner.team.id}/invitations`, {
         ...sessionOf(ofOwner.jar),

@@ -1,4 +1,7 @@
-/** What people are told about their own sign-in: on the dashboard, by webhooks of their teams, and by e-mail where one is set. */
+/**
+ * Notices to people about their own sign-in: on the dashboard, by webhooks of their teams, and by e-mail where one is
+ * set.
+ */
 import { assert, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -55,7 +58,7 @@ const catcher = (refuses: { by: number | undefined }) =>
   )
 
 layer(app, { excludeTestServices: true })("a person", (it) => {
-  it.scoped("is told of a new device, a reset link that was used, and a factor that was removed", () =>
+  it.scoped("shows a new device, a used reset link and a removed factor", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { jar, person, team } = yield* SignIn.signedIn
@@ -158,7 +161,7 @@ layer(app, { excludeTestServices: true })("a person", (it) => {
           assert.notInclude(text, secret ?? "?")
         }
         assert.strictEqual((yield* due)[0].n, 0)
-        // What it will never take is given up.
+        // A refusal for good ends the attempts.
         yield* signIn(person.email)
         refuses.by = 550
         yield* deliver
@@ -211,7 +214,7 @@ layer(TestApp.shared, { excludeTestServices: true })("who manages members", (it)
           "CREDENTIAL_REVOKED"
         ])
       }
-      // What has teams left goes on there.
+      // A person with teams left continues there.
       assert.deepStrictEqual(yield* end(wide.id), [200, undefined])
       assert.deepStrictEqual(yield* end(wide.id), [404, "GRANT_NOT_FOUND"])
       const left = yield* TestApp.get("/me", { bearer: wide.text })

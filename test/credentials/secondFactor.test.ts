@@ -117,7 +117,7 @@ layer(app, { excludeTestServices: true })("a second factor", (it) => {
         const { jar, person, team } = yield* SignIn.signedIn
         const other = yield* World.session(person)
         assert.include((yield* SignIn.see(factors, jar)).text, "You have no second factor")
-        // A secret that waits for its first code asks nobody for one.
+        // A secret that waits for its first code asks for none.
         yield* SignIn.submit(`${factors}/app`, jar)
         const wrong = yield* SignIn.submit(`${factors}/app/confirm`, jar, { code: "000000" })
         assert.strictEqual(wrong.status, 401)
@@ -348,7 +348,7 @@ layer(app, { excludeTestServices: true })("a second factor", (it) => {
         assert.strictEqual(reset.status, 200)
         assert.lengthOf(reset.headers.getSetCookie(), 0)
         assert.deepStrictEqual(codeOf(yield* overRest(person.email)), [401, "SECOND_FACTOR_REQUIRED"])
-        // An invitation opens no account that is there, with its password either.
+        // An invitation opens no existing account, with its password either.
         const elsewhere = yield* World.team()
         const invited = yield* TestApp.post(`/teams/${elsewhere.id}/invitations`, {
           session: (yield* World.session(elsewhere.owner)).text,

@@ -56,7 +56,7 @@ const deviceOf = (answer: TestApp.Answer) =>
     ?.split(";")[0] ?? ""
 const { codeOf } = TestApp
 
-/** What a client of `/mcp` holds. */
+/** Credential of a client of `/mcp`. */
 const oauthGrant = (person: World.Person) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -138,7 +138,7 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
     })
   )
 
-  it.effect("are limited to 10 tries in 10 minutes per address, whoever they are for", () =>
+  it.effect("are limited to 10 tries in 10 minutes per address, for all accounts together", () =>
     Effect.gen(function* () {
       const { person } = yield* owner
       const ip = "203.0.113.9"
@@ -166,7 +166,7 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
     })
   )
 
-  it.effect("have attempts of their own on a device that signed in before, whoever uses up the person's", () =>
+  it.effect("have separate attempts on a device that signed in before, when others use up the person's", () =>
     Effect.gen(function* () {
       const { person } = yield* owner
       const ip = "203.0.113.12"
@@ -274,7 +274,7 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
     })
   )
 
-  it.effect("end at sign-out, from the next request on, and the browser is told to forget", () =>
+  it.effect("end at sign-out, from the next request on, and the answer clears the browser's cookie", () =>
     Effect.gen(function* () {
       const { person, team } = yield* owner
       for (const path of ["/auth/session", "/me/token"]) {
@@ -673,7 +673,7 @@ layer(app, { excludeTestServices: true })("passwords over HTTP", (it) => {
   )
 
   it.effect(
-    "of an owner are reset by owners only, and of a person in other teams by whoever manages them there too",
+    "of an owner are reset by owners only, and of a person in other teams by a manager of these teams too",
     () =>
       Effect.gen(function* () {
         const { person: first, team } = yield* owner

@@ -39,7 +39,7 @@ describe("credential text", () => {
     assert.isUndefined(TokenText.parse(text))
   })
 
-  it("carries the CRC-32 of all that stands before it, in base62", () => {
+  it("carries the CRC-32 of all characters before it, in base62", () => {
     const head = `amp_at_${"0".repeat(16)}_${"0".repeat(43)}`
     let crc = 0xffffffff
     for (const byte of Buffer.from(head)) {

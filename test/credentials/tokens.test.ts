@@ -271,7 +271,7 @@ layer(app, { excludeTestServices: true })("API tokens", (it) => {
     })
   )
 
-  it.effect("of another team are not there, for every route with an id", () =>
+  it.effect("of another team do not exist, for every route with an id", () =>
     Effect.gen(function* () {
       const mine = yield* setUp()
       const theirs = yield* setUp()

@@ -21,7 +21,7 @@ describe("ids", () => {
     }).pipe(Effect.provide(Crypto.Default))
   )
 
-  it.effect("of one process ascend and never repeat, while the clock stands, steps back and goes on", () =>
+  it.effect("of one process ascend and never repeat, while the clock stops, steps back and goes on", () =>
     Effect.gen(function* () {
       const crypto = yield* Crypto
       yield* TestClock.setTime(1_763_712_345_678)

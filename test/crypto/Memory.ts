@@ -1,4 +1,4 @@
-/** The memory of a running process, as a debugger of the same user would read it (Linux), and what stands in it. */
+/** The memory of a running process, as a debugger of the same user would read it (Linux), and its contents. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
@@ -12,7 +12,7 @@ const pageSize = 4096
 const residentBits = 0xc0
 
 /**
- * Every page of a process that is in memory and was its own to write, one after the other, in a file; it stands still
+ * Every page of a process that is in memory and was its own to write, one after the other, in a file; it is stopped
  * meanwhile.
  */
 export const core = (child: { readonly pid?: number | undefined }, folder: string, name: string) =>
@@ -46,7 +46,7 @@ export const core = (child: { readonly pid?: number | undefined }, folder: strin
     return file
   })
 
-/** How often each needle stands in a file, read in windows that overlap. */
+/** Occurrences of each needle in a file, read in windows that overlap. */
 export const countIn = (file: string, needles: Readonly<Record<string, Buffer>>): Record<string, number> => {
   const windowSize = 64 * 1024 * 1024
   const overlap = Math.max(...Object.values(needles).map((needle) => needle.length)) - 1
@@ -60,7 +60,7 @@ export const countIn = (file: string, needles: Readonly<Record<string, Buffer>>)
     const window = buffer.subarray(0, kept + read)
     for (const [name, needle] of Object.entries(needles)) {
       for (let at = window.indexOf(needle); at !== -1; at = window.indexOf(needle, at + 1)) {
-        // What lies in the overlap as a whole was counted with the window before.
+        // A needle inside the overlap was counted with the window before.
         if (at + needle.length > kept) found[name] = (found[name] ?? 0) + 1
       }
     }

@@ -22,7 +22,7 @@ import { SnapshotCipher } from "#src/crypto/SnapshotCipher.ts"
 import { secrets as fixtureSecrets, secretServices, world, type World } from "#test/support/Fixtures.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
-/** What all servers share. */
+/** Keys that all servers share. */
 const shared = RowSeal.Default.pipe(
   Layer.provideMerge(ServiceKeys.Default),
   Layer.provideMerge(VaultLocal.layerMemory),

@@ -1,5 +1,6 @@
 /**
- * What stands in memory (docs/security.md, "Threat model"): that of the running server and of its vault, searched for keys and
+ * Contents of memory (docs/security.md, "Threat model"): that of the running server and of its vault, searched for keys
+ * and
  * credentials. Slow, and reads what a debugger would read (Linux, the same user): `npm run test:cores`.
  * `AMPOULE_CORES_REPORT` names a file for the figures.
  */
@@ -166,7 +167,7 @@ describe.runIf(wanted)("memory of the running programs", () => {
         for (let i = 0; i < 1_500; i++) yield* call("GET", "/projects", undefined, bearer)
         yield* take("deleted")
 
-        // What the keys were: the root keys from the vault's file, the data keys from the database by them.
+        // The keys of the run: the root keys from the vault's file, the data keys from the database by them.
         server.child.kill("SIGTERM")
         yield* Effect.async<void>((resume) => void server.child.once("close", () => resume(Effect.void)))
         const roots = rootKeysOf(join(dir, "vault", "root-key"))

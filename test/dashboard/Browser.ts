@@ -120,8 +120,10 @@ interface Answer {
 }
 
 /**
- * What the server answers a page from now on. A browser hands a text over some time after the page shows it, so whoever
- * asks waits for all that came; the text of a stream or of a file, which it may never hand over, is waited for two seconds.
+ * Answers of the server to a page from now on. A browser hands a text over some time after the page shows it, so a test
+ * that
+ * asks waits for all that arrived; the text of a stream or of a file, which it may never hand over, is waited for two
+ * seconds.
  */
 export const answersTo = (page: Page): (() => Promise<ReadonlyArray<Answer>>) => {
   const answers: Array<Promise<Answer>> = []

@@ -59,7 +59,7 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("the
       yield* write("development", { A: "canary-1", B: "canary-b" })
       yield* write("development", { A: "canary-2", C: "canary-c" })
       assert.notInclude((yield* get(`${here}/activity`)).text, "canary")
-      // What added A and B is changed since: it cannot be taken back alone.
+      // The change that added A and B was built on since: it cannot be taken back alone.
       assert.sameMembers([...(yield* undos).keys()], ["added C", "changed A"])
       const changed = yield* undoOf("changed A")
       const preview = yield* get(changed)

@@ -47,7 +47,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           assert.strictEqual(await done.count(), 0)
           await inspect(page, "first-steps-1440-light", true)
         })
-        // What a colleague does is no step of this person.
+        // A colleague's action is no step of this person.
         yield* inject(yield* grant(colleague))
         const mine = yield* grant(owner)
         yield* becomes("Log in from your terminal")

@@ -152,7 +152,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
     60_000
   )
 
-  it.effect("lets a page load three files of ours and nothing else, and be kept by nobody", () =>
+  it.effect("lets a page load three files of ours and nothing else, and no cache keeps it", () =>
     Effect.gen(function* () {
       const rooms = yield* Rooms.furnished
       const files = new Set<string>()
@@ -189,7 +189,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
     })
   )
 
-  it.effect("shows whoever is not signed in no page but the doors, and leads back after signing in", () =>
+  it.effect("shows a visitor without a session no page but the doors, and leads back after signing in", () =>
     Effect.gen(function* () {
       const rooms = yield* Rooms.furnished
       for (const path of Object.values(rooms.pages)) {

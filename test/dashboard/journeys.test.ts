@@ -1,4 +1,4 @@
-/** What people do with the dashboard, from the first start on, in a real browser against the real server. */
+/** Journeys of people through the dashboard, from the first start on, in a real browser against the real server. */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"

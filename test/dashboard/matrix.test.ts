@@ -82,7 +82,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           await page.getByText("5 changes are saved.").waitFor()
           assert.isAtMost(clicks(), 8)
           assert.deepStrictEqual(await answers(), [])
-          // The values are there, and come by a recorded read alone.
+          // The values exist, and arrive through a recorded read alone.
           await cell("DB_HOST", "staging").click()
           await page.keyboard.press("r")
           await page.getByText("canary DB_HOST staging").waitFor()
@@ -262,7 +262,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           await drawer.waitFor({ state: "detached" })
           await page.waitForURL((url) => url.pathname === rooms.here)
           assert.match((await page.locator(":focus").getAttribute("aria-label")) ?? "", /^DB_HOST in development/)
-          // What refers to a key that is not there is said before it is sent.
+          // The form names references to missing keys before it is sent.
           await page.keyboard.press("Enter")
           await page.keyboard.type("${NOT_THERE}:${STRIPE_SECRET_KEY}")
           await page.keyboard.press("Enter")

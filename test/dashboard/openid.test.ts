@@ -158,7 +158,7 @@ layer(app, { excludeTestServices: true, timeout: "90 seconds" })("sign-in by an 
           await page.goto(here)
           await page.getByText("An owner signed in with a password").waitFor()
           await judge(page, "alarm")
-          // What lets people in alone is neither disabled nor removed.
+          // The only way in is neither disabled nor removed.
           await page.getByRole("checkbox", { name: "Shop's own" }).check()
           await button(page, /^Save$/).click()
           await page.getByText("The choice is saved.").waitFor()

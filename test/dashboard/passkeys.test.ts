@@ -40,7 +40,9 @@ const elsewhere = (host: string) =>
     ({ close }) => Effect.sync(close)
   )
 
-/** What that site gets of the device for our challenge: the form field that our page would send, or why there is none. */
+/**
+ * Answer of the device to our challenge on that site: the form field that our page would send, or why there is none.
+ */
 const stolen = (page: Browser.Page, challenge: string, rpId: string) =>
   page.evaluate(
     async ({ challenge, rpId }) => {

@@ -79,7 +79,7 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("pag
     })
   )
 
-  it.effect("show a large environment page by page, and find what stands on any of them", () =>
+  it.effect("show a large environment page by page, and find a key on any of them", () =>
     Effect.gen(function* () {
       const project = yield* World.project()
       const owner = yield* World.session(project.team.owner)
@@ -102,7 +102,7 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("pag
     })
   )
 
-  it.effect("tell how far an approved login got: to whoever approved it, and to nobody else", () =>
+  it.effect("show the progress of an approved login to its approver alone", () =>
     Effect.gen(function* () {
       const team = yield* World.team()
       const owner = yield* World.session(team.owner)
@@ -147,7 +147,7 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("pag
     })
   )
 
-  it.effect("say when to come back to whoever tries too often", () =>
+  it.effect("say when to come back after too many tries", () =>
     Effect.gen(function* () {
       const attempt = TestApp.post("/app/sign-in", {
         headers: { "content-type": "application/x-www-form-urlencoded" },
@@ -335,7 +335,7 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("pag
     })
   )
 
-  it.effect("show an earlier version to who reads values, recorded, and to nobody else", () =>
+  it.effect("show an earlier version to readers of values alone, recorded", () =>
     Effect.gen(function* () {
       const project = yield* World.project({ team: yield* World.team({ plan: "team" }) })
       const owner = yield* World.session(project.team.owner)

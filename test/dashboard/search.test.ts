@@ -1,4 +1,4 @@
-/** What a search finds, asked over HTTP: names, of what its person may see, and nothing else. */
+/** Results of a search over HTTP: names, of what its person may see, and nothing else. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"

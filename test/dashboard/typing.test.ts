@@ -1,4 +1,4 @@
-/** What people typed stays with them, whatever the server says to it, and what they look for is found. */
+/** Typed text survives every answer of the server, and searches find their targets. */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Browser from "./Browser.ts"

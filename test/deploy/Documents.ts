@@ -1,8 +1,8 @@
-/** What stands in the files of deploy, as data. */
+/** The files of deploy, as data. */
 import { readdirSync, readFileSync } from "node:fs"
 import { isSeq, parseAllDocuments, type YAMLMap, YAMLSeq } from "yaml"
 
-/** Untyped on purpose: the tests look at what is there. */
+/** Untyped on purpose: the tests look at the files as they are. */
 // eslint-disable-next-line typescript/no-explicit-any
 export type Document = any
 

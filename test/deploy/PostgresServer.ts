@@ -36,7 +36,7 @@ export const folderOn = (disk: string) =>
     (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
   )
 export const folder = folderOn(tmpdir())
-/** A program of Postgres with its arguments, as whoever may run it. */
+/** A program of Postgres with its arguments, as a user who may run it. */
 export const command = (name: string, ...args: ReadonlyArray<string>): readonly [string, ReadonlyArray<string>] => {
   const [first = "", ...rest] = [...owner, path.join(bin ?? "", name), ...args]
   return [first, rest]

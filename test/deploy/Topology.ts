@@ -1,5 +1,5 @@
 /**
- * What docker-compose.yml describes, as processes of this machine: Postgres, Redis, a vault, two API processes, a
+ * The services of docker-compose.yml, as processes of this machine: Postgres, Redis, a vault, two API processes, a
  * balancer.
  */
 import * as Context from "effect/Context"

@@ -44,7 +44,7 @@ const developer = Effect.gen(function* () {
   return { project, token, url, env: all, srv, bash, change }
 })
 
-/** What the line with `--watch` does at a change: it starts its command again, which touches the file first. */
+/** Effect of the line with `--watch` at a change: it starts its command again, which touches the file first. */
 const touched = (command: string) => {
   const script = /sh -c '([^;]+); exec sleep infinity'$/.exec(command)?.[1]
   assert.isDefined(script)
@@ -75,7 +75,7 @@ describe("docs/recipes.md, for developers", () => {
     )
 
     it.scoped.skipIf(Mise.missing)(
-      "mise: variables are there, and anew when the script looks changed",
+      "mise: variables are set, and set again when the script looks changed",
       () =>
         Effect.gen(function* () {
           const { bash: plain, change, srv } = yield* developer

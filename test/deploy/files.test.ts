@@ -31,7 +31,7 @@ const checkNames = (where: string, names: ReadonlyArray<string>) => {
     assert.isTrue(settings.get(name) === false || name === "AMPOULE_VAULT_URL", `${where}: ${name} belongs into a file`)
   }
 }
-/** What the server, or another program, makes of them, but for files that are elsewhere. */
+/** Settings as the server, or another program, reads them, except files that are elsewhere. */
 const accepted = (variables: Readonly<Record<string, string>>, program = Config.server) =>
   program.pipe(
     Effect.withConfigProvider(
@@ -203,7 +203,7 @@ describe("the Dockerfile", () => {
   const of = (instruction: string, lines: ReadonlyArray<string> = last) =>
     lines.filter((line) => line.startsWith(`${instruction} `)).map((line) => line.slice(instruction.length + 1))
 
-  it("copies what is there and what .dockerignore lets in", () => {
+  it("copies existing files that .dockerignore lets in", () => {
     const let_in = fs
       .readFileSync(".dockerignore", "utf8")
       .split("\n")

@@ -1,4 +1,4 @@
-/** The rule of deploy/gitleaks.toml finds every credential that this server makes, wherever it stands, and no look-alike. */
+/** The rule of deploy/gitleaks.toml finds every credential that this server makes, at any place, and no look-alike. */
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import { readFileSync } from "node:fs"
@@ -23,7 +23,7 @@ const places: ReadonlyArray<(text: string) => string> = [
 ]
 
 describe("the rule for gitleaks", () => {
-  it.prop("finds each kind of credential, wherever it stands", [credential], ([text]) => {
+  it.prop("finds each kind of credential, at any place", [credential], ([text]) => {
     for (const place of places) assert.strictEqual(rule.exec(place(text))?.[1], text)
     assert.include(text, keywords)
   })

@@ -110,7 +110,7 @@ describe("images of a release", () => {
       for (const { file } of Object.values<{ file: string }>(compose.secrets)) {
         assert.isTrue(fs.existsSync(path.join(at, file)), file)
       }
-      // What its own lines say to do is in it.
+      // Every file that its own lines name is in it.
       assert.notInclude(text, "--build")
       for (const [file] of text.matchAll(/deploy\/[\w.-]*\w/g)) assert.isTrue(fs.existsSync(path.join(at, file)), file)
       assert.include(read("deploy/kubernetes/kustomization.yaml"), `digest: ${digest}`)

@@ -114,7 +114,7 @@ describe("docs/recipes.md", () => {
           documents.find((one) => one.kind === kind && one.metadata.name === name)
         const secret = named("Secret", "ampoule-token")
         assert.strictEqual(secret.metadata.labels["external-secrets.io/type"], "webhook")
-        /** What the operator does of its templates and of JSONPath, as far as these stores use them. */
+        /** The operator's templates and JSONPath, as far as these stores use them. */
         const ask = (store: string, key: string) =>
           Effect.promise(async () => {
             const { webhook } = named("SecretStore", store).spec.provider

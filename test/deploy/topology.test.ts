@@ -18,7 +18,7 @@ import { until } from "./Topology.ts"
 const password = "correct horse battery staple 7"
 const email = "ada@example.com"
 
-/** What the first owner has after the setup; every test goes on from there. */
+/** State of the first owner after the setup; every test continues from it. */
 interface Owner {
   readonly cookie: string
   readonly teamId: string
@@ -151,7 +151,7 @@ describe.skipIf(Topology.skipped)("two API processes behind a balancer", () => {
     )
 
     it.effect(
-      "revoke for both: the next request with the token is refused, whoever takes it",
+      "revoke for both: the next request with the token is refused by both",
       () =>
         Effect.gen(function* () {
           for (const upstream of both) {

@@ -13,7 +13,7 @@ import * as Replication from "./Replication.ts"
 export interface Front {
   /** `AMPOULE_DATABASE_URL`. */
   readonly url: string
-  /** What is done by whoever promotes, after it. */
+  /** Step of the promoting operator, after the promotion. */
   readonly promoted: Effect.Effect<void>
 }
 

@@ -1,6 +1,6 @@
 /**
- * What a writer knows of the keys that nobody else writes: what the server acknowledged, and what it did not answer. Seen
- * again after a crash, every key is as it was acknowledged, or an unanswered write is there as a whole.
+ * A writer's knowledge of its own keys: acknowledged writes, and unanswered ones. Seen
+ * again after a crash, every key is as it was acknowledged, or has an unanswered write as a whole.
  */
 
 /** null: the key is deleted, or was never there. A deleted key keeps its last version. */
@@ -13,7 +13,7 @@ export interface Seen {
   readonly version: number
   readonly value: string
 }
-/** What a write makes of its keys; null deletes. */
+/** New values of a write's keys; null deletes. */
 export type Changes = ReadonlyMap<string, string | null>
 
 const never: State = { version: 0, value: null }
@@ -45,7 +45,7 @@ export const make = () => {
     },
     /** It was refused, and so it must not be there. */
     refused: () => void (unanswered = undefined),
-    /** Compares with what is there, and goes on from that; returns what is wrong, a sentence each. */
+    /** Compares with the stored keys, and continues from them; returns the faults, a sentence each. */
     check: (seen: ReadonlyMap<string, Seen>): ReadonlyArray<string> => {
       const changes: Changes = unanswered ?? new Map()
       unanswered = undefined

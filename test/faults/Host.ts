@@ -1,4 +1,4 @@
-/** What a machine does to the programs on it: a disk that is full, a clock that jumps. */
+/** Faults of a machine: a disk that is full, a clock that jumps. */
 import * as Effect from "effect/Effect"
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
@@ -40,7 +40,7 @@ const library = () =>
     .map((name) => `/usr/lib/${name}/faketime/libfaketimeMT.so.1`)
     .find((file) => fs.existsSync(file)) ?? "/usr/lib/faketime/libfaketimeMT.so.1"
 
-/** A clock for whoever is started with `env`: libfaketime, which a file tells how far it is off. */
+/** A clock for programs started with `env`: libfaketime, which a file tells how far it is off. */
 export const clock = Effect.gen(function* () {
   const folder = yield* Trial.folderOf("clock")
   const file = path.join(folder, "offset")

@@ -1,4 +1,4 @@
-/** Writers and readers that go on until they are told to stop, and what became of their writes. */
+/** Writers and readers that run until a stop, and the outcome of their writes. */
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Trial from "./Trial.ts"
@@ -115,7 +115,7 @@ export const serves = (place: Writers.Place) =>
     return written !== undefined && written.status < 300 && injected?.status === 200
   })
 
-/** Compares with what is there; what is wrong, a sentence each. */
+/** Compares with the stored keys; returns the faults, a sentence each. */
 export const check = (lanes: ReadonlyArray<Writers.Writer>, live: Writers.Lives) => {
   for (const lane of lanes) lane.check(live)
   return lanes.flatMap((lane) => lane.problems.splice(0))

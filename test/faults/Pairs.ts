@@ -38,7 +38,7 @@ export const failOver = ({ front, pair, place }: Started, fail: Effect.Effect<un
   Effect.gen(function* () {
     yield* fail
     const failed = performance.now()
-    // What is left is a standby: it answers, and takes no writes.
+    // The remaining server is a standby: it answers, and takes no writes.
     const told = yield* Trial.until("it is not ready", failed, Effect.negate(Trial.isReady(place.server.url)))
     yield* pair.promote
     yield* front.promoted
@@ -49,6 +49,6 @@ export const failOver = ({ front, pair, place }: Started, fail: Effect.Effect<un
     return failure
   })
 
-/** What test/records/failover.json says of itself, whichever of its trials writes there. */
+/** Head of test/records/failover.json, for each trial that writes there. */
 export const about =
-  "The released program under 8 writers and 4 readers on two Postgres with streaming replication; the primary is killed and the standby promoted. servingMillis: from the end of the promotion (HAProxy has still to see it, pgbouncer is told) to an acknowledged write and a read; toldMillis: from the crash to the first 503 of readiness. npm run test:failover"
+  "The released program under 8 writers and 4 readers on two Postgres with streaming replication; the primary is killed and the standby promoted. servingMillis: from the end of the promotion (HAProxy has still to see it, pgbouncer is reloaded) to an acknowledged write and a read; toldMillis: from the crash to the first 503 of readiness. npm run test:failover"

@@ -98,11 +98,11 @@ export interface Pair {
   readonly killPrimary: Effect.Effect<void>
   /** It says nothing more, and its connections stay open. */
   readonly hangPrimary: Effect.Effect<void>
-  /** What hung goes on, and takes itself for the primary still. */
+  /** The hung server continues, and still takes itself for the primary. */
   readonly wake: Effect.Effect<void>
   /** The standby becomes the primary. */
   readonly promote: Effect.Effect<void>
-  /** What was killed follows the primary of now. */
+  /** The killed server follows the present primary. */
   readonly rejoin: Effect.Effect<void>
 }
 

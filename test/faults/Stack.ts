@@ -11,7 +11,7 @@ import * as Release from "#test/support/Release.ts"
 import * as Trial from "./Trial.ts"
 
 export interface Dependency {
-  /** What lies between it and the server. */
+  /** Proxy between it and the server. */
   readonly set: (mode: FaultProxy.Mode) => Effect.Effect<void>
   readonly signal: (name: NodeJS.Signals) => Effect.Effect<void>
 }

@@ -1,4 +1,4 @@
-/** What the trials of faults share: a world to write in, readiness, the trail afterwards, and the record. */
+/** Parts that the trials of faults share: a world to write in, readiness, the trail afterwards, and the record. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -114,7 +114,7 @@ export const trailHas = (release: string, env: Env, answered: ReadonlyArray<stri
     )
   })
 
-/** Puts figures under a name into the file of a record, beside those that are there. */
+/** Puts figures under a name into the file of a record, beside the existing ones. */
 export const record = (file: string | undefined, what: string, name: string, figures: object) =>
   Effect.sync(() => {
     if (file === undefined) return
@@ -131,7 +131,7 @@ export const record = (file: string | undefined, what: string, name: string, fig
     fs.writeFileSync(file, `${JSON.stringify(made, undefined, 2)}\n`)
   })
 
-/** What test/records/faults.json says of itself, whichever of its trials writes there. */
+/** Head of test/records/faults.json, for each trial that writes there. */
 export const faults =
   "The released program under 4 writers and 4 readers while a dependency, its disk or its clock misbehaves: acknowledged writes lost, bulks there in part, answered requests missing in the trail: none, or the run fails. toldMillis: from the fault to the first 503 of readiness (null: it is only slow); of a disk and a read-only database from the first read that was refused, which came refusedMillis after the fault began (0: readiness told before); servingMillis, readyMillis: from the end of the fault to a write and a read that are answered, and to readiness. npm run test:faults"
 

@@ -1,4 +1,4 @@
-/** Writers and readers of one environment, each with keys of its own, until the server is gone or they are told to stop. */
+/** Writers and readers of one environment, each with keys of its own, until the server is gone or a stop. */
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
@@ -59,7 +59,7 @@ interface Live extends History.Seen {
 /** By key. */
 export type Lives = ReadonlyMap<string, Live>
 
-/** All that is there, with values; undefined: pages moved while they were read, for others write. */
+/** All stored keys, with values; undefined: pages moved while they were read, for others write. */
 const lookOnce = (place: Place) =>
   Effect.gen(function* () {
     const where = `projectId=${place.projectId}&environment=development`
@@ -75,7 +75,7 @@ const lookOnce = (place: Place) =>
     return Object.keys(values).every((key) => live.has(key)) ? live : undefined
   })
 
-/** All that is there, with values. */
+/** All stored keys, with values. */
 export const look = (place: Place) =>
   lookOnce(place).pipe(
     Effect.repeat({ until: (live) => live !== undefined, times: 20 }),
@@ -159,7 +159,7 @@ export const make = (place: Place, n: number) => {
       return false
     }
     history.acknowledged()
-    // Whoever creates the key again gets a secret with another id.
+    // A key that is created again is a secret with another id.
     for (const [key, value] of write.changes) if (value === null) ids.delete(key)
     writes++
     answered.push(answer.requestId)

@@ -24,7 +24,7 @@ const stop = ({ child }: Effect.Effect.Success<ReturnType<typeof Release.server>
 
 describe("after a fail-over that lost entries", () => {
   it.scopedLive.skipIf(Programs.missing("psql"))(
-    "the operator accepts what is there, whoever runs or ended meanwhile, and the trail verifies from then on",
+    "the operator accepts the present state, while servers run or after they ended, and the trail verifies from then on",
     () =>
       Effect.gen(function* () {
         const trial = yield* Pairs.started(false, Fronts.direct)

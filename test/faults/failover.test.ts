@@ -2,7 +2,7 @@
  * The released program on two Postgres with streaming replication, under writers and readers: the primary is killed as by a
  * crash, the standby promoted. By the names of both hosts, through HAProxy, through pgbouncer. With a synchronous standby
  * nothing that was acknowledged is lost; what an asynchronous one did not get is, and the server, which has seen it, goes
- * on from what is there. `npm run test:failover` does each several times and writes test/records/failover.json;
+ * on from the standby's state. `npm run test:failover` does each several times and writes test/records/failover.json;
  * `AMPOULE_FAILOVERS` is how many, `AMPOULE_FAILOVERS_REPORT` names a file for the figures.
  */
 import { assert, describe, it } from "@effect/vitest"
@@ -70,7 +70,7 @@ const asynchronously = (name: string, makeFront: Pairs.MakeFront) =>
       yield* Load.someWrites(lanes, 2 * lanes.length)
       failures.push(yield* Pairs.failOver(trial, pair.killPrimary))
       yield* under.end
-      // Who starts now has seen nothing of what is lost.
+      // A server that starts now never saw the lost writes.
       const other = yield* Effect.orDie(Release.server(release, env))
       const there = yield* Writers.look({ ...place, server: other })
       assert.deepStrictEqual(yield* Writers.look(place), there)
@@ -78,7 +78,7 @@ const asynchronously = (name: string, makeFront: Pairs.MakeFront) =>
       assert.isAbove(missing, 0, "nothing was lost, so nothing was shown")
       lost += missing
       writes += Load.writesOf(lanes)
-      // From here on nothing more is lost, whoever writes: revisions that were taken are taken anew.
+      // From here on nothing more is lost, at any server: revisions that were taken are taken anew.
       const others = [place, { ...place, server: other }].flatMap((at, i) =>
         Array.from({ length: 2 }, (_, n) => Writers.make(at, round * 100 + 50 + 10 * i + n))
       )
@@ -109,7 +109,7 @@ const fronts = [
 ] as const satisfies ReadonlyArray<readonly [string, Pairs.MakeFront, ReadonlyArray<string>]>
 const without = (programs: ReadonlyArray<string>) => Programs.missing("psql", ...programs)
 
-describe("after the fail-over to a synchronous standby every acknowledged write is there, and no restart is needed:", () => {
+describe("after the fail-over to a synchronous standby every acknowledged write exists, and no restart is needed:", () => {
   for (const [name, front, programs] of fronts) {
     it.scopedLive.skipIf(without(programs))(name, () => synchronously(name, front), limit)
   }

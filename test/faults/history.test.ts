@@ -1,4 +1,4 @@
-/** What the run of kills (`npm run test:kills`) takes for a loss: each kind is found, and nothing else is. */
+/** Losses in the eyes of the run of kills (`npm run test:kills`): each kind is found, and nothing else is. */
 import { assert, describe, it } from "@effect/vitest"
 import * as History from "./History.ts"
 
@@ -32,7 +32,7 @@ describe("a history", () => {
     }
   })
 
-  it("finds what was refused and is there, and goes on from what was there", () => {
+  it("finds a refused write that exists, and continues from the stored state", () => {
     const refused = written({ A: "a2" })
     refused.refused()
     assert.lengthOf(refused.check(seen({ A: [2, "a2"], B: [1, "b1"] })), 1)

@@ -1,6 +1,6 @@
 /**
  * The released program under writers and readers on a machine that misbehaves: the disk of its database is full, the
- * database is made read-only, its clock jumps. What was acknowledged is there, no bulk is there in part, every answered
+ * database is made read-only, its clock jumps. Acknowledged writes exist, no bulk exists in part, every answered
  * request is in the trail, which verifies and raises no alarm; no restart is needed. CI tries the read-only database, and the clock on the embedded one;
  * `npm run test:faults` (`AMPOULE_FAULTS=all`) tries all, full disks as root alone, and writes test/records/faults.json (`AMPOULE_FAULTS_REPORT`).
  */
@@ -53,7 +53,7 @@ const whole = ({ env, probe, release, server }: Started, load: Load.Tireless) =>
     yield* Trial.trailHas(release, env, load.answered())
   })
 
-/** What is written fills the disk, and the log of the database. */
+/** The writes fill the disk, and the log of the database. */
 const pressure = (place: Writers.Place) =>
   Writers.ask(place, "POST", "/secrets/bulk", {
     projectId: place.projectId,
@@ -130,7 +130,7 @@ describe("on a disk that is full", () => {
         const { fill, folder, free } = yield* Host.disk(256)
         const postgres = yield* PostgresServer.make({ script: "/dev/null", env: {}, disk: folder })
         const env = { AMPOULE_DATA_DIR: yield* Trial.folderOf("host"), ...postgresEnv(postgres.port) }
-        // Without room for its log it ends, and whoever makes room starts it.
+        // Without room for its log it ends, and the test makes room and starts it.
         const again = Effect.catchAllDefect(postgres.start, () => Effect.void)
         const end = Effect.zipRight(free, again)
         yield* outage("disk full, Postgres", env, { begin: fill, end, meanwhile: pressure })
@@ -176,7 +176,7 @@ const jumps = (name: string, settings: Trial.Env) =>
       yield* Load.someWrites(load.lanes, 4 * writers)
       yield* Trial.untilReady(server.url, jumped)
       assert.strictEqual(load.failures(), before, `requests failed at ${hours} hours`)
-      // What ends, ends by the clock; what does not is not locked out.
+      // Credentials with an end end by the clock; the others are not locked out.
       const me = yield* Writers.ask(ofADay, "GET", "/me/verify")
       assert.strictEqual(me?.status, hours > 24 ? 401 : 200, `a token of a day, at ${hours} hours`)
     }

@@ -1,6 +1,7 @@
 /**
  * The released program under writers and readers, killed at random, again and again: the server, its workers (one of
- * them, or all), its vault, Postgres (immediate stop, as a crash). What was acknowledged is there, no bulk is there in part, every answered request is in the
+ * them, or all), its vault, Postgres (immediate stop, as a crash). Acknowledged writes exist, no bulk exists in part,
+ * every answered request is in the
  * trail, and the trail verifies. `npm run test:kills` kills each 200 times and writes test/records/kills.json;
  * `AMPOULE_KILLS` is how many, `AMPOULE_KILLS_REPORT` names a file for the figures.
  */
@@ -23,7 +24,7 @@ const kills = Number(process.env["AMPOULE_KILLS"] ?? "3")
 const reportFile = process.env["AMPOULE_KILLS_REPORT"]
 const writers = 8
 
-/** What is killed, and how it comes back. */
+/** Target of a kill, and its return. */
 interface Victim {
   readonly kill: Effect.Effect<void>
   readonly revive: Effect.Effect<void>

@@ -1,6 +1,6 @@
 /**
  * The released program under writers and readers, while Postgres, Redis or the vault hangs, is cut off, slow, or closes
- * late: what was acknowledged is there, no bulk is there in part, every answered request is in the trail, which verifies
+ * late: acknowledged writes exist, no bulk exists in part, every answered request is in the trail, which verifies
  * and raises no alarm. Without Redis, or without the vault, no request fails; readiness tells of what is away; when the
  * fault has ended, the server goes on without a restart. CI tries some of the matrix, another part by each seed;
  * `npm run test:faults` (`AMPOULE_FAULTS=all`) tries all of it and writes test/records/faults.json
@@ -55,7 +55,7 @@ interface Seen {
   readonly readyMillis: number
 }
 
-/** What happens while the fault lasts: how long until it is told, and how many requests failed. */
+/** Measures of a fault: time until readiness reports it, and failed requests. */
 const lasting = (name: DependencyName, fault: Fault, url: string, load: Load.Tireless) =>
   Effect.gen(function* () {
     const [began, before] = [performance.now(), load.failures()]

@@ -27,7 +27,7 @@ const entriesOf = (node: Replication.Node) =>
     )
   )
 
-/** What was under way in the old primary when it hung has ended: nothing is added for a second. */
+/** Work of the old primary from before its hang has ended: nothing is added for a second. */
 const settled = (node: Replication.Node) =>
   Effect.gen(function* () {
     let before = -1
@@ -51,7 +51,7 @@ const hanging = (synchronous: boolean, name: string, makeFront: Pairs.MakeFront)
     const problems = Load.check(lanes, yield* Writers.look(place))
     yield* pair.wake
     const there = yield* settled(pair.standby())
-    // Who starts now has met neither.
+    // A server that starts now has met neither.
     const beginner = { ...place, server: yield* Effect.orDie(Release.server(release, env)) }
     const others = Array.from({ length: writers }, (_, n) => Writers.make(n % 2 === 0 ? place : beginner, 100 + n))
     const after = yield* Load.of(place, others, answered, readers)
@@ -63,7 +63,7 @@ const hanging = (synchronous: boolean, name: string, makeFront: Pairs.MakeFront)
       assert.deepStrictEqual(problems, [])
       yield* Trial.trailHas(release, env, [...answered, ...[...lanes, ...others].flatMap((lane) => lane.answered)])
     } else {
-      // What it had acknowledged and not sent when it hung; nothing is there in part.
+      // Writes that it had acknowledged and not sent when it hung; none exists in part.
       assert.deepStrictEqual(
         problems.filter((problem) => !problem.endsWith("acknowledged")),
         []

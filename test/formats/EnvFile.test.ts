@@ -101,7 +101,7 @@ describe("file formats", () => {
       }
     })
 
-    it(`${format} refuses a key that stands twice, by its line`, () => {
+    it(`${format} refuses a repeated key, by its line`, () => {
       const text = Either.getOrThrow(
         EnvFile.print(format, [
           { key: "A", value: "1" },

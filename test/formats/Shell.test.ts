@@ -5,7 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
 import { value } from "./Entries.ts"
-import { environmentAfter, found } from "./Shells.ts"
+import { environmentAfter, installedShells } from "./Shells.ts"
 
 const printed = (print: Print, entries: ReadonlyArray<Entry>) => Either.getOrThrow(print(entries))
 
@@ -20,12 +20,12 @@ const hostile = (): ReadonlyArray<Entry> =>
 describe("shell exports", () => {
   it("the shells that people use are on this machine", () => {
     assert.includeMembers(
-      found.map(({ name }) => name),
+      installedShells.map(({ name }) => name),
       ["sh", "bash", "dash", "zsh", "fish"]
     )
   })
 
-  for (const shell of found) {
+  for (const shell of installedShells) {
     for (const script of ['. "$FILE"', 'eval "$(cat "$FILE")"']) {
       it(`${shell.name} reads back every value by ${script}, and runs nothing`, () => {
         const given = [...hostile(), { key: "SOME_PATH", value: "/a:/b" }]
@@ -36,7 +36,7 @@ describe("shell exports", () => {
   }
 
   it("fish reads back its own format", () => {
-    const fish = found.find(({ name }) => name === "fish")
+    const fish = installedShells.find(({ name }) => name === "fish")
     assert(fish !== undefined)
     const given = [...hostile(), { key: "SOME_PATH", value: "/a:/b" }]
     const environment = environmentAfter(fish, printed(Shell.printFish, given), 'source "$FILE"')
@@ -49,7 +49,7 @@ describe("shell exports", () => {
       { key: "T", value: "<${A}>\\'$${A} ${A}", kind: "template" },
       { key: "ALONE", value: "${A}", kind: "template" }
     ]
-    for (const shell of found) {
+    for (const shell of installedShells) {
       const environment = environmentAfter(shell, printed(Shell.print, given), '. "$FILE"')
       assert.strictEqual(environment["T"], "<it's $(id)>\\'${A} it's $(id)", shell.name)
       assert.strictEqual(environment["ALONE"], "it's $(id)", shell.name)

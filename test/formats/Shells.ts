@@ -1,4 +1,4 @@
-/** What real shells make of a file: the programs themselves are asked, those that this machine has. */
+/** Real shells read a file: those that this machine has. */
 import { spawnSync } from "node:child_process"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -25,7 +25,7 @@ export const shells: ReadonlyArray<Shell> = [
 const programOf = (name: string) => (name === "zsh-rc-quotes" ? "zsh" : name)
 
 /** The shells of this machine; `sh` is always one. */
-export const found = shells.filter(({ name }) =>
+export const installedShells = shells.filter(({ name }) =>
   (process.env["PATH"] ?? "").split(delimiter).some((folder) => existsSync(join(folder, programOf(name))))
 )
 

@@ -309,7 +309,7 @@ describe("encrypted values", () => {
     for (const [text, told] of cases) assert.match(refusal(text), told)
   })
 
-  it("are told from text that only begins like them", () => {
+  it("are distinguished from text that only begins like them", () => {
     const entries = { A: "encrypted: no", B: "ENC[", C: "sealed:v1:", DOTENV_VAULT: "x" }
     assert.deepStrictEqual(read(json(entries)).entries, entries)
   })

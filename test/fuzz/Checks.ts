@@ -1,4 +1,4 @@
-/** What must hold of every answer, whatever was asked. */
+/** Properties of every answer, to any request. */
 import * as Errors from "#schema/Errors.ts"
 import * as OpenApiComponents from "#schema/OpenApiComponents.ts"
 import type { Answer } from "./Exchange.ts"
@@ -96,7 +96,7 @@ export const problemsOf = (asked: Asked, answer: Answer): ReadonlyArray<string> 
 
   if (header(answer, "x-request-id") === "") problems.push("no X-Request-Id")
   if (header(answer, "x-content-type-options") !== "nosniff") problems.push("no X-Content-Type-Options")
-  // What is no HTTP, too large a head, and a body that no operation takes are refused before anybody looks for one.
+  // Bytes that are no HTTP, too large a head, and a body that no operation takes are refused before routing.
   if (isErrorResponse(body) && isObject(body)) {
     const { code, message } = body
     if (code === "PAYLOAD_TOO_LARGE" && (operation?.body === undefined || message !== bodyTooLarge)) return problems

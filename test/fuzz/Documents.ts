@@ -1,4 +1,4 @@
-/** What the two OpenAPI documents say, as something to generate requests from and to hold answers against. */
+/** The two OpenAPI documents, as a source of requests and a check of answers. */
 import * as OpenApi from "#schema/OpenApi.ts"
 import * as OpenApiComponents from "#schema/OpenApiComponents.ts"
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js"
@@ -83,13 +83,16 @@ const formats = {
 /** A time in an answer has one spelling. One in a request says itself which it takes. */
 const answered = "^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$"
 
-/** What may grow in a later release may not in this one: an answer holds what the document lists, and nothing else. */
+/**
+ * Parts that a later release may extend are closed in this one: an answer holds what the document lists, and nothing
+ * else.
+ */
 const closed = (json: Json): Json => {
   if (Array.isArray(json)) return json.map(closed)
   if (typeof json !== "object" || json === null) return json
   const members = Object.fromEntries(
     Object.entries(json)
-      // "Anything" has a name of the library's, the same wherever it stands.
+      // "Anything" has a name of the library's, the same at each place.
       .filter(([name]) => name !== "$id")
       .map(([name, member]) => [name, name === "allOf" ? member : closed(member)])
   )

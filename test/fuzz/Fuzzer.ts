@@ -327,7 +327,7 @@ const once = (turn: Turn, index: number) =>
     const answer = yield* Effect.promise(() => Exchange.send(agent, port, request))
     if ("trouble" in answer) {
       count(tally.byStatus, answer.trouble)
-      // What is refused before its body was read may find its connection closed.
+      // A request that is refused before its body was read may find its connection closed.
       const cut = answer.trouble === "connection" && (phase === "hostile" || (request.body?.length ?? 0) > 60_000)
       if (answer.trouble !== "not HTTP to begin with" && !cut) {
         tally.find(operation.id, `${answer.trouble} ${answer.code ?? ""}`, curl(request), "")

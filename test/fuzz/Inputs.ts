@@ -28,13 +28,13 @@ export interface Request {
   readonly method: string
   readonly path: string
   readonly query: ReadonlyArray<readonly [name: string, value: string]>
-  /** As it stands behind the question mark; takes the place of `query`. */
+  /** The text behind the question mark; takes the place of `query`. */
   readonly search?: string
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string | Buffer
 }
 
-/** What is known to exist, by the name under which requests ask for it. */
+/** Existing things, by the name under which requests ask for them. */
 export interface Known {
   readonly pools: Readonly<Record<string, ReadonlyArray<string>>>
   /** One place where most things are: requests that go there together find something. */
@@ -42,9 +42,8 @@ export interface Known {
 }
 
 /**
- * Texts that can be told apart wherever they come out again. `text`: must not come back in any refusal. `secret`:
- * stands
- * in values and passwords, must not come back at all but where values are asked for.
+ * Texts that are recognized in every output. `text`: must not come back in any refusal. `secret`: in
+ * values and passwords, must not come back at all but where values are asked for.
  */
 export interface Marks {
   readonly text: string
@@ -506,7 +505,7 @@ export const make = (
     } else if (parameter.in === "query") query.push([parameter.name, text])
     else {
       path = path.replace(`{${parameter.name}}`, encode(text) || "%20")
-      // What could be read in two ways names no route.
+      // A path that could be read in two ways names no route.
       elsewhere ||= encode(text).includes("%")
     }
   }

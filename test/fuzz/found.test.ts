@@ -1,4 +1,4 @@
-/** What the fuzzer has found, each held by a request of its own. */
+/** Findings of the fuzzer, each held by one request. */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -14,7 +14,7 @@ process.env["RECHECK_BACKEND"] = "pure"
 const filesBelow = (folder: string): ReadonlyArray<string> =>
   readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const name = `${folder}/${entry.name}`
-    // What a build writes there has its source beside it.
+    // Built files there have their sources beside them.
     if (name === "src/dashboard/frame/assets/built") return []
     if (entry.isDirectory()) return filesBelow(name)
     return /\.(?:m?tsx?|m?js)$/.test(entry.name) && !/\.d\.m?ts$/.test(entry.name) ? [name] : []
@@ -25,7 +25,7 @@ interface Literal {
   readonly flags: string
 }
 
-/** Every regular expression literal by its text, with the files that it stands in. */
+/** Every regular expression literal by its text, with its files. */
 const literals = () => {
   const found = new Map<string, Literal & { readonly files: Set<string> }>()
   for (const file of ["schema", "src", "layers", "migrations"].flatMap(filesBelow)) {
@@ -112,7 +112,7 @@ describe("regular expressions", () => {
     assert.deepStrictEqual([...listed].sort(), Object.keys(bounded).sort(), "a bounded one is there no more")
   }, 900_000)
 
-  it("that are bad are told apart", () => {
+  it("that are bad are recognized", () => {
     for (const source of ["^(a|a)*$", "(x+)+y", "\\s*\\n\\s*", "^\\s*a\\s*;?\\s*$"]) {
       assert.isFalse(isSafe({ source, flags: "" }), source)
     }

@@ -123,7 +123,7 @@ export const grow = (project: World.Project) => {
     yield* projects(sql, project, Math.ceil(held.environments / ofProject), Math.ceil(size.environments / ofProject))
     yield* environments(sql, held.environments, size.environments)
     yield* Seals.give("projects", "environments")
-    // No batch is larger than what is there, and statistics follow each: Postgres checks foreign keys by the plan for the
+    // No batch is larger than the table, and statistics follow each: Postgres checks foreign keys by the plan for the
     // size that it knows, and the plan for a small table reads all of it for each row.
     let from = held.secrets
     while (from < size.secrets) {

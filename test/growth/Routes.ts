@@ -7,7 +7,7 @@ import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import { type Needs, type Scene, word } from "./Scene.ts"
 
-/** What it asks is made by the outer effect, which is not measured. */
+/** The outer effect makes its request, and is not measured. */
 export type Ask = Effect.Effect<Effect.Effect<TestApp.Answer, never, Needs>, never, Needs>
 
 const just = (ask: () => Effect.Effect<TestApp.Answer, never, Needs>): Ask => Effect.sync(ask)

@@ -1,5 +1,5 @@
 /**
- * What each route costs where a team has little, much and very much: time, statements, and whether one of them reads a
+ * Cost of each route where a team has little, much and very much: time, statements, and whether one of them reads a
  * whole table. `npm run test:growth` goes up to a million secrets and entries and writes `test/records/growth.json`
  * (`AMPOULE_GROWTH_REPORT`); a run of the long tests goes as far as it needs to tell an index from none.
  */
@@ -43,7 +43,7 @@ const sizes: ReadonlyArray<Filled.Size> =
 /** Tables that grow with use. A statement that reads one of them as a whole gets slower with each row. */
 const growing = ["audit_entries", "secrets", "secret_versions", "secret_counters", "api_tokens", "environments"]
 
-/** What shows or counts all secrets of a team reads them all, and the team has half of the secrets here. */
+/** Routes that show or count all secrets of a team read them all, and the team has half of the secrets here. */
 const ofSecrets = ["secrets", "secret_versions", "environments"]
 const allOfTheTeam = new Set([
   "GET /teams/:teamId/incident-report",
@@ -88,7 +88,7 @@ const costOf = Effect.fnUntraced(function* (name: string, ask: Routes.Ask) {
     Effect.tap(once, (answer) => assert.isBelow(answer.status, 400, `${name}: ${answer.text.slice(0, 500)}`))
   )
   yield* Effect.repeatN(Effect.flatten(asking), 2)
-  // What the server does beside it now and then is heard too, but not each time.
+  // Background work of the server is counted too, but not each time.
   let heard = yield* during(yield* asking)
   for (let i = 0; i < 2; i++) {
     const again = yield* during(yield* asking)
@@ -111,7 +111,7 @@ const costOf = Effect.fnUntraced(function* (name: string, ask: Routes.Ask) {
   return cost
 })
 
-/** Whoever asks first after the trail grew has it read, part by part, for who was handed what. */
+/** The first report after the trail grew reads it, part by part, for exposure. */
 const settled = (ask: Routes.Ask) => {
   const statements = Effect.map(Effect.flatMap(ask, during), ({ length }) => length)
   const twice = Effect.zipWith(statements, statements, (first, second) => first === second)
@@ -163,7 +163,7 @@ layer(app, { excludeTestServices: true, timeout: 120_000 })("a team that grows",
         )
         assert.deepStrictEqual(whole, [])
         const grew = ([, of]: readonly [string, ReadonlyArray<Cost>]) => of[last].statements > of[0].statements + passes
-        // What the server does beside it may take longer than three questions: a second later it is done.
+        // Background work may take longer than three requests: a second later it is done.
         for (let i = 0; i < 5; i++) {
           for (const [name] of Object.entries(costs).filter(grew)) {
             yield* Effect.sleep("1 second")

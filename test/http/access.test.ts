@@ -132,7 +132,7 @@ layer(TestApp.shared, { excludeTestServices: true })("a granted environment", (i
     })
   )
 
-  it.effect("is written by a grant where it is not protected, and by nobody below admin where it is", () =>
+  it.effect("is written by a grant where it is not protected, and by admins alone where it is", () =>
     Effect.gen(function* () {
       const { at, development, grant, owner, person, projectId } = yield* setUp
       const write = (environment: string) =>

@@ -79,7 +79,7 @@ layer(TestApp.shared, { excludeTestServices: true })("a request for access", (it
         [json.user.id, json.environment, json.level, json.hours, json.reason, json.approvals, json.mayDecide],
         [people.asker.id, "production", "values", 2, "Incident 42", 1, false]
       )
-      // Who asked sees it, who decides sees it, and nobody else.
+      // The requester and the approvers see it, and no one else.
       const seen = Effect.forEach([sessions.asker, sessions.admin, sessions.other], (session) =>
         Effect.map(pending(session), (items) => items.map(({ mayDecide }) => mayDecide))
       )
@@ -111,7 +111,7 @@ layer(TestApp.shared, { excludeTestServices: true })("a request for access", (it
     })
   )
 
-  it.effect("is told to webhooks, without its reason", () =>
+  it.effect("reaches webhooks, without its reason", () =>
     Effect.gen(function* () {
       const { approve, ask, deny, people, sessions, team, withdraw } = yield* setUp
       const session = sessions.owner

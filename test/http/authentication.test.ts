@@ -171,7 +171,7 @@ describe("credentials of a request", () => {
       })
     )
 
-    it.effect("refusals of a known credential are in the trail, those of nobody are not", () =>
+    it.effect("refusals of a known credential are in the trail, those of unknown ones are not", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const team = yield* World.team()
@@ -233,7 +233,7 @@ describe("credentials of a request", () => {
     )
   })
 
-  // On a clock that stands: a busy machine takes longer than a second for fifty requests.
+  // On a stopped clock: a busy machine takes longer than a second for fifty requests.
   layer(TestApp.layer.pipe(Layer.provideMerge(MovableClock.layer)), { excludeTestServices: true })((it) => {
     it.effect("the credential's own bucket: headers on every answer, 429 at the fifty-first of a second", () =>
       Effect.gen(function* () {

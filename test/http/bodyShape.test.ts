@@ -64,7 +64,7 @@ layer(TestApp.shared, { excludeTestServices: true })("a body of very many parts"
     })
   )
 
-  it.effect("is told what is wrong while they are some thousand", () =>
+  it.effect("gets all its faults while they are some thousand", () =>
     Effect.gen(function* () {
       const project = yield* World.project()
       const { text: bearer } = yield* World.token({ team: project.team })

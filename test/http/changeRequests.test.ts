@@ -137,7 +137,7 @@ layer(app, { excludeTestServices: true })("a change that waits", (it) => {
       yield* set({ approvers: [people.author.id, people.other.id, people.viewer.id] })
       assert.deepStrictEqual(codeOf(yield* decide(sessions.author, request.id)), forbidden)
       assert.deepStrictEqual(codeOf(yield* decide(sessions.author, request.id, "deny")), forbidden)
-      // Who approves writes: a viewer cannot.
+      // An approver writes: a viewer cannot.
       assert.deepStrictEqual(codeOf(yield* decide(sessions.viewer, request.id)), forbidden)
       assert.strictEqual((yield* decide(sessions.other, request.id)).status, 200)
       assert.strictEqual((yield* inject)["NEW"], "v")
@@ -299,7 +299,7 @@ layer(app, { excludeTestServices: true })("a change that waits", (it) => {
     })
   )
 
-  it.effect("of one who may not have values stays a guess, whoever approved it", () =>
+  it.effect("of one who may not have values stays a guess, under any approver", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { base, decide, people, proposed, sessions, team } = yield* setUp

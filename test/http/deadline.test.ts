@@ -5,7 +5,7 @@ import * as Deadline from "#src/http/engine/Deadline.ts"
 const pause = Effect.sleep("300 millis")
 
 describe("the deadline of a request", () => {
-  it.live("is told once, unless the work was in time", () =>
+  it.live("fires once, unless the work was in time", () =>
     Effect.gen(function* () {
       const told: Array<string> = []
       const source = { complete: true }

@@ -69,7 +69,7 @@ const requests = Number(process.env["AMPOULE_FUZZ_REQUESTS"] ?? Sampled.cases(2_
 
 /** Of each answer its own. */
 const volatile = new Set(["x-request-id", "date"])
-/** What may change between two requests: how far a report reaches, and when a credential was used last. */
+/** Values that may change between two requests: how far a report reaches, and when a credential was used last. */
 const moving = /"(upTo|checkedAt|lastUsedAt|lastSeenAt)":("[^"]*"|null)/g
 const comparable = ({ headers, status, text }: Exchange.Answer) =>
   JSON.stringify([

@@ -1,4 +1,4 @@
-/** What the built program publishes, beside what the declarations say. */
+/** Documents of the built program, beside the declarations. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { mkdtempSync, rmSync } from "node:fs"

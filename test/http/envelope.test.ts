@@ -30,7 +30,7 @@ import * as World from "#test/support/World.ts"
 
 const uuidV7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
-/** What every answer carries, and every failure's body. */
+/** Headers of every answer, and every failure's body. */
 const assertFailure = (answer: TestApp.Answer, status: number, code: string, field?: string) => {
   assert.strictEqual(answer.status, status, answer.text)
   assert.strictEqual(answer.headers.get("content-type"), "application/json")
@@ -102,7 +102,7 @@ describe("the envelope of failures", () => {
       })
     )
 
-    it.effect("what does not arrive in time is told so, and not that it is no HTTP", () =>
+    it.effect("a request that does not arrive in time is called late, and not malformed", () =>
       Effect.gen(function* () {
         const server = yield* Effect.acquireRelease(
           Effect.async<Http.Server>((resume) => {
@@ -418,7 +418,7 @@ describe("failures that are nobody's fault but ours", () => {
 
 describe("a server whose public address is https://", () => {
   layer(failingServer({ baseUrl: "https://ampoule.example.com" }), { excludeTestServices: true })((it) => {
-    it.effect("tells browsers with every answer to come by https only; one on plain http does not", () =>
+    it.effect("sends HSTS with every answer; one on plain http does not", () =>
       Effect.gen(function* () {
         for (const path of ["/defect", "/nope", "/integrity"]) {
           const { headers } = yield* TestApp.get(path)

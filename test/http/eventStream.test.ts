@@ -27,7 +27,7 @@ const opened = (open: EventStream["open"]) =>
   })
 
 describe("an answer without an end", () => {
-  it.scopedLive("says what is written, ends when it is told to, and lets go once", () =>
+  it.scopedLive("sends its text, ends on request, and lets go once", () =>
     Effect.gen(function* () {
       const closed = { times: 0 }
       const request = yield* opened((out) => {
@@ -62,7 +62,7 @@ describe("an answer without an end", () => {
       yield* Effect.promise(() => once(request, "response"))
       request.destroy()
       while (closed.times === 0) yield* Effect.sleep(5)
-      said?.write("data: to nobody\n\n")
+      said?.write("data: to no reader\n\n")
       said?.end()
       yield* Effect.sleep(20)
       assert.strictEqual(closed.times, 1)
@@ -82,7 +82,7 @@ describe("an answer without an end", () => {
       answer.pause()
       const part = "x".repeat(32 * 1024)
       let written = 0
-      // What the two kernels and this client hold is some megabytes.
+      // Buffers of the two kernels and this client are some megabytes.
       for (; closed.times === 0 && written < 10_000; written++) {
         said?.write(part)
         yield* Effect.sleep(0)

@@ -1,4 +1,4 @@
-/** Who was handed a secret, asked over HTTP, on pages and on the command line. */
+/** Exposure of a secret over HTTP, on pages and on the command line. */
 import { assert, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -34,7 +34,7 @@ const read = Effect.gen(function* () {
 const sentence = "v2: 1 person; v1 is still held by 1 token that has not read since"
 
 layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was handed a secret", (it) => {
-  it.scoped("is told to owners and admins, and to tokens with audit:read", () =>
+  it.scoped("is shown to owners and admins, and to tokens with audit:read", () =>
     Effect.gen(function* () {
       const { grantOf, id, old, owner, project } = yield* read
       const { team } = project
@@ -77,7 +77,7 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
       )
       assert.include(reach.text, bob.email)
       assert.sameMembers(lastReads, ["<time", "never"])
-      // One look at the index for what is told and what is left out, one for how far it is, however much there is.
+      // One look at the index for the report and its omissions, one for its progress, at any size.
       const asked = yield* Statements.during(TestApp.get(ofProject, { session: owner }))
       assert.lengthOf(
         asked.filter(({ text }) => text.includes("exposure_reads")),
@@ -125,7 +125,7 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
     })
   )
 
-  it.scoped("stands on the page of the secret, and on one of each person and token", () =>
+  it.scoped("is on the page of the secret, and on one of each person and token", () =>
     Effect.gen(function* () {
       const { id, old, owner, project } = yield* read
       const here = `/app/projects/${project.id}/env/development/secrets/${id}` as const

@@ -1,5 +1,5 @@
 /**
- * What is made for each request has the hidden classes that V8 knows already. A copy that gets a member more, and a
+ * Objects of each request have hidden classes that V8 knows already. A copy that gets a member more, and a
  * generator function that is made anew, have one of their own every time: slow to make, slow to read, and left behind
  * where only the long collection takes it (docs/architecture.md, "The hot path").
  */

@@ -1,4 +1,4 @@
-/** What becomes of values after an incident: a value follows its secret under whatever key, until another text replaces it. */
+/** Values after an incident: a value follows its secret under any key, until another text replaces it. */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"

@@ -58,7 +58,7 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
       const theirs = yield* sessionOf(admin)
       assert.strictEqual((yield* TestApp.get(page, { session: owner })).status, 404)
       assert.include((yield* TestApp.get(page, { session: theirs })).text, "A person of your team asks")
-      // What the person's page writes: a composition of it follows by itself.
+      // The write of the person's page: a composition of it follows by itself.
       yield* TestApp.patch(`/secrets/${ids.db}`, { session: theirs, json: { value: "d2" } })
       yield* TestApp.del(`/secrets/${ids.prod}`, { session: owner })
       const shown = (yield* TestApp.get(here, { session: owner })).json
@@ -258,7 +258,7 @@ describe("what is still out", () => {
     assert.deepStrictEqual(out(half), ["TOP", "MID", "B"])
     const all = half.map((one) => (one.key === "B" ? { ...one, replaced } : one))
     assert.deepStrictEqual(out(all), [])
-    // What it uses was not handed out in its current version: it was replaced before.
+    // Its reference was not handed out in its current version: it was replaced before.
     assert.deepStrictEqual(out([value("TOP", { uses: ["GONE"] })]), [])
   })
 })

@@ -85,7 +85,7 @@ layer(app, { excludeTestServices: true })("management from the command line", (i
     })
   )
 
-  it.effect("is asked for by a whole login of an owner or admin, and decided by nobody else", () =>
+  it.effect("is asked for by a whole login of an owner or admin, and decided by them alone", () =>
     Effect.gen(function* () {
       const { ask, login, project, session, team } = yield* setUp
       const of = (person: World.Person, more: Partial<Parameters<typeof World.grant>[0]> = {}) =>

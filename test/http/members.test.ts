@@ -46,7 +46,7 @@ const accept = (json: unknown, session?: string) =>
 const password = "vial of thirty drops"
 
 layer(app, { excludeTestServices: true })("members", (it) => {
-  it.effect("are listed to everyone in the team, and to nobody else", () =>
+  it.effect("are listed to everyone in the team, and to no one else", () =>
     Effect.gen(function* () {
       const { by, people, team } = yield* staffed
       for (const role of roles) {
@@ -137,7 +137,7 @@ layer(app, { excludeTestServices: true })("members", (it) => {
 
       yield* owner.change(people.member, { active: true })
       assert.lengthOf((yield* TestApp.get("/me", { session })).json.teams, 2)
-      // What a grant lost it does not get back: the person approves a new one.
+      // A grant does not get its lost rights back: the person approves a new one.
       assert.lengthOf((yield* TestApp.get("/me", { bearer: both.text })).json.teams, 1)
       assert.deepStrictEqual(codeOf(yield* TestApp.get("/me", { bearer: one.text })), [401, "CREDENTIAL_REVOKED"])
     })
@@ -356,7 +356,7 @@ layer(app, { excludeTestServices: true })("invitations", (it) => {
     })
   )
 
-  it.effect("stop after 7 days, when replaced, and when whoever made them is shut out", () =>
+  it.effect("stop after 7 days, when replaced, and when their maker is shut out", () =>
     Effect.gen(function* () {
       const { by, people } = yield* staffed
       const admin = yield* by("admin")

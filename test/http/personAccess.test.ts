@@ -1,4 +1,7 @@
-/** What one person has in a team, shown and ended in one action; and what waits for a person, on every page of theirs. */
+/**
+ * Rights of one person in a team, shown and ended in one action; and decisions that wait for a person, on every page of
+ * theirs.
+ */
 import { assert, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -143,7 +146,7 @@ layer(app, { excludeTestServices: true })("all that a person has in a team", (it
 })
 
 layer(app, { excludeTestServices: true })("what waits for a person", (it) => {
-  it.effect("is a badge on every page of who decides, and of nobody else", () =>
+  it.effect("is a badge on every page of the approvers alone", () =>
     Effect.gen(function* () {
       const project = yield* World.project()
       const { production, team } = project

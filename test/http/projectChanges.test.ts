@@ -152,7 +152,7 @@ layer(app, { excludeTestServices: true })("changes across environments", (it) =>
         assert.deepStrictEqual(yield* refused(entry), [400, "VALIDATION_FAILED", field])
       }
       assert.deepStrictEqual(yield* values("development"), { A: "a" })
-      // Who uses the deleted one is rewritten in the same request.
+      // A template of the deleted one is rewritten in the same request.
       assert.strictEqual((yield* change([gone("staging", "A"), set("staging", "T", "plain")])).status, 200)
       assert.deepStrictEqual(yield* values("staging"), { T: "plain" })
     })

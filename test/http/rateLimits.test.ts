@@ -191,7 +191,7 @@ describe("rate limits over HTTP", () => {
         }
         assert.deepStrictEqual((yield* TestApp.get(`${path}/versions`, { bearer })).json, before)
 
-        // A new key tells nothing, and whoever sees values guesses nothing.
+        // A new key reveals nothing, and a reader of values guesses nothing.
         assert.strictEqual((yield* bulk(bearer, "B")).status, 201)
         const reads = yield* repeat(31, bulk(writer, "A"))
         assert.isTrue(reads.every((answer) => answer.status === 201))
@@ -209,7 +209,7 @@ describe("rate limits over HTTP", () => {
           const secrets = Array.from({ length: to - from }, (_, i) => ({ key: `KEY_${from + i}`, value }))
           return TestApp.post("/secrets/bulk", { bearer, json: { ...place, secrets } })
         }
-        assert.strictEqual((yield* bulk(bearer, 0, 40, "new keys tell nothing")).status, 201)
+        assert.strictEqual((yield* bulk(bearer, 0, 40, "new keys reveal nothing")).status, 201)
         yield* bulk(writer, 0, 40, "known")
         const versions = Effect.map(
           TestApp.get(`/secrets?projectId=${id}&environment=development`, { bearer: writer }),
@@ -261,7 +261,7 @@ describe("rate limits over HTTP", () => {
           yield* store(writer, environment, unchanged)
           yield* store(writer, environment, templates)
         }
-        // What others wrote is no guess, however much it is: literals and templates.
+        // Others' writes are no guess, in any number: literals and templates.
         assert.strictEqual((yield* compare(bearer)).status, 200)
         assert.strictEqual((yield* compare(bearer)).status, 200)
 

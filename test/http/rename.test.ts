@@ -1,4 +1,4 @@
-/** A secret with another key: its history, what refers to it, who may, and what is told. */
+/** A secret with another key: its history, its templates, the rights, and the notices. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"

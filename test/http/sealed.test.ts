@@ -29,7 +29,7 @@ const retire = (environment: { readonly id: string }, keyId: string, session: st
 
 const recipientOf = (environment: { readonly id: string }, publicKey: string) =>
   Effect.orDie(SealedEnv.recipient(environment.id, Option.getOrThrow(SealedEnv.parsePublicKey(publicKey))))
-/** What a client does that knows the public key and nothing else. */
+/** A client that knows the public key and nothing else. */
 const sealerOf = (environment: { readonly id: string }, asked: TestApp.Asked) =>
   Effect.flatMap(keypair(environment, asked), ({ json }) => recipientOf(environment, json.publicKey))
 const seal = (
@@ -100,7 +100,7 @@ layer(app, { excludeTestServices: true })("the keypair of an environment", (it) 
     })
   )
 
-  it.effect("is read by viewers, read-only tokens and grants with secrets:read, and by nobody else", () =>
+  it.effect("is read by viewers, read-only tokens and grants with secrets:read, and by no one else", () =>
     Effect.gen(function* () {
       const { environment, project, team } = yield* setUp
       const viewer = yield* World.member(team, "viewer")
@@ -501,7 +501,7 @@ layer(app, { excludeTestServices: true })("a sealed file that was changed", (it)
           const answer = yield* attempt(attack(sealed, at, around))
           assert.deepStrictEqual(codeOf(answer), [400, "SEALED_VALUE_INVALID", "entries._manifest"], what)
         }
-        // What per-entry binding cannot see, said openly: without a manifest the last three open.
+        // Limits of per-entry binding, said openly: without a manifest the last three open.
         assert.deepStrictEqual((yield* attempt({ ...honest, [at]: around.replayed })).json.values[at], "an older value")
       }),
     { fastCheck: { numRuns: 8 } }

@@ -1,4 +1,4 @@
-/** What people say of secrets: who may, what it leaves alone, and who is told when a day comes. */
+/** Metadata of secrets: the rights, the untouched parts, and the notices when a day has come. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, layer } from "@effect/vitest"
 import * as Clock from "effect/Clock"
@@ -55,7 +55,7 @@ layer(app, { excludeTestServices: true })("what is said of a secret", (it) => {
       })
       assert.strictEqual(after.status, 304)
 
-      // What is absent stays, and null takes away.
+      // An absent member stays, and null takes it away.
       yield* TestApp.patch(path, { session, json: { note: null } })
       assert.deepInclude((yield* TestApp.get(path, { session })).json, { ...about, note: null })
       assert.deepInclude((yield* list)[0], { ...about, note: null })

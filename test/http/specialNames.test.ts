@@ -12,7 +12,7 @@ const ordinaryName = "unknown"
 
 type Door = (name: string) => Effect.Effect<TestApp.Answer, never, Listening>
 
-/** What an answer says without the name that was asked for. */
+/** An answer without the requested name. */
 const shapeOf = ({ as, headers, status, text }: TestApp.Answer, name: string) => {
   const isJson = headers.get("content-type")?.startsWith("application/json") === true
   const { code, error } = isJson ? as(AnyFailure) : {}

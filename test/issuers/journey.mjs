@@ -1,5 +1,5 @@
 // @ts-check
-/** What people do with an issuer, in a browser: each step says what was seen. */
+/** Journeys of people with an issuer, in a browser: each step says what was seen. */
 import { owner } from "../clients/server.mjs"
 
 /** @typedef {{ readonly email: string, readonly name: string, readonly verified: boolean, readonly groups: ReadonlyArray<string> }} PersonThere */
@@ -172,7 +172,7 @@ export const journey = async (browser, server, issuer) => {
     await page.getByRole("button", { name: new RegExp(`with ${issuer.name}$`) }).click()
     await issuer.signInAt(page, ada)
     await page.waitForURL("**/app/grants")
-    steps.push("confirms that the person is there: it asks again, and says when (auth_time)")
+    steps.push("confirms the presence of the person: it asks again, and says when (auth_time)")
 
     await page.goto(`/app/teams/${server.teamId}/sign-in`)
     await page.getByRole("checkbox", { name: issuer.name, exact: true }).check()

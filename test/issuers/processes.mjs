@@ -1,5 +1,5 @@
 // @ts-check
-/** What the real issuers are fetched, built and run by. */
+/** Programs that fetch, build and run the real issuers. */
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import * as path from "node:path"

@@ -31,7 +31,7 @@ interface Shape {
 
 const quoted = (name: string) => `"${name}"`
 
-/** What a release that knows this schema knows of each table. */
+/** Columns of each table in a release with this schema. */
 const shapes = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const tables = yield* Archive.tables

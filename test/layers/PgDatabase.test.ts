@@ -40,7 +40,7 @@ const databaseOn = (hosts: Record<string, Host>, checkoutMillis = 60) => {
 }
 
 describe("of several hosts", () => {
-  it.live("the one leads that takes writes, wherever it stands, and however the others fail", () =>
+  it.live("the one that takes writes leads, at any place of the list, and with any failure of the others", () =>
     Effect.gen(function* () {
       for (const other of [standby, refused, "silent"] as const) {
         assert.strictEqual(yield* databaseOn({ one: primary("1", 1), two: other }).lead, "one")
@@ -54,7 +54,7 @@ describe("of several hosts", () => {
       const [old, young] = [primary("old", 9), primary("young", 10)]
       assert.strictEqual(yield* databaseOn({ one: old, two: young, three: standby }).lead, "two")
       assert.strictEqual(yield* databaseOn({ one: young, two: old, three: old }).lead, "one")
-      // Who does not tell, or is a copy of another database, cannot be compared: their order counts.
+      // A server that hides its timeline, or is a copy of another database, cannot be compared: the order counts.
       assert.strictEqual(yield* databaseOn({ one: primary("1"), two: young }).lead, "one")
       assert.strictEqual(yield* databaseOn({ one: { ...old, system: "8" }, two: young }).lead, "one")
     })

@@ -131,43 +131,41 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
     })
   )
 
-  Untraced.scopedLive(
-    "transactions that wait for a lock leave connections to readers, and are told that it is busy",
-    () =>
-      Effect.gen(function* () {
-        const { sql } = yield* behindProxy({
-          poolSize: 4,
-          deadlineMillis: 1_000,
-          checkoutMillis: 2_000,
-          queueMillis: 60_000
-        })
-        yield* sql`CREATE TABLE counts (n int)`
-        yield* sql`INSERT INTO counts (n) VALUES (1)`
-        const change = sql.withTransaction(sql`UPDATE counts SET n = n + 1`)
-        const holding = yield* Deferred.make<void>()
-        const enough = yield* Deferred.make<void>()
-        const holder = yield* Effect.fork(
-          sql.withTransaction(
-            Effect.all([sql`UPDATE counts SET n = 0`, Deferred.succeed(holding, undefined), Deferred.await(enough)])
-          )
-        )
-        yield* Deferred.await(holding)
-        const writers = yield* Effect.fork(
-          Effect.forEach(Array.from({ length: 6 }), () => Effect.exit(change), { concurrency: "unbounded" })
-        )
-        const read = sql`SELECT n FROM counts`
-        while (Option.isNone(yield* Fiber.poll(writers))) assert.deepStrictEqual(yield* read, [{ n: 1 }])
-        for (const exit of yield* Fiber.join(writers)) {
-          assert.isTrue(Exit.isFailure(exit) && isBusy(exit.cause))
-        }
-        yield* Deferred.succeed(enough, undefined)
-        yield* Fiber.join(holder)
-        yield* change
+  Untraced.scopedLive("transactions that wait for a lock leave connections to readers, and get SERVER_BUSY", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* behindProxy({
+        poolSize: 4,
+        deadlineMillis: 1_000,
+        checkoutMillis: 2_000,
+        queueMillis: 60_000
       })
+      yield* sql`CREATE TABLE counts (n int)`
+      yield* sql`INSERT INTO counts (n) VALUES (1)`
+      const change = sql.withTransaction(sql`UPDATE counts SET n = n + 1`)
+      const holding = yield* Deferred.make<void>()
+      const enough = yield* Deferred.make<void>()
+      const holder = yield* Effect.fork(
+        sql.withTransaction(
+          Effect.all([sql`UPDATE counts SET n = 0`, Deferred.succeed(holding, undefined), Deferred.await(enough)])
+        )
+      )
+      yield* Deferred.await(holding)
+      const writers = yield* Effect.fork(
+        Effect.forEach(Array.from({ length: 6 }), () => Effect.exit(change), { concurrency: "unbounded" })
+      )
+      const read = sql`SELECT n FROM counts`
+      while (Option.isNone(yield* Fiber.poll(writers))) assert.deepStrictEqual(yield* read, [{ n: 1 }])
+      for (const exit of yield* Fiber.join(writers)) {
+        assert.isTrue(Exit.isFailure(exit) && isBusy(exit.cause))
+      }
+      yield* Deferred.succeed(enough, undefined)
+      yield* Fiber.join(holder)
+      yield* change
+    })
   )
 
   Untraced.scopedLive(
-    "teams take turns for a connection, the service goes first, and who waits too long is told that it is busy",
+    "teams take turns for a connection, the service goes first, and a request that waits too long gets SERVER_BUSY",
     () =>
       Effect.gen(function* () {
         const { sql } = yield* behindProxy({
@@ -266,7 +264,7 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
       })
   )
 
-  Untraced.scopedLive("a database that is read-only for whoever connects is away, and back without a restart", () =>
+  Untraced.scopedLive("a database that is read-only for every connection is away, and back without a restart", () =>
     Effect.gen(function* () {
       const { name, sql } = yield* behindProxy()
       yield* readOnly(sql)
@@ -291,7 +289,7 @@ describe.runIf(TestDatabase.onPostgres)("on Postgres", () => {
       yield* ask
       yield* one.set("pass")
       yield* two.set("refuse")
-      // What was connected is cut; what connects goes to the other.
+      // Open connections are cut; new ones go to the other.
       yield* Effect.retry(ask, { times: 4 })
       yield* Effect.all(
         Array.from({ length: 12 }, () => ask),

@@ -1,5 +1,6 @@
 /**
- * What a release before passkeys, reports of leaks, issuers, notices and lists of addresses (0035 to 0039) wrote lives on: the
+ * Rows of a release before passkeys, reports of leaks, issuers, notices and lists of addresses (0035 to 0039) live on:
+ * the
  * tables are taken back to that release's with the rows in them, migrated, and used as before and by what is new.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
@@ -158,7 +159,7 @@ layer(TestApp.layer, { excludeTestServices: true })("a database of the release b
       assert.strictEqual((yield* TestApp.get(path, { bearer: token.text })).status, 401)
       yield* sql`UPDATE api_tokens SET addresses = NULL WHERE id = ${token.id}`
       assert.strictEqual((yield* TestApp.get(path, { bearer: token.text })).status, 401)
-      // A browser that is not known is told of, in the table that is new.
+      // An unknown browser gives a notice, in the new table.
       assert.include((yield* SignIn.see("/app", SignIn.kept(again))).text, "New sign-in:")
     })
   )

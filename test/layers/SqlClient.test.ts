@@ -281,7 +281,7 @@ const suite = (way: typeof TestDatabase.layer, name: string, traced: boolean) =>
 
     it.effect("never asks the pool to cancel a backend", () =>
       Effect.gen(function* () {
-        // What sql-pg looks for; with it, an interruption cancels whatever runs there by then.
+        // Member that sql-pg looks for; with it, an interruption cancels the statement that runs there by then.
         const pg = yield* PgClient.PgClient
         const connection = yield* Effect.scoped(pg.reserve)
         assert.isTrue("pg" in connection)

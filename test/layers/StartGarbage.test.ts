@@ -6,7 +6,7 @@ import { runInNewContext } from "node:vm"
 
 /** A reference to something that nobody holds. V8 looks at such references in collections of the whole heap alone. */
 const abandoned = () => new WeakRef({ what: "garbage" })
-/** What was made, or asked for, in this turn of the event loop is held until its end. */
+/** Objects of this turn of the event loop are held until its end. */
 const nextTurn = Effect.promise(() => setImmediate())
 
 describe("what a start leaves behind", () => {

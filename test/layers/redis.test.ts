@@ -142,7 +142,7 @@ const behind = (port: number) =>
 
 describe.skipIf(!RedisServer.available)("Redis that goes away", () => {
   for (const mode of ["refuse", "reset", "blackhole"] as const) {
-    it.scopedLive(`(${mode}) is told once, noticed by no request, and back without a restart`, () =>
+    it.scopedLive(`(${mode}) is logged once, noticed by no request, and back without a restart`, () =>
       logged((lines) =>
         Effect.gen(function* () {
           const redis = yield* RedisServer.own
@@ -163,7 +163,7 @@ describe.skipIf(!RedisServer.available)("Redis that goes away", () => {
           yield* proxy.set("pass")
           yield* until(Effect.map(health, (status) => status === "up"))
           taken.push(...(yield* many), ...(yield* many))
-          // What this process admitted while it was alone still counts.
+          // Requests that this process admitted alone still count.
           assert.strictEqual(admittedOf(taken), 30)
           assert.deepStrictEqual(
             lines().map((line) => /Redis (?:is down|answers again)/.exec(line)?.[0]),
@@ -186,7 +186,7 @@ describe.skipIf(!RedisServer.available)("Redis that goes away", () => {
     )
   )
 
-  it.scopedLive("stands still in the middle of the load: requests go on, limits hold in each process", () =>
+  it.scopedLive("stops in the middle of the load: requests go on, limits hold in each process", () =>
     Effect.gen(function* () {
       const redis = yield* RedisServer.own
       const { health, store } = yield* behind(redis.port)

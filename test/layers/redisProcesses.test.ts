@@ -14,7 +14,7 @@ import * as TestDatabase from "#test/support/TestDatabase.ts"
 const postgres = inject("postgres")
 const possible = postgres !== undefined && RedisServer.available
 
-/** What the processes share. The database is empty: nobody has migrated it yet. */
+/** Settings that the processes share. The database is empty, and not migrated yet. */
 const common = Effect.gen(function* () {
   if (postgres === undefined) return yield* Effect.dieMessage("no Postgres")
   const { url } = yield* TestDatabase.freshPostgres({ url: postgres.url })
@@ -166,7 +166,7 @@ describe.skipIf(!possible)("AMPOULE_WORKERS", () => {
         const here = Effect.provideService(Listening, { host: "127.0.0.1", port: server.port })
         const scrape = Effect.promise(async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text())
         const up = (text: string) => [...text.matchAll(/^ampoule_cache_up\{worker="(\d+)"\} 1$/gm)].map(([, id]) => id)
-        // The address is told when the first worker listens.
+        // The log names the address when the first worker listens.
         yield* Effect.repeat(Effect.delay(scrape, "100 millis"), { until: (text) => up(text).length === 2 })
         assert.sameMembers(up(yield* scrape), ["1", "2"])
 

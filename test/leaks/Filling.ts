@@ -70,7 +70,7 @@ export const make = (url: string) => {
   const secretsOf = (what: string, names: string) =>
     Array.from({ length: keysOfEach }, (_, n) => ({ key: `${names}_${n}`, value: fresh(what) }))
 
-  /** Values that are there, were there, wait, were deleted. */
+  /** Values that exist, existed, wait, were deleted. */
   const values = (cookie: string, teamId: string) =>
     Effect.gen(function* () {
       const projects: Array<string> = []
@@ -186,16 +186,16 @@ export const make = (url: string) => {
           ],
           ["POST", "/secrets/bulk", { json: { ...at, secrets: fresh("value as a list") } }],
           ["POST", "/secrets", { body: `{"value": "${fresh("value of a body with a fault")}` }],
-          ["POST", "/auth/session", { json: { email: "ada@example.com", password: fresh("password of nobody") } }],
-          ["POST", "/auth/cli/device/token", { json: { deviceCode: fresh("device code of nobody") } }]
+          ["POST", "/auth/session", { json: { email: "ada@example.com", password: fresh("password of no account") } }],
+          ["POST", "/auth/cli/device/token", { json: { deviceCode: fresh("unknown device code") } }]
         ]
         // As many sign-ins as are not refused for their number.
         for (const [method, path, one] of asked.filter(([, path]) => n < 5 || path !== "/auth/session")) {
           const { status, text } = yield* call(method, path, path.startsWith("/auth") ? one : { bearer, ...one })
           if (status < 300 && path !== "/auth/cli/device/token") throw new Error(`${path} was not refused: ${text}`)
         }
-        // A credential of nobody.
-        yield* call("GET", "/projects", { bearer: fresh("credential of nobody") })
+        // An unknown credential.
+        yield* call("GET", "/projects", { bearer: fresh("unknown credential") })
       }
     })
 

@@ -83,7 +83,7 @@ export const make = (texts: Readonly<Record<string, string>>) => {
       byHash.set(key, [...(byHash.get(key) ?? []), needle])
     }
   }
-  /** What stands there, each once. */
+  /** Needles of a text, each once. */
   const findIn = (bytes: Buffer): ReadonlyArray<Found> => {
     const found = new Map<string, Found>()
     for (let end = width; end <= bytes.length; end++) {

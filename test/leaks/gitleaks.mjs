@@ -33,7 +33,7 @@ const work = fs.mkdtempSync(path.join(tmpdir(), "ampoule-leaks-"))
 process.on("exit", () => fs.rmSync(work, { recursive: true, force: true }))
 
 /** @typedef {{ RuleID: string, Secret: string, File: string }} Finding */
-/** What it finds below a folder. @param {string} where @returns {ReadonlyArray<Finding>} */
+/** Findings below a folder. @param {string} where @returns {ReadonlyArray<Finding>} */
 const findings = (where) => {
   const report = path.join(work, "report.json")
   const args = ["dir", "--config", rules, "--report-format", "json", "--report-path", report, "--no-banner", where]

@@ -1,4 +1,4 @@
-/** Thousands of texts are found in one pass, whatever form each has and whatever stands around it. */
+/** Thousands of texts are found in one pass, in any form and between any neighbours. */
 import { assert, describe, it } from "@effect/vitest"
 import { randomBytes } from "node:crypto"
 import * as Needles from "./Needles.ts"

@@ -1,6 +1,7 @@
 /**
  * Thousands of canaries, values and credentials of every kind, are written, read, refused and run with, on the released program with two
- * workers, Postgres, Redis and a vault of its own. None of them, in any form, stands where nobody asked for it: in what Postgres was told
+ * workers, Postgres, Redis and a vault of its own. None of them, in any form, is in a place without a request for it:
+ * in statements of Postgres
  * (it logs every statement with its parameters), in its files and write-ahead log, in a dump, in Redis and its files, in logs at debug,
  * spans, metrics, pages, the trail, a backup, the data folders, the files of the command line, lists of processes. What `ampoule run` holds in its memory
  * is counted (`AMPOULE_LEAKS_REPORT` names a file for the figures; test/records/leaks.json).
@@ -47,7 +48,7 @@ const filesIn = (folder: string): ReadonlyArray<string> =>
     .filter((entry) => entry.isFile())
     .map((entry) => path.join(entry.parentPath, entry.name))
 
-/** What was searched: how much of it, and what of ours was found that should be. */
+/** Searched places: their size, and the expected texts that were found. */
 const searching = (needles: Needles.Needles) => {
   const searched: Record<string, { files: number; MiB: number }> = {}
   const found: Array<string> = []
@@ -60,11 +61,13 @@ const searching = (needles: Needles.Needles) => {
   return { searched, found, look, lookAt: (where: string, text: string) => look(where, Buffer.from(text)) }
 }
 
-/** What was found, each kind once. */
+/** Findings, each kind once. */
 const kinds = (found: ReadonlyArray<string>) => [...new Set(found.map((one) => one.replace(/ \d+,/, ",")))]
 
-/** What stands where the slug of an environment should: the database is asked for one of that name, and keeps nothing of it. */
-const lookedUp = "statements and parameters that Postgres was told: value as an environment, as it is"
+/**
+ * A value in the place of an environment's slug: the database is asked for one of that name, and keeps nothing of it.
+ */
+const lookedUp = "statements and parameters of Postgres: value as an environment, as it is"
 
 /** Of every process that can be seen. */
 const processList = () =>
@@ -110,7 +113,7 @@ const started = Effect.gen(function* () {
     env: { AMPOULE_LOG_LEVEL: "debug", OTEL_EXPORTER_OTLP_ENDPOINT: spans.url, AMPOULE_RATE_LIMITS: "on" },
     redis: ["--dir", redisFolder, "--appendonly", "yes"]
   })
-  // From now on Postgres writes down whatever it is told.
+  // From now on Postgres logs every statement.
   for (const setting of ["log_statement = 'all'", "log_parameter_max_length_on_error = -1"]) {
     yield* Effect.orDie(Replication.ask(parts.postgres, `ALTER SYSTEM SET ${setting}`))
   }
@@ -174,7 +177,7 @@ const written = (world: Started) =>
     assert.strictEqual(trail.code, 0, trail.stderr)
     const dumped = yield* dump(parts)
     const metrics = yield* Effect.promise(async () => (await fetch(parts.metricsUrl)).text())
-    // What they write down at their end as well; and no file of a running Postgres comes and goes.
+    // Files that they write at their end as well; and no file of a running Postgres appears or goes meanwhile.
     yield* parts.server.end("SIGTERM")
     yield* parts.vault.end("SIGTERM")
     yield* parts.postgres.close
@@ -183,7 +186,7 @@ const written = (world: Started) =>
       files: [
         ["files of Postgres", filesIn(parts.postgres.data).filter((file) => !/\/pg_wal\/|\/data\/log$/.test(file))],
         ["write-ahead log", filesIn(path.join(parts.postgres.data, "pg_wal"))],
-        ["statements and parameters that Postgres was told", [path.join(parts.postgres.data, "log")]],
+        ["statements and parameters of Postgres", [path.join(parts.postgres.data, "log")]],
         ["files of Redis", filesIn(redisFolder)],
         log("server"),
         log("vault"),
@@ -197,21 +200,21 @@ const written = (world: Started) =>
     }
   })
 
-/** What stands there in clear, so that the search did look at what it is named. */
+/** A text that is there in clear, which shows that the search read the place. */
 const inClear = {
   "files of Postgres": "KEY_249",
   "write-ahead log": "KEY_249",
-  "statements and parameters that Postgres was told": "KEY_249",
+  "statements and parameters of Postgres": "KEY_249",
   "files of Redis": "ampoule:limit",
   "log of the server, at debug": "level=DEBUG"
 } as const
 
 const what =
-  "Canaries (values, credentials, what was refused) in each form, searched in what the released program left behind or told. None was found in what is searched. inTheMemoryOfWhoHandsThemOn: of 250 values and 20 templates of the environment, how many stand in the memory of the process that started the command and waits for it (null: it became the command); of others none may. An environment's slug that is asked for is told to the database, which keeps nothing of it. npm run test:leaks"
+  "Canaries (values, credentials, what was refused) in each form, searched in what the released program left behind or told. None was found in what is searched. inTheMemoryOfWhoHandsThemOn: of 250 values and 20 templates of the environment, how many are in the memory of the process that started the command and waits for it (null: it became the command); of others none may. A requested slug of an environment reaches the database, which keeps nothing of it. npm run test:leaks"
 
 type Search = ReturnType<typeof searching>
 
-/** Answers that hold no value, and what a browser is told to keep of them: nothing. */
+/** Answers without a value, whose headers let a browser keep nothing. */
 const seen = ({ call }: Filling.Filling, { lookAt }: Search, cookie: string, teamId: string, projectId: string) =>
   Effect.gen(function* () {
     const odd: Array<string> = []
@@ -256,7 +259,7 @@ const processesSeen = (needles: Needles.Needles, { found, searched }: Search, ru
   )
 }
 
-/** What stands in the memory of a process that handed values on; null: it became the command. */
+/** Texts in the memory of a process that handed values on; null: it became the command. */
 const memoryOf = (needles: Needles.Needles, folder: string, child: { readonly pid?: number | undefined }) =>
   Effect.gen(function* () {
     if (!waits(child.pid ?? 0)) return null
@@ -331,7 +334,7 @@ describe("thousands of canaries, in every form,", () => {
           runs.map(({ pid }) => pid ?? 0)
         )
         yield* lookEverywhere(world, search)
-        // What is handed on is in the memory of who hands it on; how much of it is told, not judged.
+        // The memory of a process that hands values on has them; their number is reported, not judged.
         const held = yield* Effect.forEach(runs, (child) => memoryOf(needles, world.folder, child))
 
         assert.isAtLeast(Object.keys(canaries).length, 7_000)

@@ -6,7 +6,7 @@ import * as FastCheck from "effect/FastCheck"
 import * as Fiber from "effect/Fiber"
 import * as FairTurns from "#src/limits/FairTurns.ts"
 
-/** A work that tells when it begins, and ends when it is told to. */
+/** A work that reports its beginning, and ends on request. */
 const makeWorks = (turns: FairTurns.FairTurns) => {
   const begun: Array<string> = []
   const start = (owner: string, name = owner) =>
@@ -68,7 +68,7 @@ describe("turns", () => {
     })
   )
 
-  it.effect("make room in a full queue at the cost of whoever fills it, whose newest work is refused", () =>
+  it.effect("make room in a full queue at the cost of the team that fills it, whose newest work is refused", () =>
     Effect.gen(function* () {
       const { start } = makeWorks(FairTurns.make({ atOnce: 1, waiting: 3, retryAfterSeconds: 2 }))
       const running = yield* start("greedy")

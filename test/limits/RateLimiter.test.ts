@@ -75,7 +75,7 @@ describe("sliding windows", () => {
   )
 
   it.effect.prop(
-    "whoever waits as long as told is admitted, and could not have been a second earlier",
+    "a caller that waits for Retry-After is admitted, and would not be a second earlier",
     [scenario],
     Effect.fnUntraced(function* ([[policy, requests]]) {
       yield* run(policy, requests, (taken, now, admitted, units) => {

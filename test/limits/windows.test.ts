@@ -1,4 +1,4 @@
-/** What the contract's limits let through, and what a decision tells, as answers that are known beforehand. */
+/** Requests that the contract's limits let through, and the members of a decision, as fixed answers. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -8,7 +8,7 @@ import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
 import * as RateLimiter from "#src/limits/RateLimiter.ts"
 import * as RateLimitTraces from "#test/support/RateLimitTraces.ts"
 
-/** What gets through when somebody asks all the time: `most` before `seconds` have passed, and more afterwards. */
+/** Admitted requests of a caller that never pauses: `most` before `seconds` have passed, and more afterwards. */
 const contract = `
 limit        most  seconds
 credential     50        1
@@ -87,7 +87,7 @@ describe("the limits of the contract", () => {
     })
   )
 
-  it("are told by the tightest window, and count from the oldest request in it", () => {
+  it("follow the tightest window, and count from the oldest request in it", () => {
     // Outcome, limit, remaining, reset and wait in seconds.
     assert.deepStrictEqual(decided(three, []), ["admitted", 3, 2, 10, 0])
     assert.deepStrictEqual(decided(three, [1_000]), ["admitted", 3, 1, 9, 0])
@@ -98,7 +98,7 @@ describe("the limits of the contract", () => {
     assert.deepStrictEqual(decided(three, [1_000, 4_500, 10_000]), ["admitted", 3, 0, 6, 0])
   })
 
-  it("of several windows: all hold, and the one with the least left is told", () => {
+  it("of several windows: all hold, and the answer has the one with the least left", () => {
     const two = [
       { limit: 2, millis: 1_000 },
       { limit: 4, millis: 10_000 }
@@ -107,7 +107,7 @@ describe("the limits of the contract", () => {
     assert.deepStrictEqual(decided(two, [200, 400]), ["refused", 2, 0, 1, 1])
     assert.deepStrictEqual(decided(two, [2_000, 3_000, 4_000]), ["admitted", 4, 0, 6, 0])
     assert.deepStrictEqual(decided(two, [2_000, 3_000, 4_000, 5_000]), ["refused", 4, 0, 5, 5])
-    // Both are full: the longer wait is told, whichever window asks for it.
+    // Both are full: the answer has the longer wait, of either window.
     assert.deepStrictEqual(decided(two, [200, 400, 3_000, 4_000]), ["refused", 4, 0, 6, 6])
     assert.deepStrictEqual(decided(two.toReversed(), [200, 400, 3_000, 4_000]), ["refused", 4, 0, 6, 6])
     assert.deepStrictEqual(decided([two[1], { limit: 2, millis: 60_000 }], [200, 400]), ["refused", 2, 0, 60, 60])
@@ -128,7 +128,7 @@ describe("the limits of the contract", () => {
   it("take several units together or none of them", () => {
     assert.deepStrictEqual(decided(three, [], 3), ["admitted", 3, 0, 10, 0])
     assert.deepStrictEqual(decided(three, [1_000], 2), ["admitted", 3, 0, 9, 0])
-    // Refused whole: two are left for whoever asks for less.
+    // Refused whole: two are left for a smaller request.
     assert.deepStrictEqual(decided(three, [1_000], 3), ["refused", 3, 2, 9, 9])
     assert.deepStrictEqual(decided(three, [1_000, 2_000], 2), ["refused", 3, 1, 8, 8])
     // More than the window ever admits: told its length, for want of a better answer.
@@ -175,14 +175,14 @@ describe("the limiter of a server", () => {
       assert.deepInclude(yield* count(bucket, policy), { allowed: false, retryAfterSeconds: 40 })
       assert.deepInclude(yield* Effect.flip(take(bucket, policy)), { _tag: "RATE_LIMITED", retryAfterSeconds: 40 })
       assert.strictEqual((yield* refused) - before, 2)
-      // What is given back, and it alone, can be taken again.
+      // Returned units, and they alone, can be taken again.
       yield* giveBack(bucket)
       assert.isTrue((yield* count(bucket, policy))?.allowed)
       assert.isFalse((yield* count(bucket, policy))?.allowed)
     }).pipe(Effect.provide(limiter()))
   )
 
-  it.effect("admits and tells nothing when limits are switched off", () =>
+  it.effect("admits and has no headers when limits are switched off", () =>
     Effect.gen(function* () {
       const { count, giveBack, take } = yield* RateLimiter.RateLimiter
       const policy = [{ limit: 1, millis: 60_000 }]

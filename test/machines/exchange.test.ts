@@ -236,7 +236,7 @@ describe("token exchange", () => {
           assert.strictEqual(answer.as(OAuthErrorResponse).error, "invalid_request", name)
           texts.add(answer.text)
         }
-        // A rule that is not there is told like a token that is not accepted.
+        // A missing rule is refused like a token that is not accepted.
         texts.add((yield* exchange("01980a64-8f90-7192-a3b4-d5e6f7081920", good)).text)
         assert.strictEqual(texts.size, 1)
         assert.deepStrictEqual(yield* minted, [])

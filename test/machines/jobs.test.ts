@@ -77,7 +77,7 @@ const action = Effect.gen(function* () {
   return program
 })
 
-/** What the runner makes of a step: the log as people see it, masks in their order, variables of later steps. */
+/** Result of a step in the runner: the log as people see it, masks in their order, variables of later steps. */
 const step = (
   program: string,
   given: Effect.Effect.Success<typeof shop>,

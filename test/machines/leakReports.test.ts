@@ -73,7 +73,7 @@ layer(appWith(ReportSigner.documentOf(scanner, other)), { excludeTestServices: t
         url: "https://github.com/example/shop/blob/0f3a/.env"
       })
       assert.lengthOf(more, 0)
-      // The same report again changes nothing and tells nobody.
+      // The same report again changes nothing and sends no notice.
       assert.deepStrictEqual(labels(yield* send(body)), labels(told))
       assert.lengthOf(yield* entries("credential.leaked"), 1)
       assert.lengthOf(yield* entries("token.revoke"), 1)
@@ -118,7 +118,7 @@ layer(appWith(ReportSigner.documentOf(scanner, other)), { excludeTestServices: t
     })
   )
 
-  it.effect("keeps working where the team wants to be told alone, and is told once", () =>
+  it.effect("keeps working where the team chose a notice alone, and gives one notice", () =>
     Effect.gen(function* () {
       const { entries, leaked, session, team } = yield* setUp
       const rule = (leakedCredentials: string, as: string = session) =>

@@ -100,13 +100,13 @@ export interface Answer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** What JSON it is; undefined when it is none. */
+  /** The text as JSON; undefined when it is none. */
   readonly json: unknown
   /** Of a call that was answered; throws when it is an error of the protocol. */
   readonly result: typeof Result.Type
   /** An error of the protocol; throws when the call was answered. */
   readonly error: typeof RpcError.Type
-  /** What the tool put out, as its definition declares it. */
+  /** Output of the tool, as its definition declares it. */
   readonly output: <N extends ToolName>(tool: N) => ToolOutput<N>
   /** Why the tool refused. */
   readonly refusal: Bodies.ErrorResponse
@@ -229,7 +229,7 @@ export const modernCall = (
   }
 })
 
-/** What one tool answers, over the modern revision: each half throws when it was the other. */
+/** Answer of one tool, over the modern revision: each half throws when it was the other. */
 export const use = <N extends ToolName>(base: string, bearer: string, tool: N, input: Record<string, unknown> = {}) =>
   Effect.map(raw(base, "POST", { bearer, ...modernCall(tool, input) }), (answer) => ({
     answer,

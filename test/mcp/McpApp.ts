@@ -30,7 +30,7 @@ export const layerWith = (options: Options = {}) =>
   Layer.unwrapEffect(
     Effect.map(freePort, (port) => {
       const app = at(port, options).pipe(Layer.provideMerge(TestApp.backends))
-      // With limits, time stands still: a slow machine must not be given a new window meanwhile.
+      // With limits, time stops: a slow machine must not be given a new window meanwhile.
       return options.limits === "on" ? Layer.provide(app, MovableClock.layer) : app
     })
   )

@@ -1,4 +1,4 @@
-/** What a failed call tells the model to do next. */
+/** Next calls that a failed call suggests to the model. */
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as JSONSchema from "effect/JSONSchema"
@@ -63,7 +63,7 @@ layer(McpApp.shared, { excludeTestServices: true })("a failed call", (it) => {
     return { project, use }
   })
 
-  it.effect("names the environments that exist, to whoever may list them", () =>
+  it.effect("names the environments that exist, to callers who may list them", () =>
     Effect.gen(function* () {
       const { project, use } = yield* scene
       for (const projectId of [project.id, project.slug]) {

@@ -1,5 +1,6 @@
 /**
- * What the tools cost a model, in tokens of o200k_base: the list of tools with each conversation, and what each reading
+ * Cost of the tools to a model, in tokens of o200k_base: the list of tools with each conversation, and what each
+ * reading
  * tool answers by default about an environment that is as large as they get. Clients put what is larger into a file, or
  * cut it.
  */
@@ -43,7 +44,7 @@ layer(McpApp.shared, { excludeTestServices: true })("what a model reads", (it) =
       const at = { projectId: project.slug, environment: "development" }
       const { client } = yield* Clients.modern(base, bearer)
       const { tools } = yield* Effect.promise(() => client.listTools())
-      // What a client passes on to its model: names, descriptions, schemas of inputs.
+      // Parts that a client passes on to its model: names, descriptions, schemas of inputs.
       const list = tools.map(({ description, inputSchema, name }) => ({ name, description, input_schema: inputSchema }))
       const costs = new Map([["tools/list", countTokens(JSON.stringify(list))]])
       assert.isAtMost(costs.get("tools/list") ?? Infinity, listBudget)
@@ -65,7 +66,7 @@ layer(McpApp.shared, { excludeTestServices: true })("what a model reads", (it) =
         ["list_audit_events", {}],
         ["get_exposure", { ...at, key: keyOf(0) }]
       ]
-      // What these answer is as large as what they are given.
+      // Answers of these are as large as their arguments.
       const byInput = ["reveal_secret_value", "open_sealed_values", "verify_encrypted_env", "run_status"]
       const reading = tools.flatMap(({ annotations, name }) => (annotations?.readOnlyHint === true ? [name] : []))
       assert.includeMembers([...calls.map(([tool]) => tool), ...byInput], reading)

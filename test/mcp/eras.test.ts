@@ -49,7 +49,7 @@ const stagedList = (base: string, bearer: string) =>
       }
     }),
     ({ result }) => {
-      // What grows is not kept.
+      // Growing lists are not kept.
       assert.strictEqual(result.ttlMs, 0)
       return result.tools?.map(({ name }) => name) ?? []
     }
@@ -177,7 +177,7 @@ layer(McpApp.shared, { excludeTestServices: true })("both eras", (it) => {
           const read = events.find(({ action }) => action === "secret.read")
           assert.strictEqual(read?.reason, "The person asked for it")
           assert.strictEqual(read?.via, "mcp")
-          // What a model was shown is counted as an agent's, also for what is inside.
+          // A value that a model saw counts as an agent's, also for values inside it.
           yield* Effect.flatMap(Seal, (seal) => seal.now)
           const { latest, total, versions } = yield* use<{
             versions: ReadonlyArray<Record<string, unknown>>
@@ -353,7 +353,7 @@ layer(McpApp.shared, { excludeTestServices: true })("both eras", (it) => {
           assert.deepStrictEqual(new Set(short), new Set<string>(toolNames.filter((name) => !needsMore(name))))
 
           // Plaintext is one tick more. The older client answers a challenge with its refresh token, which gives no more
-          // scopes than before: it cannot ask, and is told so.
+          // scopes than before: it cannot ask, and its answer says so.
           const reveal = { name: "reveal_secret_value", arguments: { ...place, key: "K", reason: "Asked for" } }
           const refused = yield* Effect.flip(Effect.tryPromise(() => second.client.callTool(reveal)))
           if (era === "legacy") {

@@ -1,4 +1,7 @@
-/** Who comes in at `/mcp`, and what they may bring (docs/contract/mcp.md; docs/security.md, "Lessons from others"). */
+/**
+ * Callers that `/mcp` admits, and requests that it takes (docs/contract/mcp.md; docs/security.md, "Lessons from
+ * others").
+ */
 import { assert, describe, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -105,7 +108,7 @@ layer(McpApp.shared, { excludeTestServices: true })("/mcp", (it) => {
         )
       })
     )
-    it.effect("that is not good is told so, also before the body is looked at", () =>
+    it.effect("that is not good is refused, also before the body is read", () =>
       Effect.gen(function* () {
         const base = yield* McpApp.base
         const project = yield* World.project()
@@ -311,7 +314,7 @@ layer(McpApp.shared, { excludeTestServices: true })("/mcp", (it) => {
         assert.strictEqual((yield* post(older, "2025-03-26", batch(21))).status, 400)
       })
     )
-    it.effect("unknown tools, methods, versions and headers that disagree are told apart", () =>
+    it.effect("unknown tools, methods, versions and headers that disagree have different errors", () =>
       Effect.gen(function* () {
         const base = yield* McpApp.base
         const { project, text: bearer } = yield* token()
@@ -410,7 +413,7 @@ layer(McpApp.shared, { excludeTestServices: true })("/mcp", (it) => {
 layer(McpApp.layerWith({ settings: { mcpReveal: false } }), { excludeTestServices: true })(
   "with plaintext switched off",
   (it) => {
-    it.effect("the three tools are not there, and nothing is sealed to a key of the caller's", () =>
+    it.effect("the three tools do not exist, and nothing is sealed to a key of the caller's", () =>
       Effect.gen(function* () {
         const base = yield* McpApp.base
         const { project, text: bearer } = yield* token()
@@ -432,7 +435,7 @@ layer(McpApp.layerWith({ settings: { mcpReveal: false } }), { excludeTestService
   }
 )
 
-// Time stands still: how fast the machine is does not matter.
+// Time stops: the speed of the machine does not matter.
 const limited = McpApp.layerWith({ limits: "on" }).pipe(Layer.provide(MovableClock.layer))
 layer(limited, { excludeTestServices: true })("with limits", (it) => {
   it.effect("a credential's requests are counted in its own bucket", () =>

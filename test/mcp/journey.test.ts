@@ -99,7 +99,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           }
         }
 
-        /** What the consent page has to say and not to have done, then the person's choice. */
+        /** Sentences and absent effects of the consent page, then the person's choice. */
         const consent = (name: string, ticked: number) => async (scopes: ReadonlyArray<string>) => {
           await page.getByRole("heading", { name: "Connect this program?" }).waitFor()
           const text = await page.locator("main").innerText()

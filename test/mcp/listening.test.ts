@@ -23,7 +23,7 @@ const listen = (notifications: unknown, more: object = {}) => ({
   ...more
 })
 
-/** What the SDK answers by itself, with a server that can do what ours can. */
+/** Answers of the SDK alone, with a server of the same capabilities. */
 const ofSdk = async (given: Readonly<Record<string, string>>, message: unknown) => {
   let tell: (event: ServerEvent) => void = () => undefined
   const capabilities = { tools: { listChanged: true }, resources: { listChanged: true, subscribe: true }, prompts: {} }
@@ -101,7 +101,7 @@ const messages: ReadonlyArray<readonly [what: string, message: unknown, headers?
 describe("a message that asks for a stream", () => {
   for (const [what, message, given = headers] of messages) {
     it(`opens one where the SDK opens one: ${what}`, async () => {
-      // As it comes from the wire: a member that is undefined is not there.
+      // As JSON: an undefined member is absent.
       const sent: unknown = JSON.parse(JSON.stringify(message))
       const { opens } = await ofSdk(given, sent)
       assert.strictEqual(subscriptionOf(given, sent) !== undefined, opens)

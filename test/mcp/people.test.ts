@@ -1,5 +1,5 @@
 /**
- * What a person has to do with an agent's work: type a value, confirm a deletion. The agent sees neither page nor
+ * A person's part in an agent's work: type a value, confirm a deletion. The agent sees neither page nor
  * value.
  */
 import { assert, describe, layer } from "@effect/vitest"
@@ -105,7 +105,7 @@ layer(McpApp.shared, { excludeTestServices: true })("a value that a person types
     })
   )
 
-  it.effect("is typed by somebody of the team who may write there, and by nobody else", () =>
+  it.effect("is typed by a person of the team who may write there, and by no one else", () =>
     Effect.gen(function* () {
       const { ask, project } = yield* scene
       const { url = "" } = (yield* ask()).output("request_secret_value")
@@ -223,7 +223,7 @@ layer(McpApp.shared, { excludeTestServices: true })("a value that a person types
       })
     )
 
-    it.scoped("the older one is told where to go, and asks again", () =>
+    it.scoped("the older one gets the address, and asks again", () =>
       Effect.gen(function* () {
         const { base, browser, place, token } = yield* scene
         const client = new LegacyClient({ name: "opens", version: "1" }, { capabilities })

@@ -1,4 +1,4 @@
-/** What an agent of a member hears where changes wait for an approval. */
+/** Answers to an agent of a member where changes wait for an approval. */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

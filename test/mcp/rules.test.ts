@@ -171,7 +171,7 @@ layer(McpApp.shared, { excludeTestServices: true })("the newer revision", (it) =
       })
     )
 
-    it.effect("to know a resource that is not there, in this era's code", () =>
+    it.effect("to know a missing resource, in this era's code", () =>
       Effect.gen(function* () {
         const { post } = yield* scene
         const { body, headers } = modern("resources/read", { uri: "secrets://nope" })

@@ -1,4 +1,4 @@
-/** Sessions, streams and several processes: who a session belongs to, how long it lives, what its stream is told. */
+/** Sessions, streams and several processes: the owner of a session, its life, and the notices on its stream. */
 import { assert, describe, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -96,7 +96,7 @@ const listenModern = (
 }
 
 layer(McpApp.shared, { excludeTestServices: true })("sessions", (it) => {
-  it.effect("are named by each request, known to whoever opened them, and gone when ended", () =>
+  it.effect("are named by each request, known to their opener alone, and gone when ended", () =>
     Effect.gen(function* () {
       const { base, bearer, project } = yield* scene
       const session = yield* Clients.open(base, bearer)
@@ -206,7 +206,7 @@ layer(McpApp.shared, { excludeTestServices: true })("sessions", (it) => {
       }).pipe(Effect.ensuring(cleared))
     )
 
-    it.effect("in all the team with the most makes room, whoever comes, and nobody is refused", () =>
+    it.effect("in all the team with the most makes room for each newcomer, and no one is refused", () =>
       Effect.gen(function* () {
         const { base, bearer } = yield* scene
         const most = yield* fill((yield* World.team()).id, 190, 2)
@@ -279,7 +279,7 @@ layer(McpApp.shared, { excludeTestServices: true })("sessions", (it) => {
       })
     )
 
-    it.scoped("of a credential its oldest stream ends, and its client is told when to come back", () =>
+    it.scoped("of a credential its oldest stream ends, and its client gets a time to come back", () =>
       Effect.gen(function* () {
         const { base, bearer } = yield* scene
         const session = yield* Clients.open(base, bearer)
@@ -319,7 +319,7 @@ layer(McpApp.shared, { excludeTestServices: true })("sessions", (it) => {
     })
 
     it.prop(
-      "of a process's streams one of the busiest team ends, whoever comes",
+      "of a process's streams one of the busiest team ends for each newcomer",
       [FastCheck.array(FastCheck.integer({ min: 1, max: perTeam }), { minLength: 1, maxLength: 60 })],
       ([counts]) => {
         const open = streamsOf(counts.map((n, team) => [team + 1, n, 1] as const))

@@ -1,4 +1,4 @@
-/** What `deploy/agents` tells agents is true of this server. */
+/** The skill of `deploy/agents` is true of this server. */
 import { assert, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
 import * as fs from "node:fs"

@@ -1,4 +1,4 @@
-/** What a connection without a right to values cannot learn, nor move to where others can read it. */
+/** Values that a connection without a right to them cannot learn, nor move to a readable place. */
 import { assert, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -85,7 +85,7 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
         updated,
         unchanged: []
       })
-      // Equal values are told as updated, in the order of the request; a generated one is no guess.
+      // Equal values read as updated, in the order of the request; a generated one is no guess.
       const equal = { ...place, secrets: [{ key: "PIN", value: "7391" }] }
       const told = { created: [], updated: ["PIN"], unchanged: [] }
       assert.deepStrictEqual((yield* use("bulk_upsert_secrets", equal)).output, told)

@@ -48,7 +48,7 @@ export const reasons = [
     at: '!(action === "secrets:write" && proposes(caller, team, target)) &&',
     from: 'action === "secrets:write"',
     to: "true",
-    why: "Whoever proposes is below admin, and the rule about roles, the first, leaves them no other change than this one: a second lock, for the day when members manage more."
+    why: "A proposer is below admin, and the rule about roles, the first, leaves them no other change than this one: a second lock, for the day when members manage more."
   },
   {
     module: "Policy",
@@ -95,7 +95,7 @@ export const reasons = [
     at: "for (let i = 1; i < cycle.length; i++)",
     from: "i < cycle.length",
     to: "i <= cycle.length",
-    why: "Behind the last one stands nothing, which is smaller than nothing."
+    why: "Behind the last one is nothing, which is smaller than nothing."
   },
   {
     module: "Composition",

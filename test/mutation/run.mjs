@@ -156,7 +156,7 @@ const triedAgain = (name) => {
     .flatMap((line, i) =>
       known.some((/** @type {Survivor} */ { at }) => at === line.trim()) ? [`${file}:${i + 1}-${i + 1}`] : []
     )
-  // What spans lines is not among them.
+  // Statements of several lines are not among them.
   const spanning = known.filter((/** @type {Survivor} */ { from }) => from.endsWith("…"))
   const mutants = mutate.length === 0 ? [] : altered({ file, tests, mutate, warm: false })
   if (mutants.length < known.length - spanning.length) throw new Error(`${name}: not all of them were tried`)

@@ -112,7 +112,7 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
       })
     )
 
-    it.effect("gets less when the person allows less, and is told", () =>
+    it.effect("gets less when the person allows less, and the answer names the scopes", () =>
       Effect.gen(function* () {
         const stage = yield* scene
         const { challenge, verifier } = OAuth.pkce()
@@ -147,7 +147,7 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
       })
     )
 
-    it.effect("is told of a refusal", () =>
+    it.effect("gets access_denied after a refusal", () =>
       Effect.gen(function* () {
         const stage = yield* scene
         const { challenge } = OAuth.pkce()

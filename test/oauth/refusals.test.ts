@@ -1,5 +1,5 @@
 /**
- * What the authorization server does not do: redirects elsewhere, weak proofs, unknown resources, clients that pretend.
+ * Refusals of the authorization server: redirects elsewhere, weak proofs, unknown resources, clients that pretend.
  */
 import { assert, describe, it as test, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
@@ -341,7 +341,7 @@ layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true }
       const approve = (browser: McpApp.Browser, url: string, form: ReadonlyArray<readonly [string, string]>) =>
         Effect.promise(() => browser.go(url, form))
 
-      it.effect("sends whoever is not signed in to sign in first", () =>
+      it.effect("sends a visitor without a session to sign in first", () =>
         Effect.gen(function* () {
           const { base, path } = yield* waiting
           const response = yield* Effect.promise(() => new McpApp.Browser().go(`${base}${path}`))

@@ -8,7 +8,7 @@ import { createHash, createHmac, randomUUID } from "node:crypto"
 import type { IncomingMessage } from "node:http"
 import { serve } from "#test/machines/LocalIssuer.ts"
 
-/** What the issuer says of the person at the next sign-in. */
+/** Claims about the person at the next sign-in. */
 export type Person = Readonly<Record<string, unknown>> & { readonly sub: string }
 
 interface Grant {
@@ -136,7 +136,7 @@ export const make = (clientId = "ampoule", clientSecret = "s3cret-of-the-client"
         .then(({ body, status }) => json(body, status))
     })
 
-    /** Where the issuer sends the browser that came with this request: whoever is at it is signed in already. */
+    /** Where the issuer sends the browser that came with this request: its person is signed in already. */
     const answerTo = (request: URLSearchParams): string => {
       const code = randomUUID()
       grants.set(code, {

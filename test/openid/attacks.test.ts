@@ -158,7 +158,7 @@ layer(OpenId.layer, { excludeTestServices: true })("sign-in by an issuer", (it) 
       const other = yield* OpenId.Other
       const owner = yield* SignIn.signedIn
       const email = owner.person.email
-      // Whoever the issuer vouches for, and at whichever issuer.
+      // Any person that the issuer vouches for, at any issuer.
       for (const [issuer, key] of [
         [corp, "corp"],
         [other, "other"]
@@ -261,7 +261,7 @@ layer(OpenId.layer, { excludeTestServices: true })("sign-in by an issuer", (it) 
       yield* OpenId.signIn(corp, "corp", one.jar, "", at)
       const stolen = yield* OpenId.signIn(corp, "corp", two.jar, "", at)
       assert.strictEqual(stolen.answer.status, 409)
-      // The account's person is told of the new way in, and nobody else.
+      // The account's person alone gets a notice of the new way in.
       const told = "This sign-in opens your account from now on: The corp."
       assert.include((yield* SignIn.see("/app", one.jar)).text, told)
       assert.notInclude((yield* SignIn.see("/app", two.jar)).text, told)

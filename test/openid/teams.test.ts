@@ -70,7 +70,7 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
 
       const third = yield* inGroups(person, [])
       assert.strictEqual((yield* teamsOf(third.jar)).size, 0)
-      // What was opened before ended with the last team.
+      // Earlier sessions ended with the last team.
       assert.isFalse(yield* OpenId.isIn(first.jar))
       const changes = [...(yield* entriesOf(team, "member.join")), ...(yield* entriesOf(team, "member.remove"))]
       assert.deepStrictEqual(
@@ -204,7 +204,7 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
       yield* OpenId.signIn(corp, "corp", first.jar, "", "/app/account/sign-ins/with/corp")
       const choose = (session: string, only: ReadonlyArray<string> | null, breakGlass: ReadonlyArray<string>) =>
         TestApp.patch(`/teams/${team.id}/sign-in`, { session, json: { only, breakGlass } })
-      // Nobody locks themself out: by a password, with nobody behind glass, or with one who has no key.
+      // No owner locks themself out: by a password, without a person behind glass, or with one without a key.
       const byPassword = OpenId.sessionOf(first.jar)
       assert.deepStrictEqual(TestApp.refusalOf(yield* choose(byPassword, ["corp"], [team.owner.id])), [
         400,
@@ -308,7 +308,7 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
           assert.isFalse(jar.has("ampoule_session"))
           assert.isTrue((yield* teamsOf(first.jar)).has(team.id), JSON.stringify(wrong))
         }
-        // What the ID token says counts, and UserInfo adds none of it.
+        // The ID token's claims count, and UserInfo adds none of them.
         const both = yield* signIn({ ...person, groups: ["other"] }, { userInfo: { groups: [group] } })
         assert.strictEqual((yield* teamsOf(both.jar)).size, 0)
         // UserInfo vouches for its own address alone, and does not say how somebody signed in.
@@ -325,7 +325,7 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
       })
   )
 
-  it.scoped("whom a team keeps out for the password is told why, and what to do; nobody else is told anything", () =>
+  it.scoped("whom a team keeps out for the password reads why, and the next step; no one else reads anything", () =>
     Effect.gen(function* () {
       const corp = yield* OpenId.Corp
       const sql = yield* SqlClient.SqlClient
@@ -354,7 +354,7 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
         `${name} accepts only sign-ins with The corp`,
         "You signed in with a password or a passkey.",
         "Link The corp",
-        // What they are told of their own sign-in they see here too.
+        // They see notices of their own sign-in here too.
         "New sign-in:"
       ]) {
         assert.include(told.text, words)
@@ -362,7 +362,7 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
       assert.notInclude(told.text, "You have no team here")
       assert.notInclude(told.text, "Link The other")
 
-      // What the page says works: linked, it is the way in.
+      // The page's advice works: linked, it is the way in.
       const theirs = OpenId.personOf()
       corp.signs(theirs)
       yield* OpenId.signIn(corp, "corp", alone, "", "/app/account/sign-ins/with/corp")

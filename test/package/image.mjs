@@ -88,7 +88,7 @@ try {
   for (const { name } of Rootfs.debian) check(files.includes(`usr/share/doc/${name}/copyright`), `licence of ${name}`)
   for (const name of ["LGPL-2.1", "GPL-3"]) check(files.includes(`usr/share/common-licenses/${name}`), name)
 
-  // What the Dockerfile copies into its last stage, made from this machine: the same files, and it starts.
+  // Files that the Dockerfile copies into its last stage, made from this machine: the same files, and it starts.
   said(process.execPath, [path.join(root, "src/build.mjs"), path.join(work, "dist")])
   said(process.execPath, [path.join(root, "deploy/rootfs.mjs"), "stages", nodePackage(), path.join(work, "dist")])
   fs.mkdirSync(path.join(work, "copied"))
@@ -127,7 +127,7 @@ try {
   check(run(health, settings).status === 1, "the health check of a server that is gone")
 
   const record = {
-    what: "The image of a release, looked at with skopeo and umoci and run from its layers with chroot; no engine was there. npm run test:image",
+    what: "The image of a release, looked at with skopeo and umoci and run from its layers with chroot, without an engine. npm run test:image",
     date: new Date().toISOString().slice(0, 10),
     commit: execFileSync("git", ["rev-parse", "--short", "HEAD"], { cwd: root, encoding: "utf8" }).trim(),
     digest,

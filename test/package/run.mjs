@@ -22,7 +22,7 @@ const versions = { npm: "11.19.1", verdaccio: "6.10.4", "typescript 5": "5.9.3",
 /** verdaccio asks for it by a tag, which not every registry has. */
 const overrides = { "node-fetch": "2.7.0" }
 const nodes = { 20: "20.20.2", 22: "22.23.3", 24: "24.21.0" }
-/** What an installation may have at most. */
+/** Bounds of an installation. */
 const limits = { clientBytes: 12e6, clientPackages: 12, serverBytes: 80e6 }
 
 const json = (/** @type {string} */ file) => JSON.parse(fs.readFileSync(file, "utf8"))
@@ -74,7 +74,7 @@ const registry = async () => {
   const folder = path.join(work, "registry")
   fs.mkdirSync(folder)
   const config = {
-    // What others made is kept for the next run.
+    // Packages of others are kept for the next run.
     storage: path.join(tools, "storage"),
     uplinks: { behind: { url: behind, timeout: "120s", maxage: "60m" } },
     packages: {

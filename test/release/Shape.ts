@@ -1,4 +1,4 @@
-/** What a schema of the OpenAPI documents says, as lines that can be compared: names, types, values, bounds. */
+/** Content of a schema of the OpenAPI documents, as lines that can be compared: names, types, values, bounds. */
 import * as Schema from "effect/Schema"
 import { AnyObject } from "#test/support/Json.ts"
 
@@ -24,7 +24,7 @@ const lower = ["minimum", "exclusiveMinimum", "minLength", "minItems", "minPrope
 export const kindOf = (keyword: string): "upper" | "lower" | "other" =>
   upper.includes(keyword) ? "upper" : lower.includes(keyword) ? "lower" : "other"
 
-/** What bounds a value of a type. */
+/** Bounds of a value of a type. */
 const bounding: Readonly<Record<string, ReadonlyArray<string>>> = {
   string: ["minLength", "maxLength", "pattern"],
   number: ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"],
@@ -121,7 +121,7 @@ const describeVariants = (document: Json, variants: ReadonlyArray<Variant>, name
   const members = new Set(withMembers.flatMap(({ own }) => Object.keys(at(own, "properties") ?? {})))
   for (const member of members) {
     const path = name === "" ? member : `${name}.${member}`
-    // What one alternative requires, another may not.
+    // A member that one alternative requires may be optional in another.
     if (withMembers.every(({ own }) => texts(own["required"]).includes(member))) shape.required.add(path)
     const schemas = withMembers.flatMap(({ own, refs }) => variantsOf(document, at(own, "properties", member), refs))
     describeVariants(document, schemas, path, shape)

@@ -1,5 +1,6 @@
 /**
- * What people and programs hold on to: commands with their options, and operations with what they take and answer. One
+ * Surface that people and programs rely on: commands with their options, and operations with their inputs and answers.
+ * One
  * line for each thing that can be relied on, so that two releases are compared by comparing lines.
  */
 import * as Schema from "effect/Schema"
@@ -11,15 +12,16 @@ const Lines = Schema.Array(Schema.String)
 const Bounds = Schema.Record({ key: Schema.String, value: Schema.Union(Schema.Number, Schema.String) })
 const Command = Schema.Struct({ usage: Schema.String, options: Lines })
 const Operation = Schema.Struct({
-  /** What is accepted, credentials among it: a line that goes away is a break. */
+  /** Accepted inputs, credentials among them: a line that goes away is a break. */
   takes: Lines,
-  /** What must be sent, and the scope that a login needs: a line that comes is a break. */
+  /** Required inputs, and the scope that a login needs: a line that comes is a break. */
   requires: Lines,
   /** Bounds of what is accepted: a tighter one is a break. */
   bounds: Bounds,
   /**
-   * What is answered, refusals and their codes among it, and the operation's own name: a line that goes away is a break, and so is
-   * another type, or a value in a closed list, of what was there.
+   * Answers, refusals and their codes among them, and the operation's own name: a line that goes away is a break, and
+   * so is
+   * another type, or a value in a closed list, of an existing member.
    */
   answers: Lines,
   /** Bounds of what is answered: a looser one is a break. */
@@ -53,7 +55,7 @@ export const commandsOf = (root: Page): Surface["commands"] => {
 
 // --- the API ---
 
-/** What is being put together of an operation. */
+/** Lines of an operation, while they are collected. */
 class Found {
   readonly takes = new Set<string>()
   readonly requires = new Set<string>()
@@ -188,7 +190,7 @@ const flags = (options: ReadonlyArray<string>): ReadonlyArray<string> =>
 const argumentsOf = (usage: string): ReadonlyArray<string> =>
   usage.split(" ").filter((word) => word !== "[options]" && (/[A-Z<]/.test(word) || word.startsWith("[")))
 
-/** What had to be given may be left out: a group that does something by itself now. */
+/** A required argument became optional: a group that does something by itself now. */
 const takes = (before: string, now: string): boolean => {
   const there = argumentsOf(now)
   const all = argumentsOf(before)
@@ -202,7 +204,7 @@ const around = (name: string): string | undefined => /^(body.*)\.[^.]*$/.exec(na
 
 type OperationLines = typeof Operation.Type
 
-/** What must be sent now and did not have to be. Members of something new are required with that alone. */
+/** Inputs that became required. Members of something new are required with that alone. */
 const newlyRequired = (before: OperationLines, now: OperationLines): ReadonlyArray<string> => {
   const known = new Set(before.takes.map(nameOf))
   return without(now.requires, before.requires).filter((line) => {
@@ -211,7 +213,7 @@ const newlyRequired = (before: OperationLines, now: OperationLines): ReadonlyArr
   })
 }
 
-/** What an answer can be now and could not: another type, or another value of a closed list. */
+/** New possibilities of an answer: another type, or another value of a closed list. */
 const newlyAnswered = (before: OperationLines, now: OperationLines): ReadonlyArray<string> => {
   const starts = (line: string) => /^(.*?)(: | = )/.exec(line)?.[0]
   const known = new Set(before.answers.map(starts))
@@ -229,7 +231,7 @@ const isTighter = (line: string, bound: number | string, than: number | string |
   return kind === "upper" ? Number(bound) < Number(than) : Number(bound) > Number(than)
 }
 
-/** Bounds that let less through than others did, of what was there. */
+/** Bounds that became tighter, of existing inputs. */
 const tighter = (
   of: OperationLines["bounds"],
   than: OperationLines["bounds"],
@@ -259,7 +261,7 @@ const breaksOf = (before: OperationLines, now: OperationLines): ReadonlyArray<st
   )
 ]
 
-/** What worked with the release before and does not any more. Empty: whoever used that one can use this one. */
+/** Uses that worked with the release before and do not any more. Empty: every user of that one can use this one. */
 export const breaks = (before: Surface, now: Omit<Surface, "release">): ReadonlyArray<string> => [
   ...Object.entries(before.commands).flatMap(([name, command]) => {
     const there = now.commands[name]

@@ -87,7 +87,7 @@ const generator = path.join(tools, "node_modules/@cyclonedx/cyclonedx-npm/bin/cy
 run(process.execPath, [generator, "--flatten-components", "--output-reproducible", "--output-file", all])
 
 const { bundled, external } = json(path.join(root, "dist/packages.json"))
-/** What a package that stays outside brings. @type {Set<string>} */
+/** Dependencies of a package that stays outside. @type {Set<string>} */
 const shipped = new Set(bundled)
 const add = (/** @type {string} */ name) => {
   const folder = `node_modules/${name}`
@@ -114,7 +114,8 @@ check(
   found.size === named.size,
   `not in the bill of materials: ${[...named].filter((one) => !found.has(one)).join(", ")}`
 )
-// In the repository most are for development, since the build puts them into the bundle; in a release they are there.
+// In the repository most are for development, since the build puts them into the bundle; in a release they are
+// installed.
 for (const one of components) {
   delete one.scope
   one.properties = one.properties?.filter(({ name }) => name !== "cdx:npm:package:development")
@@ -127,7 +128,7 @@ bom.dependencies = bom.dependencies
     ref,
     dependsOn: dependsOn.filter((one) => kept.has(one))
   }))
-/** What executable and image have besides, by the digests that they were made from. */
+/** Other parts of executable and image, by the digests that they were made from. */
 const [algorithm = "", digest = ""] = node.integrity.split("-")
 const besides = [
   {
@@ -160,7 +161,7 @@ const besides = [
     }
   })
 ]
-/** What the sources have from others: its licence is told in `deploy/licences`. */
+/** Parts of the sources from others: `deploy/licences` has their licences. */
 const copied = [["lucide", "1.62.0", "ISC AND MIT"]].map(([name, version, expression]) => ({
   type: "library",
   "bom-ref": `pkg:npm/${name}@${version}`,

@@ -1,5 +1,6 @@
 /**
- * Commands and operations against the record of the last release: what people and programs rely on is still there.
+ * Commands and operations against the record of the last release: everything that people and programs rely on still
+ * exists.
  * `npm run release:record` writes the record of a release that is made.
  */
 import { assert, describe, it } from "@effect/vitest"
@@ -80,7 +81,7 @@ const commands = {
   "ampoule secrets get": { usage: "ampoule secrets get [options] KEY", options: ["-p, --project TEXT", "--raw"] }
 }
 const sample = (): Surface => ({ release: "0.0.0", commands, operations: operationsOf(declared()) })
-/** What breaks when the document is changed so. */
+/** Breaks of a changed document. */
 const changing = (change: (document: Document) => void): ReadonlyArray<string> => {
   const document = declared()
   change(document)

@@ -1,4 +1,4 @@
-/** What generators, validators and the clients that they make need of the documents. */
+/** Needs of generators, validators and their clients. */
 import { assert, describe, it } from "@effect/vitest"
 import { Ajv2020 } from "ajv/dist/2020.js"
 import * as FastCheck from "effect/FastCheck"
@@ -64,7 +64,7 @@ const validatorOf = (document: Document) => {
 const pointer = (...segments: ReadonlyArray<string>) =>
   segments.map((one) => `/${encodeURIComponent(one.replaceAll("~", "~0").replaceAll("/", "~1"))}`).join("")
 
-/** Every schema inside of a schema, with where it stands. */
+/** Every schema inside a schema, with its place. */
 const within = (schema: Node, at: string): ReadonlyArray<readonly [string, Node]> => [
   [at, schema],
   ...Object.entries((schema["properties"] ?? {}) as Record<string, Node>).flatMap(([name, one]) =>
@@ -88,7 +88,7 @@ const listedThere = new Set([
   "incidentWork.ask"
 ])
 
-/** What a schema may be, without null. */
+/** Types of a schema, without null. */
 const alternativesOf = (schema: Node): ReadonlyArray<Node> =>
   ["anyOf", "oneOf"]
     .flatMap((several) => (schema[several] ?? []) as ReadonlyArray<Node>)
@@ -146,7 +146,7 @@ for (const [name, document] of Object.entries(documents)) {
       const anonymous = all.filter(
         ([at, schema]) =>
           !(at in document.components.schemas) &&
-          // What an error adds to those that all have is written in line: `allOf` joins it.
+          // Members that an error adds to the common ones are in line: `allOf` joins them.
           !at.endsWith("Error") &&
           ("properties" in schema ||
             (Array.isArray(schema["enum"]) && schema["enum"].length > 1) ||

@@ -103,7 +103,7 @@ describe("the text of a secret", () => {
   })
 
   it.prop(
-    "refuses a lone surrogate wherever it stands",
+    "refuses a lone surrogate at any place",
     [FastCheck.string(), FastCheck.integer({ min: 0xd800, max: 0xdfff }), FastCheck.string()],
     ([before, surrogate, after]) => {
       const text = `${before} ${String.fromCharCode(surrogate)} ${after}`
@@ -219,7 +219,7 @@ describe("a moment in a query that the calendar does not have", () => {
 
 describe("a credential or password that is checked", () => {
   it.prop(
-    "refuses a lone surrogate wherever it stands",
+    "refuses a lone surrogate at any place",
     [FastCheck.string(), FastCheck.integer({ min: 0xd800, max: 0xdfff }), FastCheck.string()],
     ([before, surrogate, after]) => {
       const text = `${before} ${String.fromCharCode(surrogate)} ${after}`

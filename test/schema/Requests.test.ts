@@ -86,7 +86,7 @@ describe("every route", () => {
 
 describe("a refusal", () => {
   const marker = "hunter2 marker"
-  /** What stands for any value of a request: the marker in every shape that JSON has. */
+  /** Placeholders for any value of a request: the marker in every shape that JSON has. */
   const anything = FastCheck.letrec<{ value: unknown }>((tie) => ({
     value: FastCheck.oneof(
       { depthSize: "small" },

@@ -259,7 +259,7 @@ describe("the manifest", () => {
       for (const changed of [dropped, added, replayed]) {
         assert.strictEqual(yield* refusedAt(by, changed), SealedEnv.manifestName)
       }
-      // What it cannot find, said openly: without a manifest the same changes pass.
+      // Limits of the check, said openly: without a manifest the same changes pass.
       replayed.delete(SealedEnv.manifestName)
       assert.strictEqual((yield* SealedEnv.openAll(by, replayed)).size, 2)
     })

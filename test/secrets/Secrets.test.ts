@@ -495,7 +495,7 @@ describe("Secrets", () => {
         assert.deepStrictEqual(yield* page(4, 2), [[], 5, false])
         assert.deepStrictEqual(yield* page(3, 2, "source"), [[["Z", "${X}?"]], 5, false])
         assert.deepStrictEqual((yield* me.inject({ page: 3, pageSize: 2 })).body?.values, { Z: "y!?" })
-        // What is not part of the page is not looked at: it may even be damaged.
+        // Rows outside the page are not read: they may even be damaged.
         yield* sql`UPDATE secret_versions v SET sealed = set_byte(sealed, 40, 255 - get_byte(sealed, 40))
           FROM secrets s WHERE s.id = v.secret_id AND s.environment_id = ${w.developmentId} AND s.key = 'B'`
         assert.deepStrictEqual(yield* page(5, 1), [[["Z", "y!?"]], 5, false])

@@ -9,7 +9,7 @@ import { Snapshots, type Source } from "#src/secrets/Snapshots.ts"
 
 const environment = "01a20b70-1383-7051-90ec-8cce95309388"
 
-/** What the database holds; after a fail-over it can be less. */
+/** Revision of the database; after a fail-over it can be lower. */
 const database = () => {
   const now = { revision: 10, value: "ten", epoch: 1 }
   const values = () => ({ revision: now.revision, values: new Map([["A", now.value]]) })

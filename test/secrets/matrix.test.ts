@@ -1,4 +1,4 @@
-/** Keys by environment: what is told of a comparison, to whom, and what of it the trail keeps. */
+/** Keys by environment: results of a comparison, their readers, and their entries in the trail. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -94,7 +94,7 @@ layer(Fixtures.secretsLayer)("the keys of a project by environment", (it) => {
           URL: [null, 0]
         })
       }
-      // What it wrote while it could read values stays a guess when it cannot.
+      // Its writes from the time with values stay guesses without them.
       const reader = grant(blind.credentialId, "secrets:read", "secrets:read_values", "secrets:write")
       yield* write(w.development, { D: "real" }, reader)
       assert.deepStrictEqual((yield* likes(blind)).rows["D"], [null, 0])

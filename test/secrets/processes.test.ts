@@ -68,7 +68,7 @@ const anyHistory = FastCheck.array(FastCheck.tuple(FastCheck.nat(1), anyWrite), 
 type AnyWrite =
   FastCheck.Arbitrary<never> extends never ? never : typeof anyWrite extends FastCheck.Arbitrary<infer W> ? W : never
 
-/** What a write was refused with. */
+/** Refusal of a write. */
 const refusal = <A, E extends object, R>(work: Effect.Effect<A, E, R>) =>
   Effect.match(work, { onFailure: (error) => ({ ...error }), onSuccess: () => undefined })
 
@@ -89,7 +89,7 @@ const setUp = Effect.gen(function* () {
       ([row]) => row?.id
     )
 
-  /** What the database holds by itself: source texts, opened by a process that holds no snapshot. */
+  /** Content of the database alone: source texts, opened by a process that holds no snapshot. */
   const stored = Effect.gen(function* () {
     yield* cold.snapshots.forget(w.developmentId)
     const { answer } = yield* cold.secrets.inject({ ...at, representation: "source" }).pipe(as)
@@ -157,7 +157,7 @@ const setUp = Effect.gen(function* () {
     >`
       SELECT live_secrets, written_bytes, expanded_bytes, counted_revision, revision FROM environments
       WHERE id = ${environment}`
-    // The release before was there: the next write counts.
+    // The release before wrote: the next write counts.
     if (row === undefined || row.countedRevision !== row.revision) return false
     const totals = Composition.totalsOf(state)
     assert.deepStrictEqual(

@@ -1,16 +1,16 @@
-/** What a read of values asks the database: one statement that authenticates and finds, one that records, then it answers. */
+/** Statements of a read of values: one that authenticates and finds, one that records, then it answers. */
 import { during } from "#test/support/Statements.ts"
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
-/** What a server does behind its answers, and might do meanwhile. */
+/** Background work of a server, which may run meanwhile. */
 const behind =
   /audit_seals|audit_streams SET|exposure_|webhook_deliveries|r\.webhook_id|last_used_at =|pg_try_advisory|SELECT 1|LISTEN|NOTIFY/
 
 layer(TestApp.layer, { excludeTestServices: true })("a read of values", (it) => {
-  it.effect("costs two statements, whatever grants decide and whoever asks", () =>
+  it.effect("costs two statements, with any grants and any caller", () =>
     Effect.gen(function* () {
       const project = yield* World.project()
       const { team } = project

@@ -1,4 +1,4 @@
-/** What the trail says of every read of values: which versions were handed out. */
+/** Entries of every read of values: the versions that were handed out. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"

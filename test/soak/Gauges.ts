@@ -1,4 +1,4 @@
-/** What the parts of a long run hold: memory, descriptors, connections, rows, keys. */
+/** Gauges of the parts of a long run: memory, descriptors, connections, rows, keys. */
 import * as Effect from "effect/Effect"
 import { execFile } from "node:child_process"
 import * as fs from "node:fs"
@@ -84,7 +84,7 @@ export const sample = (parts: Parts.Parts, start: number) =>
     return { at: Math.round((performance.now() - start) / 1000), processes, ...database, ...redis }
   })
 
-/** What the heap of a process holds after a collection. */
+/** Heap of a process after a collection. */
 export interface Held {
   readonly at: number
   readonly name: string

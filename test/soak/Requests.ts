@@ -1,4 +1,4 @@
-/** What became of each request of a long run, by kind and time; and the spans of time in which some may fail. */
+/** Outcome of each request of a long run, by kind and time; and the spans of time in which some may fail. */
 
 /** Performance-clock milliseconds. */
 interface Span {
@@ -84,7 +84,7 @@ export const make = () => {
       )
     },
     excused: () => failures.filter(isExcused).length,
-    /** What went wrong and nothing explains, a sentence each. */
+    /** Unexplained failures, a sentence each. */
     problems: (start: number) => [
       ...unexpected,
       ...failures

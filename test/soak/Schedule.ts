@@ -1,4 +1,4 @@
-/** What is done to a long run meanwhile, each thing at its time, and what is looked at when it is over. */
+/** Actions on a long run, each at its time, and the checks at its end. */
 import * as Effect from "effect/Effect"
 import * as path from "node:path"
 import * as Replication from "#test/faults/Replication.ts"
@@ -7,7 +7,7 @@ import type * as Parts from "./Parts.ts"
 import type * as Requests from "./Requests.ts"
 import * as Verdict from "./Verdict.ts"
 
-export const what = `The released program: two workers on Postgres, Redis, a vault in a process of its own; writers, readers, agents, streams, device logins, webhooks, sessions, tokens and projects that come and go, at a low rate; three runs at once on one machine of two cores, with the lowest priority, beside other work. done: what was done meanwhile, at which second. pausedSeconds: how long the machine was taken from it as a whole; toldNotReady: answers of readiness that told of a slow or absent part. p50Millis, p99Millis: by kind, for each tenth of the run (the first has the start; those with restarts and pauses have them too); they are told, not judged. earlyAndLate: the medians that are compared. problems: what failed; none in a run that passes. ${Verdict.criteria} npm run test:soak`
+export const what = `The released program: two workers on Postgres, Redis, a vault in a process of its own; writers, readers, agents, streams, device logins, webhooks, sessions, tokens and projects that come and go, at a low rate; three runs at once on one machine of two cores, with the lowest priority, beside other work. done: what was done meanwhile, at which second. pausedSeconds: how long the machine was taken from it as a whole; toldNotReady: answers of readiness that told of a slow or absent part. p50Millis, p99Millis: by kind, for each tenth of the run (the first has the start; those with restarts and pauses have them too); they are reported, not judged. earlyAndLate: the medians that are compared. problems: what failed; none in a run that passes. ${Verdict.criteria} npm run test:soak`
 
 interface Run {
   readonly parts: Parts.Parts
@@ -16,7 +16,7 @@ interface Run {
   readonly seconds: number
 }
 
-/** What the end must know. */
+/** Facts for the end of the run. */
 export interface Done {
   readonly told: Record<string, number>
   readonly backup: string

@@ -7,7 +7,7 @@ import type { Held, Sample, Table } from "./Gauges.ts"
 /** As parts of the whole run. */
 export const stretch = { early: [0.2, 0.36], late: [0.66, 0.82] } as const
 
-/** What may be more late than early, above which it is said to grow. */
+/** Allowed growth from early to late. */
 export const allowed = {
   heap: { factor: 1.1, bytes: 4 * 2 ** 20 },
   rss: { factor: 1.2, bytes: 32 * 2 ** 20 },
@@ -104,7 +104,7 @@ export const compare = (samples: ReadonlyArray<Sample>, held: ReadonlyArray<Held
   ]
 }
 
-/** What grew, or was not measured; and a worker that was another one late than early. */
+/** Gauges that grew, or were not measured; and a worker that was replaced between early and late. */
 export const problems = (samples: ReadonlyArray<Sample>, held: ReadonlyArray<Held>, seconds: number) => {
   const names = ["worker 1", "worker 2", "primary"]
   const both = [...within(samples, seconds, stretch.early), ...within(samples, seconds, stretch.late)]

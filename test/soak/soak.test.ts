@@ -30,7 +30,7 @@ const run = process.env["AMPOULE_SOAK_RUN"] ?? "1"
 /** Below that, what a process does at its start is all that is seen. */
 const isLong = minutes >= 20
 const seconds = minutes * 60
-/** Times of requests are told for so many parts of the run. */
+/** Times of requests are reported for so many parts of the run. */
 const windowCount = 10
 const writers = 2
 
@@ -164,7 +164,7 @@ const byKind = (windows: ReadonlyArray<ReturnType<Requests.Requests["take"]>>, n
 
 const mebibytes = (bytes: number) => Math.round((bytes / 2 ** 20) * 10) / 10
 
-/** What is in the record of the comparison: tables that are small and stay so are left out. */
+/** Parts of the comparison in the record: tables that are small and stay so are left out. */
 const told = (comparisons: ReadonlyArray<Verdict.Comparison>) =>
   Object.fromEntries(
     comparisons

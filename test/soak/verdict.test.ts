@@ -1,4 +1,4 @@
-/** What the long run calls growth, on runs that are made up. */
+/** Growth by the rules of the long run, on invented runs. */
 import { assert, describe, it } from "@effect/vitest"
 import type * as Gauges from "./Gauges.ts"
 import * as Verdict from "./Verdict.ts"
@@ -61,14 +61,14 @@ describe("a long run", () => {
     ["nothing, but of another process", worker({ id: "z" }), /^worker 1 is not one process/]
   ]
   for (const [what, late, told] of grown) {
-    it(`that grows in ${what} is told of`, () => {
+    it(`that grows in ${what} is reported`, () => {
       const problems = problemsOf(run(late))
       assert.lengthOf(problems, 1)
       assert.match(problems[0] ?? "", told)
     })
   }
 
-  it("whose heap holds more is told of, however much the process has", () => {
+  it("whose heap holds more is reported, at any size of the process", () => {
     const { held, samples } = run()
     const leaking = held.map((one) => ({ ...one, bytes: one.bytes + one.at * 10_000 }))
     assert.match(Verdict.problems(samples, leaking, seconds).join(), /^heap, worker 1/)

@@ -25,7 +25,7 @@ export interface Passkey {
   counter: number
 }
 
-/** What an honest browser says of the page, and an honest device of the person. */
+/** Flags of an honest browser about the page, and of an honest device about the person. */
 export interface Ceremony {
   readonly origin: string
   readonly rpId: string
@@ -89,7 +89,7 @@ export const create = (
   }
 }
 
-/** What the browser sends of a passkey that signs the challenge. */
+/** Message of the browser for a passkey that signs the challenge. */
 export const get = (passkey: Passkey, options: { readonly challenge: string }, ceremony: Ceremony): string => {
   const authData = Buffer.concat([sha256(ceremony.rpId), Buffer.from([flagsOf(ceremony)]), counterOf(passkey.counter)])
   const client = clientData(ceremony.type ?? "webauthn.get", options.challenge, ceremony)

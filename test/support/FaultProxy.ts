@@ -1,4 +1,7 @@
-/** Stands before a server of 127.0.0.1 and misbehaves on demand. No byte is lost or swapped while a connection lives, as in TCP. */
+/**
+ * Misbehaves on demand in front of a server of 127.0.0.1. No byte is lost or swapped while a connection lives, as in
+ * TCP.
+ */
 import * as Effect from "effect/Effect"
 import * as net from "node:net"
 
@@ -49,7 +52,7 @@ const pairOf = (client: net.Socket, upstream: net.Socket, mode: () => Mode) => {
   let timer: NodeJS.Timeout | undefined
   client.once("close", () => clearTimeout(timer))
   return {
-    /** What waited may go, if the mode lets it. */
+    /** Waiting bytes may go, if the mode lets them. */
     flush: () => ways.forEach(({ flush }) => flush()),
     cut: () => {
       ways.forEach(({ stop }) => stop())

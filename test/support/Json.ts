@@ -29,7 +29,7 @@ const readFailure = parsed(
     error: Schema.Struct({ code: Schema.String, message: Schema.String, hint: optional(Schema.String) })
   })
 )
-/** What a command with `--json` writes to standard error when it fails. */
+/** Standard error of a failed command with `--json`. */
 export const failureOf = (stderr: string) => readFailure(stderr).error
 
 const readDocument = parsed(Schema.Struct({ paths: AnyObject }))

@@ -1,5 +1,5 @@
 /**
- * A clock that says what a test wants, for the whole server: it stands still until it is moved. Sleeps are real, so
+ * A clock that says what a test wants, for the whole server: it stops until it is moved. Sleeps are real, so
  * that background work of the server does not run through 90 days of two-second steps, as it would on the TestClock.
  */
 import * as Clock from "effect/Clock"

@@ -1,10 +1,10 @@
-/** What takes seconds to build and nobody changes is built once for all files and processes of a run of the tests. */
+/** Slow, unchanging fixtures: built once for all files and processes of a run of the tests. */
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { setTimeout } from "node:timers/promises"
 import { inject } from "vitest"
 
-/** The folder that `make` fills; whoever comes first fills it, the others wait. */
+/** The folder that `make` fills; the first comer fills it, the others wait. */
 export const once = async (name: string, make: (folder: string) => Promise<void>): Promise<string> => {
   const folder = path.join(inject("runFolder"), name)
   const failure = `${folder}.failed`

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs"
 
 const isThere = (program: string): boolean => spawnSync("which", [program], { stdio: "ignore" }).status === 0
 
-/** What `.ci/run` installs, and mise, which a test takes from npm. */
+/** Programs that `.ci/run` installs, and mise, which a test takes from npm. */
 const known = new Set([
   "mise",
   ...readFileSync(new URL("../../.ci/programs", import.meta.url), "utf8")

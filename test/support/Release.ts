@@ -62,5 +62,5 @@ const readStatus = parsed(
     )
   })
 )
-/** What `ampoule vault status --json` says. */
+/** Output of `ampoule vault status --json`. */
 export const rootKeysOf = (stdout: string) => readStatus(stdout).rootKeys

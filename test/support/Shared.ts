@@ -1,5 +1,6 @@
 /**
- * What files of a process share: a server with its database costs more than most tests of a file. It is started for the
+ * Fixtures that files of a process share: a server with its database costs more than most tests of a file. It is
+ * started for the
  * first that needs it, on a clock that runs, and ends with the process. Tests of a shared server make what they need anew
  * (`World`), and leave its rows, its schema and its instance as others expect them.
  */

@@ -1,5 +1,5 @@
 /**
- * What a database is asked: every statement of every connection of this process to it, with the number of rows it
+ * Statements to a database: every statement of every connection of this process to it, with the number of rows it
  * returned. Other servers of the process have databases of their own, and are not heard.
  */
 import * as SqlClient from "@effect/sql/SqlClient"

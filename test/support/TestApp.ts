@@ -6,7 +6,7 @@
  *   const answer = yield* TestApp.get("/secrets?…", { bearer: yield* World.token({ team: world.team }) })
  * }) })`
  *
- * `excludeTestServices` gives the server a clock that runs; without it time stands at 1970 until a test adjusts it.
+ * `excludeTestServices` gives the server a clock that runs; without it time stays at 1970 until a test adjusts it.
  */
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
@@ -31,7 +31,7 @@ import * as Bodies from "./Bodies.ts"
 import * as Shared from "./Shared.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
-/** What the server takes for its public address: cookies, origins and links follow it, not the port it really has. */
+/** Public address of the server: cookies, origins and links follow it, not the port it really has. */
 export const baseUrl = "http://127.0.0.1:4400"
 
 export const settings: Settings = {

@@ -1,5 +1,5 @@
 /**
- * What the platform reads is unknown until a schema has decoded it: these come before the
+ * Input of the platform is unknown until a schema has decoded it: these come before the
  * library's own overloads, which answer `any`.
  */
 interface JSON {

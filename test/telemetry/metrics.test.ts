@@ -33,7 +33,7 @@ const ask = (path: string, method = "GET") =>
   Effect.flatMap(MetricsPort, (port) => Effect.promise(() => fetch(`http://127.0.0.1:${port}${path}`, { method })))
 const scrape = Effect.flatMap(ask("/metrics"), (answer) => Effect.promise(() => answer.text()))
 
-/** The value of one series, as it stands in the text. */
+/** The value of one series, as written in the text. */
 const valueOf = (text: string, series: string) =>
   Number(
     text
@@ -158,7 +158,7 @@ describe("metrics", () => {
     )
   })
 
-  it.prop("of several processes are told apart by a label, whatever it says", [FastCheck.string()], ([name]) => {
+  it.prop("of several processes differ by a label, with any text", [FastCheck.string()], ([name]) => {
     const family: Prometheus.Family = {
       name: "ampoule_x",
       type: "counter",

@@ -31,24 +31,26 @@ const message = (failing: Effect.Effect<unknown, { readonly message: string }, F
   Effect.map(Effect.flip(failing), (error) => error.message)
 
 layer(world)("a key file", (it) => {
-  it.scoped("gets a new first key that whoever holds the file takes up by itself, and the old ones still unwrap", () =>
-    Effect.gen(function* () {
-      const file = yield* place
-      const first = yield* KeyFile.create(file)
-      const vault = yield* Vault.make(yield* KeyFile.ring(file))
-      const before = yield* vault.generateDataKey(context)
-      const { added, before: was } = yield* KeyFile.add(file)
-      assert.strictEqual(was, first)
-      assert.deepStrictEqual(yield* vault.status, { rootKeyId: added, rootKeyIds: [first, added] })
-      const after = yield* vault.generateDataKey(context)
-      assert.strictEqual(after.rootKeyId, added)
-      assert.isTrue((yield* vault.unwrap(context, before.wrapped, first)).equals(before.key))
-      // A start with the file as it is now: the same.
-      const again = yield* Vault.make(yield* KeyFile.ring(file))
-      assert.isTrue((yield* again.unwrap(context, before.wrapped, first)).equals(before.key))
-      assert.isTrue((yield* again.unwrap(context, after.wrapped, added)).equals(after.key))
-      assert.strictEqual(fs.statSync(file).mode & 0o777, 0o600)
-    })
+  it.scoped(
+    "gets a new first key that every holder of the file takes up by itself, and the old ones still unwrap",
+    () =>
+      Effect.gen(function* () {
+        const file = yield* place
+        const first = yield* KeyFile.create(file)
+        const vault = yield* Vault.make(yield* KeyFile.ring(file))
+        const before = yield* vault.generateDataKey(context)
+        const { added, before: was } = yield* KeyFile.add(file)
+        assert.strictEqual(was, first)
+        assert.deepStrictEqual(yield* vault.status, { rootKeyId: added, rootKeyIds: [first, added] })
+        const after = yield* vault.generateDataKey(context)
+        assert.strictEqual(after.rootKeyId, added)
+        assert.isTrue((yield* vault.unwrap(context, before.wrapped, first)).equals(before.key))
+        // A start with the file as it is now: the same.
+        const again = yield* Vault.make(yield* KeyFile.ring(file))
+        assert.isTrue((yield* again.unwrap(context, before.wrapped, first)).equals(before.key))
+        assert.isTrue((yield* again.unwrap(context, after.wrapped, added)).equals(after.key))
+        assert.strictEqual(fs.statSync(file).mode & 0o777, 0o600)
+      })
   )
 
   it.scoped("is looked at when a wrapped key names a root key that is not held yet", () =>

@@ -227,7 +227,7 @@ layer(world, { excludeTestServices: true })("a vault in another process", (it) =
     })
   )
 
-  it.scoped("takes no call without its token, and tells nobody's from anybody's", () =>
+  it.scoped("takes no call without its token, and does not tell a wrong one from a missing one", () =>
     Effect.gen(function* () {
       yield* reset
       const vault = yield* start(RootKey.rootKeys(rootKey("a")))

@@ -73,7 +73,7 @@ describe("the limit of unwraps", () => {
       yield* TestClock.adjust("400 millis")
       assert.deepStrictEqual(order, ["one", "two"])
       yield* Fiber.join(Fiber.zip(one, two))
-      // What was refused cost nothing: after a second ten more may go.
+      // Refusals cost nothing: after a second ten more may go.
       yield* TestClock.adjust("1 second")
       yield* take(10)
     })

@@ -195,7 +195,7 @@ layer(NodeFileSystem.layer)("the vault's log", (it) => {
   )
 
   it.scoped(
-    "leaves at most the half of a line behind when a write fails, whoever waits to write: a restart goes on",
+    "leaves at most the half of a line behind when a write fails, with writers waiting: a restart goes on",
     () =>
       Effect.gen(function* () {
         const file = yield* place

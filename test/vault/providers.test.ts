@@ -59,7 +59,7 @@ const aws = (url: string, more: Record<string, string> = {}) =>
 
 const started = (file: string) => Effect.flatMap(KeyFile.ring(file), Vault.make)
 
-/** First start, a wrapped key, a second start that opens it: what stands in the file is what the service made. */
+/** First start, a wrapped key, a second start that opens it: the file has the service's output. */
 const life = (provider: Layer.Layer<KeyProvider>, prefix: string) =>
   Effect.gen(function* () {
     const file = yield* place

@@ -102,7 +102,7 @@ describe("a webhook's delivery", () => {
         assert.strictEqual(first.child.signalCode, "SIGKILL")
         assert.strictEqual(received[0].id, tested.json.eventId)
 
-        // What the dead left behind: sent once, and nothing known of it. The lease is brought to its end here.
+        // Delivery of the dead process: sent once, without a result. The lease is brought to its end here.
         const ahead = yield* Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
           const rows = yield* sql<{ readonly state: string; readonly attempts: number; readonly nextAt: Date }>`

@@ -26,7 +26,7 @@ const app = Layer.merge(WebhookSecrets.Default, Outbound.Default).pipe(
   Layer.provideMerge(MovableClock.layer)
 )
 
-/** What a process that ends in order is to the outbox: it is gone when its scope is closed. */
+/** A process that ends in order, as the outbox sees it: it is gone when its scope is closed. */
 const process = Effect.gen(function* () {
   const scope = yield* Scope.make()
   const built = yield* Layer.buildWithScope(Layer.fresh(Dispatcher.Default), scope)
@@ -70,7 +70,7 @@ const until = <E, R>(what: string, condition: Effect.Effect<boolean, E, R>): Eff
     assert.fail(`waited in vain until ${what}`)
   })
 
-/** Answers when it is told to: each event's id, and how to answer it. */
+/** Answers on request: each event's id, and how to answer it. */
 const receiver = Effect.gen(function* () {
   // A process takes whatever is due: nothing that an earlier test left behind.
   yield* Effect.flatMap(SqlClient.SqlClient, (sql) => sql`DELETE FROM webhook_deliveries`)
@@ -87,7 +87,7 @@ const receiver = Effect.gen(function* () {
 })
 
 layer(app, { excludeTestServices: true })("a delivery", (it) => {
-  it.scoped("is not sent again while its lease lasts, and then is, whoever held it", () =>
+  it.scoped("is not sent again while its lease lasts, and then is, after any holder", () =>
     Effect.gen(function* () {
       const { asked, has, url } = yield* receiver
       const { change, rows } = yield* hook(url)

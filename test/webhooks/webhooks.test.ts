@@ -91,7 +91,7 @@ const setUp = Effect.gen(function* () {
   return { project, session, webhooks, create, write, deliveries, settled }
 })
 
-/** What the README tells receivers to do. */
+/** Steps of a receiver, as docs/machines.md gives them. */
 const verifies = (secret: string, { body, headers }: Received): ReadonlyArray<boolean> => {
   const [time, ...signatures] = String(headers["ampoule-signature"]).split(",")
   const t = time.replace("t=", "")
@@ -209,7 +209,7 @@ describe("webhooks", () => {
       })
     )
 
-    it.scoped("are told of what they asked for, while they are enabled, and of nothing that was undone", () =>
+    it.scoped("get the events that they asked for, while they are enabled, and none that was undone", () =>
       Effect.gen(function* () {
         const { create, deliveries, project, session, webhooks, write } = yield* setUp
         const { received, until, url } = yield* receiver()
@@ -249,7 +249,7 @@ describe("webhooks", () => {
       })
     )
 
-    it.scoped("are told again after a failure, and given up after a day, which is shown", () =>
+    it.scoped("get an event again after a failure, for a day, and pages show the end", () =>
       Effect.gen(function* () {
         const { create, deliveries, session, settled, webhooks, write } = yield* setUp
         const { received, until, url } = yield* receiver((n) => (n === 1 ? 500 : n === 2 ? 302 : 204))

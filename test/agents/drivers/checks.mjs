@@ -1,5 +1,5 @@
 // @ts-check
-/** What every TypeScript driver does with a connected client. */
+/** Checks that every TypeScript driver runs with a connected client. */
 import assert from "node:assert/strict"
 
 export const { MCP_URL = "", PERSON = "", PROJECT = "", TOKEN = "" } = process.env
