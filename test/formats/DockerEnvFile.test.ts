@@ -4,11 +4,11 @@ import * as Either from "effect/Either"
 
 describe("docker env-files", () => {
   it("hold values as they stand", () => {
-    const given = [
+    const entries = [
       { key: "A", value: " 'x' #y \\n $Z = " },
       { key: "B", value: "" }
     ]
-    assert.deepStrictEqual(DockerEnvFile.print(given), Either.right("A= 'x' #y \\n $Z = \nB=\n"))
+    assert.deepStrictEqual(DockerEnvFile.print(entries), Either.right("A= 'x' #y \\n $Z = \nB=\n"))
   })
 
   it("name the key and the reason when they cannot carry a value", () => {

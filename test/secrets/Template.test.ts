@@ -36,7 +36,7 @@ const parse = (source: string, field?: string) =>
 
 const parsed = (source: string) => Either.getOrThrow(parse(source))
 
-/** What a template means, written down a second time: the longest token that starts at each place. */
+/** Meaning of a template, written a second time: the longest token that starts at each place. */
 const naive = (source: string): ReadonlyArray<TemplateScan.Part> | "invalid" => {
   const tokens: Array<TemplateScan.Part> = []
   let rest = source
