@@ -1,4 +1,4 @@
-/** Who received which version of a secret (docs/contract/audit.md, "Exposure"), from the index of the trail. */
+/** Receivers of each version of a secret (docs/contract/audit.md, "Exposure"), from the index of the trail. */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,5 @@
 /**
- * Who received which version of a secret, in an index of the trail. It is filled from sealed entries, after they are
+ * Receivers of each version of a secret, in an index of the trail. It is filled from sealed entries, after they are
  * written, and a rebuild gives the same index. Rows combine to the same result in any order of streams. It has names
  * and numbers, never values.
  */

@@ -1,4 +1,4 @@
-/** What Ampoule writes, and what real readers made of these very files (test/records/readers.json, `npm run test:readers`). */
+/** Files that Ampoule writes, and the results of real readers of these very files (test/records/readers.json, `npm run test:readers`). */
 import * as DotenvPrint from "#src/formats/DotenvPrint.ts"
 import * as EnvFile from "#src/formats/EnvFile.ts"
 import { values } from "#test/readers/values.mjs"

@@ -17,7 +17,7 @@ const only = (text: string, options: Partial<MeaningOptions> = {}): Meaning => {
 }
 const about = ({ kind, references, value }: Meaning) => [value, kind, references.join(" ")]
 
-/** What the server stores for it: its kind, and the text that it means where every reference has the value `<KEY>`. */
+/** Stored form on the server: its kind, and the text that it means where every reference has the value `<KEY>`. */
 const stored = ({ kind, value }: Pick<Meaning, "kind" | "value">) => {
   if (kind === "literal" || scan(value).kind === "literal") return ["literal", value]
   const { parts } = scan(value)
@@ -97,7 +97,7 @@ const text = FastCheck.array(
   { maxLength: 8 }
 ).map((parts) => parts.join(""))
 
-/** What an environment can hold: texts of each kind that the server took. */
+/** Possible contents of an environment: texts of each kind that the server took. */
 const entry: FastCheck.Arbitrary<Entry> = FastCheck.record({
   key: FastCheck.constantFrom("K", "L", "M"),
   value: text,

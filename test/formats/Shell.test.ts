@@ -28,9 +28,9 @@ describe("shell exports", () => {
   for (const shell of installedShells) {
     for (const script of ['. "$FILE"', 'eval "$(cat "$FILE")"']) {
       it(`${shell.name} reads back every value by ${script}, and runs nothing`, () => {
-        const given = [...hostile(), { key: "SOME_PATH", value: "/a:/b" }]
-        const environment = environmentAfter(shell, printed(Shell.print, given), script)
-        for (const { key, value } of given) assert.strictEqual(environment[key], value, JSON.stringify(value))
+        const entries = [...hostile(), { key: "SOME_PATH", value: "/a:/b" }]
+        const environment = environmentAfter(shell, printed(Shell.print, entries), script)
+        for (const { key, value } of entries) assert.strictEqual(environment[key], value, JSON.stringify(value))
       })
     }
   }
@@ -38,19 +38,19 @@ describe("shell exports", () => {
   it("fish reads back its own format", () => {
     const fish = installedShells.find(({ name }) => name === "fish")
     assert(fish !== undefined)
-    const given = [...hostile(), { key: "SOME_PATH", value: "/a:/b" }]
-    const environment = environmentAfter(fish, printed(Shell.printFish, given), 'source "$FILE"')
-    for (const { key, value } of given) assert.strictEqual(environment[key], value, JSON.stringify(value))
+    const entries = [...hostile(), { key: "SOME_PATH", value: "/a:/b" }]
+    const environment = environmentAfter(fish, printed(Shell.printFish, entries), 'source "$FILE"')
+    for (const { key, value } of entries) assert.strictEqual(environment[key], value, JSON.stringify(value))
   })
 
   it("all of them put in the value of a reference that a template has", () => {
-    const given: ReadonlyArray<Entry> = [
+    const entries: ReadonlyArray<Entry> = [
       { key: "A", value: "it's $(id)" },
       { key: "T", value: "<${A}>\\'$${A} ${A}", kind: "template" },
       { key: "ALONE", value: "${A}", kind: "template" }
     ]
     for (const shell of installedShells) {
-      const environment = environmentAfter(shell, printed(Shell.print, given), '. "$FILE"')
+      const environment = environmentAfter(shell, printed(Shell.print, entries), '. "$FILE"')
       assert.strictEqual(environment["T"], "<it's $(id)>\\'${A} it's $(id)", shell.name)
       assert.strictEqual(environment["ALONE"], "it's $(id)", shell.name)
     }

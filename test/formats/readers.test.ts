@@ -47,7 +47,7 @@ const resolved = (meanings: ReadonlyArray<Meaning>): string => {
   return valueOf("A")
 }
 
-/** What is said of A before anything is written: references and text that looks like one are in the plan too. */
+/** Notes about A before a write: references and text that looks like one are in the plan too. */
 const isNamed = (meanings: ReadonlyArray<Meaning>): boolean => {
   const a = meanings.filter(({ key }) => key === "A")
   return remarks(a).length > 0 || a.some(({ kind, references }) => kind === "literal" || references.length > 0)

@@ -118,7 +118,7 @@ const writeRequest = Effect.fnUntraced(function* (
   return counted(result.environments.flatMap(({ items }) => items))
 })
 
-/** What the refusals of templates say to do, where a file is written. */
+/** Advice of the refusals of templates, where a file is written. */
 const withImportHint = <A, E extends CliError, R>(self: Effect.Effect<A, E, R>) =>
   Effect.mapError(self, (error) =>
     error._tag === "ServerRefused" && error.code.startsWith("TEMPLATE_")

@@ -25,7 +25,7 @@ import * as WriteRisks from "#src/cli/values/WriteRisks.ts"
 const mostSecrets = 5_000
 const tooMany = (there: number, more: number) =>
   new CliFailure({
-    message: `An environment holds at most ${mostSecrets} secrets: ${there === 0 ? "" : `${there} are there, `}${more} would come.`,
+    message: `An environment holds at most ${mostSecrets} secrets: ${there === 0 ? "" : `it has ${there}, `}${more} would come.`,
     hint: "Nothing was written. Spread them over several environments or projects."
   })
 

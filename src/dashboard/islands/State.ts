@@ -22,7 +22,7 @@ export interface Pending {
   readonly value: string
   /** The value is text, although it looks like a template. */
   readonly kind?: "literal"
-  /** What the file that it is from makes worth a look. */
+  /** A note of the source file that deserves a look. */
   readonly remark?: string
   /** The column that the server copies the value from; the page never sees it. */
   readonly copyFrom?: number

@@ -10,7 +10,7 @@ export interface ReadEntry {
   readonly line: number
   /** Text that looks like a template. */
   readonly kind?: "literal"
-  /** What to look at before it is saved. */
+  /** Notes to look at before a save. */
   readonly remark?: string
 }
 

@@ -97,7 +97,7 @@ export const AddSecret = ({ form, location, problem }: Attempt & { readonly loca
   )
 }
 
-/** What a paste would do. `notes`: what a value is made of, by its key. */
+/** Preview of a paste. `notes`: the source of a value, by its key. */
 export interface PastePreview extends Preview.Preview {
   readonly remarks: ReadonlyArray<string>
   readonly notes: ReadonlyMap<string, string>
