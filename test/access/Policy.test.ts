@@ -267,7 +267,7 @@ describe("the rules, as tables", () => {
 
 // --- the model ---
 
-/** Who may, as the sentences say it. Written on its own: it shares no table with the rules. */
+/** Allowed callers, by the sentences of the contract. It shares no table with the rules. */
 const mayPerson = (role: Role, action: Actions.Action, isProtected: boolean): boolean => {
   switch (action) {
     // "viewer reads names and metadata"

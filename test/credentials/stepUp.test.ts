@@ -1,5 +1,5 @@
 /**
- * What widens or destroys needs a recent proof of the second factor; names and ordinary writes do not. Each row is
+ * Actions that widen or destroy need a recent proof of the second factor; names and ordinary writes do not. Each row is
  * refused with an old proof and does its work with a fresh one.
  */
 import { assert, layer } from "@effect/vitest"
@@ -105,20 +105,23 @@ layer(app, { excludeTestServices: true })("with an old proof of the second facto
   it.effect("names and ordinary writes go on", () =>
     Effect.gen(function* () {
       const { jar, project, team } = yield* staleOwner
-      const asked = sessionOf(jar)
+      const session = sessionOf(jar)
       const member = yield* World.member(team, "member")
       const at = { projectId: project.id, environment: "development" }
       const answers = {
-        "a new project": TestApp.post(`/teams/${team.id}/projects`, { ...asked, json: { name: "N", slug: "n" } }),
-        "a name": TestApp.patch(`/environments/${project.production.id}`, { ...asked, json: { name: "Live" } }),
-        "a secret": TestApp.post("/secrets", { ...asked, json: { ...at, key: "K", value: "v" } }),
+        "a new project": TestApp.post(`/teams/${team.id}/projects`, { ...session, json: { name: "N", slug: "n" } }),
+        "a name": TestApp.patch(`/environments/${project.production.id}`, { ...session, json: { name: "Live" } }),
+        "a secret": TestApp.post("/secrets", { ...session, json: { ...at, key: "K", value: "v" } }),
         "an invitation of a member": TestApp.post(`/teams/${team.id}/invitations`, {
-          ...asked,
+          ...session,
           json: { email: `m${team.id}@example.com`, role: "member" }
         }),
-        "a demotion": TestApp.patch(`/teams/${team.id}/members/${member.id}`, { ...asked, json: { role: "viewer" } }),
-        "the end of access": TestApp.post(`/teams/${team.id}/members/${member.id}/end-access`, { ...asked, json: {} }),
-        "the list of tokens": TestApp.get(`/teams/${team.id}/api-tokens`, asked)
+        "a demotion": TestApp.patch(`/teams/${team.id}/members/${member.id}`, { ...session, json: { role: "viewer" } }),
+        "the end of access": TestApp.post(`/teams/${team.id}/members/${member.id}/end-access`, {
+          ...session,
+          json: {}
+        }),
+        "the list of tokens": TestApp.get(`/teams/${team.id}/api-tokens`, session)
       }
       for (const [name, answer] of Object.entries(answers)) {
         const { status, text } = yield* answer
@@ -142,14 +145,14 @@ layer(app, { excludeTestServices: true })("with an old proof of the second facto
       const before = refused.headers.get("location") ?? ""
       assert.strictEqual(refused.status, 307)
       // The browser sends the same form to that page.
-      const shown = yield* SignIn.submit(`/${before.slice(1)}`, jar, typed)
-      assert.strictEqual(shown.status, 200)
+      const review = yield* SignIn.submit(`/${before.slice(1)}`, jar, typed)
+      assert.strictEqual(review.status, 200)
       const fieldsOf = (html: string, name: string) =>
         (new RegExp(`name="${name}" value="([^"]*)"`).exec(html)?.[1] ?? "")
           .replaceAll("&quot;", '"')
           .replaceAll("&lt;", "<")
           .replaceAll("&amp;", "&")
-      const carried = fieldsOf(shown.text, "carried")
+      const carried = fieldsOf(review.text, "carried")
       assert.include(carried, "quoted")
       const wrong = yield* SignIn.submit("/app/confirm", jar, { code: "000000", carried, next: page })
       assert.strictEqual(fieldsOf(wrong.text, "carried"), carried, "a wrong code loses nothing")
@@ -158,8 +161,8 @@ layer(app, { excludeTestServices: true })("with an old proof of the second facto
       assert.strictEqual(confirmed.status, 200)
       assert.include(confirmed.text, `action="${page}" data-continue`)
       for (const [name, value] of Object.entries(typed)) assert.strictEqual(fieldsOf(confirmed.text, name), value)
-      const made = yield* SignIn.submit(page, SignIn.kept(confirmed, jar), typed)
-      assert.include(made.text, "amp_", made.text.slice(0, 200))
+      const created = yield* SignIn.submit(page, SignIn.kept(confirmed, jar), typed)
+      assert.include(created.text, "amp_", created.text.slice(0, 200))
       // Another site cannot be named as the place to continue at, and no proof is carried.
       const elsewhere = yield* SignIn.submit("/app/confirm/before?to=https://evil.example/&next=/app", jar, typed)
       assert.notInclude(elsewhere.text, "evil.example")

@@ -10,7 +10,7 @@ import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { value } from "./Entries.ts"
-import { environmentAfter, found } from "./Shells.ts"
+import { environmentAfter, installedShells } from "./Shells.ts"
 
 const Text = Schema.NullOr(Schema.String)
 const Written = Schema.Struct({
@@ -98,14 +98,14 @@ describe("a .env file that Ampoule writes", () => {
   })
 
   it("for shells is read back by each of them", () => {
-    const given = FastCheck.sample(value, { numRuns: 1_000, seed: 5 }).flatMap((text, i) =>
+    const entries = FastCheck.sample(value, { numRuns: 1_000, seed: 5 }).flatMap((text, i) =>
       text.includes("\0") ? [] : [{ key: `K${i}`, value: text }]
     )
-    const printed = Either.getOrThrow(EnvFile.print("dotenv", given, { reader: "shell" }))
+    const printed = Either.getOrThrow(EnvFile.print("dotenv", entries, { reader: "shell" }))
     // fish has other quotes, and assigns otherwise; with RC_QUOTES zsh has other quotes too.
-    for (const shell of found.filter(({ name }) => name !== "fish" && name !== "zsh-rc-quotes")) {
+    for (const shell of installedShells.filter(({ name }) => name !== "fish" && name !== "zsh-rc-quotes")) {
       const environment = environmentAfter(shell, printed, 'set -a; . "$FILE"')
-      for (const { key, value } of given) assert.strictEqual(environment[key], value, shell.name)
+      for (const { key, value } of entries) assert.strictEqual(environment[key], value, shell.name)
     }
   })
 

@@ -37,10 +37,10 @@ const record = Schema.decodeUnknownSync(Schema.parseJson(Recorded))(fs.readFileS
 const resolved = (meanings: ReadonlyArray<Meaning>): string => {
   const byKey = new Map(meanings.map((meaning) => [meaning.key, meaning]))
   const valueOf = (key: string): string => {
-    const found = byKey.get(key)
-    if (found === undefined) return ""
-    if (found.kind === "literal") return found.value
-    return found.value.replace(/\$\$\{|\$\{([A-Z]+)\}/g, (_, name?: string) =>
+    const entry = byKey.get(key)
+    if (entry === undefined) return ""
+    if (entry.kind === "literal") return entry.value
+    return entry.value.replace(/\$\$\{|\$\{([A-Z]+)\}/g, (_, name?: string) =>
       name === undefined ? "${" : valueOf(name)
     )
   }

@@ -50,7 +50,7 @@ const eachFile = (/** @type {Texts} */ texts, /** @type {(file: string) => strin
     return ask(file)
   })
 /** @returns {any} */
-const ask = (/** @type {string} */ program, /** @type {Array<string>} */ args, /** @type {Texts} */ texts) =>
+const answersOf = (/** @type {string} */ program, /** @type {Array<string>} */ args, /** @type {Texts} */ texts) =>
   JSON.parse(execFileSync(program, args, { input: JSON.stringify(texts), encoding: "utf8", maxBuffer: 1 << 28 }))
 
 const printA = 'process.stdout.write(JSON.stringify(process.env["A"] ?? null))'
@@ -85,12 +85,12 @@ export const ask = async (/** @type {Texts} */ texts) => {
         return null
       }
     })
-  const { compose, godotenv } = ask(at("go/ask"), [], texts)
+  const { compose, godotenv } = answersOf(at("go/ask"), [], texts)
   /** @type {Record<string, Answers>} */
   const answers = {
     npm: parsed((text) => dotenv.parse(text)),
     node: fromNode(texts),
-    python: ask(at("python/bin/python"), [path.join(here, "ask.py")], texts),
+    python: answersOf(at("python/bin/python"), [path.join(here, "ask.py")], texts),
     dotenvx: parsed((text) => (dotenvx.default ?? dotenvx).parse(text, { processEnv: {} })),
     godotenv,
     compose,
