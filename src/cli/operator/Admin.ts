@@ -1,21 +1,18 @@
 /** `ampoule admin`: management of people and their accounts by the operator, on the server's machine. */
 import * as Command from "@effect/cli/Command"
-import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { Email } from "#schema/Values.ts"
 import type { UserAccount } from "./ServerSide.ts"
-import { teamCommands, where } from "./AdminTeams.ts"
+import { listCommand, where } from "./AdminList.ts"
+import { teamCommands } from "./AdminTeams.ts"
 import * as Ask from "#src/cli/terminal/Ask.ts"
 import { usage } from "#src/cli/terminal/Failure.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
-import { json, note, out, plain, table } from "#src/cli/terminal/Output.ts"
+import { json, note, out, plain } from "#src/cli/terminal/Output.ts"
 import { adminPrograms } from "./ServerSide.ts"
-
-const maxListed = 1_000
 
 const email = Shared.argument("EMAIL", "E-mail address of the account")
 const decodeEmail = Schema.decodeUnknownOption(Email)
@@ -36,41 +33,21 @@ const recordOf = ({ createdAt, email, id, memberships, name }: UserAccount) => (
 const teamsOf = ({ memberships }: UserAccount): string =>
   memberships.map(({ active, role, teamName }) => `${teamName} (${role}${active ? "" : ", inactive"})`).join(", ")
 
-const users = Help.command(
-  "users",
-  {
-    says: "List the accounts of this server and the teams that they belong to.",
-    more: [where],
-    examples: ["ampoule admin users", "ampoule admin users --search @example.com --json"]
-  },
-  {
-    search: Options.optional(Shared.text("search", "text", "Only accounts whose e-mail address contains this text")),
-    limit: Options.integer("limit").pipe(
-      Options.withDescription("Maximum number of accounts to list (1 to 1000, default 100)"),
-      Options.withDefault(100)
-    ),
-    json: Shared.json
-  },
-  Effect.fnUntraced(function* (options) {
-    const { limit } = options
-    if (limit < 1 || limit > maxListed) return yield* usage(`--limit takes a number from 1 to ${maxListed}.`)
-    const programs = yield* adminPrograms
-    // One extra row shows whether the list continues.
-    const accounts = yield* programs.users({
-      search: Option.getOrElse(options.search, () => ""),
-      limit: limit + 1
-    })
-    const listed = accounts.slice(0, limit)
-    if (options.json) return yield* json({ items: listed.map(recordOf), hasMore: accounts.length > limit })
-    yield* table(listed, [
-      ["E-MAIL", (account) => account.email],
-      ["NAME", (account) => account.name],
-      ["SINCE", (account) => account.createdAt.toISOString().slice(0, 10)],
-      ["TEAMS", (account) => teamsOf(account)]
-    ])
-    if (accounts.length > limit) yield* note("There are more accounts: use --search, or a larger --limit.")
-  })
-)
+const users = listCommand({
+  name: "users",
+  says: "List the accounts of this server and the teams that they belong to.",
+  examples: ["ampoule admin users", "ampoule admin users --search @example.com --json"],
+  noun: "accounts",
+  searched: "e-mail address",
+  read: (programs, query) => programs.users(query),
+  recordOf,
+  columns: [
+    ["E-MAIL", (account) => account.email],
+    ["NAME", (account) => account.name],
+    ["SINCE", (account) => account.createdAt.toISOString().slice(0, 10)],
+    ["TEAMS", (account) => teamsOf(account)]
+  ]
+})
 
 const resetLink = Help.command(
   "reset-link",

@@ -1,7 +1,5 @@
 /** `ampoule admin`: management of teams by the operator, on the server's machine. */
-import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { uuidPattern } from "#schema/Ids.ts"
 import { Email, Name } from "#schema/Values.ts"
@@ -9,48 +7,28 @@ import * as Ask from "#src/cli/terminal/Ask.ts"
 import { usage } from "#src/cli/terminal/Failure.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
-import { json, note, plain, table } from "#src/cli/terminal/Output.ts"
+import { json, note, plain } from "#src/cli/terminal/Output.ts"
+import { listCommand, where } from "./AdminList.ts"
 import { adminPrograms, type TeamAccount } from "./ServerSide.ts"
-
-const maxListed = 1_000
-
-export const where =
-  "Run it on the server's machine, with the server's settings. With the embedded database, stop the server first. The audit trail names the system as its author."
 
 const recordOf = ({ createdAt, ...team }: TeamAccount) => ({ ...team, createdAt: createdAt.toISOString() })
 
-const teams = Help.command(
-  "teams",
-  {
-    says: "List the teams of this server, with their owners.",
-    more: [where],
-    examples: ["ampoule admin teams", "ampoule admin teams --search shop --json"]
-  },
-  {
-    search: Options.optional(Shared.text("search", "text", "Only teams whose name contains this text")),
-    limit: Options.integer("limit").pipe(
-      Options.withDescription("Maximum number of teams to list (1 to 1000, default 100)"),
-      Options.withDefault(100)
-    ),
-    json: Shared.json
-  },
-  Effect.fnUntraced(function* (options) {
-    const { limit } = options
-    if (limit < 1 || limit > maxListed) return yield* usage(`--limit takes a number from 1 to ${maxListed}.`)
-    const programs = yield* adminPrograms
-    const accounts = yield* programs.teams({ search: Option.getOrElse(options.search, () => ""), limit: limit + 1 })
-    const listed = accounts.slice(0, limit)
-    if (options.json) return yield* json({ items: listed.map(recordOf), hasMore: accounts.length > limit })
-    yield* table(listed, [
-      ["ID", (team) => team.id],
-      ["NAME", (team) => `${team.name}${team.suspended ? " (suspended)" : ""}`],
-      ["MEMBERS", (team) => String(team.members)],
-      ["PROJECTS", (team) => String(team.projects)],
-      ["OWNERS", (team) => team.owners.join(", ")]
-    ])
-    if (accounts.length > limit) yield* note("There are more teams: use --search, or a larger --limit.")
-  })
-)
+const teams = listCommand({
+  name: "teams",
+  says: "List the teams of this server, with their owners.",
+  examples: ["ampoule admin teams", "ampoule admin teams --search shop --json"],
+  noun: "teams",
+  searched: "name",
+  read: (programs, query) => programs.teams(query),
+  recordOf,
+  columns: [
+    ["ID", (team) => team.id],
+    ["NAME", (team) => `${team.name}${team.suspended ? " (suspended)" : ""}`],
+    ["MEMBERS", (team) => String(team.members)],
+    ["PROJECTS", (team) => String(team.projects)],
+    ["OWNERS", (team) => team.owners.join(", ")]
+  ]
+})
 
 const decodeName = Schema.decodeUnknown(Name)
 const decodeEmail = Schema.decodeUnknown(Email)

@@ -199,11 +199,13 @@ interface ResetLink {
   readonly expiresAt: Date
 }
 
+export interface ListQuery {
+  readonly search: string
+  readonly limit: number
+}
+
 export interface AdminPrograms {
-  readonly users: (options: {
-    readonly search: string
-    readonly limit: number
-  }) => Effect.Effect<ReadonlyArray<UserAccount>, CliFailure>
+  readonly users: (query: ListQuery) => Effect.Effect<ReadonlyArray<UserAccount>, CliFailure>
   readonly resetLink: (email: string) => Effect.Effect<ResetLink, CliFailure>
   /** Returns the updated account. */
   readonly changeEmail: (email: string, to: string) => Effect.Effect<UserAccount, CliFailure>
@@ -219,10 +221,7 @@ export interface AdminPrograms {
     active: boolean,
     options: { readonly evenLastOwner: boolean }
   ) => Effect.Effect<UserAccount, CliFailure>
-  readonly teams: (options: {
-    readonly search: string
-    readonly limit: number
-  }) => Effect.Effect<ReadonlyArray<TeamAccount>, CliFailure>
+  readonly teams: (query: ListQuery) => Effect.Effect<ReadonlyArray<TeamAccount>, CliFailure>
   /** `owner`: the e-mail address of an account. */
   readonly createTeam: (name: string, owner: string) => Effect.Effect<TeamAccount, CliFailure>
   readonly suspendTeam: (id: string, suspended: boolean) => Effect.Effect<TeamAccount, CliFailure>

@@ -108,7 +108,7 @@ export const facts = Effect.fnUntraced(function* (all: ReadonlyArray<Fact>) {
   yield* out(lines.map((line) => `${line}\n`).join(""))
 })
 
-type Columns<A> = ReadonlyArray<readonly [title: string, cell: (item: A) => string]>
+export type Columns<A> = ReadonlyArray<readonly [title: string, cell: (item: A) => string]>
 
 /**
  * Prints a table. On a terminal it fits the width and shows relative times. For a program each row is one line, with
