@@ -49,7 +49,8 @@ const create = Effect.fnUntraced(function* (needs: Needs, body: CreateSecret, id
   const from = ValueSource.requested(body)
   const changes = KeyChanges.creation(key, from, expectedVersion)
   const field = source === undefined ? "value" : "source"
-  const options = { ...asReference(permit), keys: [key], sources: [from], field }
+  // New members first: keeps one hidden class.
+  const options = { keys: [key], sources: [from], field, ...asReference(permit) }
   if (idempotencyKey === undefined && !permit.proposes) {
     return yield* CreationQueue.create(needs, permit, changes, options)
   }
@@ -86,7 +87,7 @@ const update = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: Up
   const source = ValueSource.requested(body)
   const changes = KeyChanges.update(id, source, body.expectedVersion)
   const field = body.source !== undefined ? "source" : body.value !== undefined ? "value" : "kind"
-  const options = { ...asReference(permit), ids: [id], sources: [source], field }
+  const options = { ids: [id], sources: [source], field, ...asReference(permit) }
   return yield* EnvironmentWrite.ofSecret(EnvironmentWrite.write(needs, permit, changes, options))
 })
 
