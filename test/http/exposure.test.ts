@@ -167,7 +167,10 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
       assert.notInclude(ofOwner.stdout, "token old")
       assert.include(ofOwner.stdout, project.team.owner.email)
       assert.include((yield* exposed("--token", "old")).stdout, "token old")
-      assert.include((yield* exposed("--token", old.id, "--since", "2999-01-01")).stderr, "Nothing was handed out")
+      assert.include(
+        (yield* exposed("--token", old.id, "--since", "2999-01-01")).stderr,
+        "The trail records no access."
+      )
       const listed = yield* run(["secrets", "list", "--last-read"], { env: { AMPOULE_API_TOKEN } })
       assert.match(listed.stdout, new RegExp(`API_KEY .* by ${project.team.owner.email}`))
       const refused = yield* run(["exposed", "API_KEY"])
@@ -200,7 +203,7 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
       const told = yield* run(["exposed", "API_KEY"], { env })
       assert.strictEqual(told.code, 0, told.stderr)
       assert.match(told.stdout, /API_KEY +v2/)
-      assert.include(told.stderr, "API_KEY is called API_TOKEN now: `ampoule exposed API_TOKEN`.")
+      assert.include(told.stderr, "API_KEY is now called API_TOKEN: `ampoule exposed API_TOKEN`.")
     })
   )
 })

@@ -20,7 +20,7 @@ export interface Pending {
   readonly column: number
   readonly op: "set" | "delete"
   readonly value: string
-  /** The value is text, although it looks like a template. */
+  /** Present for text that looks like a template. */
   readonly kind?: "literal"
   /** A note of the source file that deserves a look. */
   readonly remark?: string

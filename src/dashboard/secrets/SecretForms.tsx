@@ -101,7 +101,7 @@ export const AddSecret = ({ form, location, problem }: Attempt & { readonly loca
 export interface PastePreview extends Preview.Preview {
   readonly remarks: ReadonlyArray<string>
   readonly notes: ReadonlyMap<string, string>
-  /** Why saving it would be refused. */
+  /** Reason why a save would be refused. */
   readonly refused: Refusal | undefined
 }
 
