@@ -48,6 +48,7 @@ import _0042_environment_order from "#migrations/0042_environment_order.ts"
 import _0043_access_request_seals from "#migrations/0043_access_request_seals.ts"
 import _0044_growing_teams from "#migrations/0044_growing_teams.ts"
 import _0045_approvers from "#migrations/0045_approvers.ts"
+import _0046_ways_in from "#migrations/0046_ways_in.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -96,7 +97,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0042_environment_order": _0042_environment_order,
   "0043_access_request_seals": _0043_access_request_seals,
   "0044_growing_teams": _0044_growing_teams,
-  "0045_approvers": _0045_approvers
+  "0045_approvers": _0045_approvers,
+  "0046_ways_in": _0046_ways_in
 }
 
 type Registry = typeof registry
@@ -119,7 +121,8 @@ export const servedFrom: ReadonlyMap<number, number> = new Map([
   [38, 37],
   [40, 39],
   [41, 40],
-  [42, 41]
+  [42, 41],
+  [46, 45]
 ])
 
 const LEDGER = "effect_sql_migrations"

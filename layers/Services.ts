@@ -17,6 +17,7 @@ import { LastUse } from "#src/credentials/LastUse.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { EmailAddress } from "#src/credentials/EmailAddress.ts"
 import { Profile } from "#src/credentials/Profile.ts"
+import { Recovery } from "#src/credentials/Recovery.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { OwnSessions } from "#src/credentials/OwnSessions.ts"
 import * as AccountNotices from "#src/credentials/AccountNotices.ts"
@@ -48,6 +49,7 @@ import { EnvironmentAccess } from "#src/projects/EnvironmentAccess.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { FirstSteps } from "#src/projects/FirstSteps.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
+import { MemberAuthenticators } from "#src/projects/MemberAuthenticators.ts"
 import { Members } from "#src/projects/Members.ts"
 import { PersonAccess } from "#src/projects/PersonAccess.ts"
 import { Projects } from "#src/projects/Projects.ts"
@@ -96,6 +98,7 @@ const credentials = Layer.mergeAll(
   EmailAddress.Default,
   Profile.Default,
   Passkeys.Default,
+  Recovery.Default,
   SecondFactor.Default,
   Setup.Default,
   Tokens.Default
@@ -103,7 +106,12 @@ const credentials = Layer.mergeAll(
   Layer.provideMerge(Layer.mergeAll(CliGrants.Default, LastUse.Default, Sessions.Default)),
   Layer.provideMerge(Layer.mergeAll(Passwords.Default, Revocation.Default))
 )
-const projects = Layer.mergeAll(PersonAccess.Default, EnvironmentAccess.Default, FirstSteps.Default).pipe(
+const projects = Layer.mergeAll(
+  PersonAccess.Default,
+  MemberAuthenticators.Default,
+  EnvironmentAccess.Default,
+  FirstSteps.Default
+).pipe(
   Layer.provideMerge(
     Layer.mergeAll(
       Environments.Default,

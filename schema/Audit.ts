@@ -107,6 +107,7 @@ export const AuditAction = Schema.Literal(
   "factor.remove",
   "factor.recovery_codes",
   "factor.confirm",
+  "factor.vouch",
   "account.update",
   "email.change",
   "password.change",

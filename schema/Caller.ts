@@ -83,10 +83,19 @@ export interface Caller {
   readonly machine: boolean
   /** Time of the last confirmed second factor; null: not with this credential. */
   readonly factorAt: Date | null
+  /**
+   * For a session: last proof that counts where a second one is required, if it is not `factorAt`: that factor was
+   * younger than a day.
+   */
+  readonly provedAt: Date | null
   /** For a session: issuer that signed the person in (OpenID Connect); null: a password. */
   readonly issuer: string | null
   /** For a session of a team's own issuer: the only team that it reaches. */
   readonly onlyTeam: TeamId | null
+  /** For a session: teams that its authenticator or identity does not open until an owner confirms it. */
+  readonly closedTeams: ReadonlyArray<TeamId> | null
+  /** For a session of an issuer: the only teams that require this issuer and that it opens; null: all of them. */
+  readonly confirmedTeams: ReadonlyArray<TeamId> | null
   readonly createdAt: Date
   readonly expiresAt: Date | null
   readonly lastUsedAt: Date | null

@@ -12,6 +12,7 @@ import { BadBody, MayNotManageTeam } from "./RouteErrors.ts"
 import { optional, strict } from "./Strict.ts"
 import { Member } from "./TeamsApi.ts"
 import { Timestamp } from "./Values.ts"
+import { EndedWay } from "./WaysIn.ts"
 import { answers, DeletedAck, GrantLevelOut, Integer, openEnum, Slug } from "./Wire.ts"
 
 const ReachedEnvironment = Schema.Struct({
@@ -40,6 +41,23 @@ const HeldCredential = Schema.Struct({
 })
 export type HeldCredential = typeof HeldCredential.Type
 
+const MemberAuthenticator = Schema.Struct({
+  type: openEnum("passkey", "app", "identity"),
+  id: Schema.String,
+  name: Schema.String.annotations({ description: "For an identity: its issuer." }),
+  address: Schema.NullOr(Schema.String).annotations({
+    description: "For an identity: the address that the issuer stated last, verified or not."
+  }),
+  addedAt: Timestamp,
+  lastUsedAt: Schema.NullOr(Timestamp),
+  opensTeam: Schema.Boolean.annotations({ description: "False: a sign-in with it does not reach this team." }),
+  waitsForOwner: Schema.Boolean.annotations({ description: "True until an owner of this team confirms it." })
+}).annotations({
+  identifier: "MemberAuthenticator",
+  description: "A passkey, an authenticator app or a linked identity of the person, with the day it was added."
+})
+export type MemberAuthenticator = typeof MemberAuthenticator.Type
+
 export const PersonAccess = Schema.Struct({
   member: Member,
   environments: Schema.Array(ReachedEnvironment).annotations({
@@ -47,6 +65,7 @@ export const PersonAccess = Schema.Struct({
   }),
   grants: Schema.Array(AccessGrant),
   credentials: Schema.Array(HeldCredential),
+  authenticators: Schema.Array(MemberAuthenticator).annotations({ description: "Newest first." }),
   endsSessions: Schema.Boolean.annotations({
     description: "True when ending all access also signs the person out, because the caller manages all of their teams."
   })
@@ -66,6 +85,7 @@ export const EndedAccess = Schema.Struct({
   logins: Integer,
   agents: Integer,
   signedOut: Schema.Boolean,
+  waysIn: Schema.Array(EndedWay).annotations({ description: "Every kind of what lets a person in, by name." }),
   active: Schema.Boolean
 }).annotations({ identifier: "EndedAccess", description: "Numbers of ended items of each kind." })
 export type EndedAccess = typeof EndedAccess.Type
@@ -117,6 +137,18 @@ export class PersonAccessApi extends HttpApiGroup.make("personAccess")
                 lastUsedAt: "2026-11-21T08:00:00.000Z"
               }
             ],
+            authenticators: [
+              {
+                type: "passkey",
+                id: "01980a61-0a1b-7c2d-8e3f-405162738495",
+                name: "Grace's phone",
+                address: null,
+                addedAt: "2026-11-20T08:00:00.000Z",
+                lastUsedAt: null,
+                opensTeam: true,
+                waitsForOwner: false
+              }
+            ],
             endsSessions: true
           }
         })
@@ -135,7 +167,16 @@ export class PersonAccessApi extends HttpApiGroup.make("personAccess")
           description:
             "Grants, pending requests, API tokens and trust rules that the person created, CLI logins, connected agents and links, in one transaction. Sessions too, if the caller manages all teams of the person.",
           request: { deactivate: true },
-          response: { grants: 1, tokens: 2, rules: 0, logins: 1, agents: 1, signedOut: true, active: false }
+          response: {
+            grants: 1,
+            tokens: 2,
+            rules: 0,
+            logins: 1,
+            agents: 1,
+            signedOut: true,
+            waysIn: [{ way: "sessions", ending: "ended", count: 2 }],
+            active: false
+          }
         })
       )
   )
@@ -151,6 +192,25 @@ export class PersonAccessApi extends HttpApiGroup.make("personAccess")
           description:
             "A session, CLI login, connected agent, API token or trust rule that `access` lists. Takes effect with the next request. A login or an agent loses this team. A session ends only if the caller manages all teams of the person.",
           response: { deleted: true }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("confirm", "/teams/:teamId/members/:userId/authenticators/:authenticatorId/confirm")
+      .setPath(Schema.Struct({ ...MemberPath.fields, authenticatorId: CredentialId }))
+      .addSuccess(answers(200, Schema.Struct({ confirmed: Schema.Boolean })))
+      .addError(Errors.TeamNotFound)
+      .addError(Errors.MemberNotFound)
+      .addError(Errors.GrantNotFound)
+      .addError(Errors.Forbidden)
+      .addError(Errors.StepUpRequired)
+      .middleware(SessionCredential)
+      .annotateContext(
+        operation({
+          summary: "Confirm an authenticator of a person",
+          description:
+            "For owners. A passkey, an app or an identity that waits for an owner opens this team again, from the person's next sign-in.",
+          response: { confirmed: true }
         })
       )
   )

@@ -9,6 +9,7 @@ import { operation } from "./Operation.ts"
 import { BadBody } from "./RouteErrors.ts"
 import { optional, strict } from "./Strict.ts"
 import { CredentialText, Email, Name, NewPassword, Password } from "./Values.ts"
+import { EndedWay } from "./WaysIn.ts"
 import { answers, DeletedAck } from "./Wire.ts"
 
 const BadCode = Schema.Union(Errors.CredentialInvalid, Errors.CredentialExpired, Errors.CredentialRevoked)
@@ -53,7 +54,10 @@ export const ResetPassword = strict(Schema.Struct({ code: CredentialText, newPas
 })
 export type ResetPassword = typeof ResetPassword.Type
 
-const PasswordAck = Schema.Struct({ changed: Schema.Boolean }).annotations({ identifier: "PasswordAck" })
+const PasswordAck = Schema.Struct({
+  changed: Schema.Boolean,
+  waysIn: Schema.Array(EndedWay).annotations({ description: "Every kind of what lets a person in, by name." })
+}).annotations({ identifier: "PasswordAck" })
 
 const user = { id: "01980a5d-11aa-7f00-b1c2-3d4e5f607182", email: "ada@example.com", name: "Ada" }
 const team = { id: "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30", name: "Platform", role: "owner", plan: "team" }
@@ -166,12 +170,12 @@ export class SessionApi extends HttpApiGroup.make("session")
         operation({
           summary: "Change your password",
           description:
-            "Ends the person's other sessions, CLI and OAuth grants, and device approvals that were not fetched yet. Revokes the API tokens that they created. The session receives a new cookie.",
+            "Ends the person's other sessions, known devices, CLI and OAuth grants, recovery codes, and device approvals that were not fetched yet. Revokes the API tokens that they created. Passkeys, the authenticator app and linked sign-ins stay, for the person to keep or to remove. `waysIn` says what happened to each. The session receives a new cookie.",
           request: {
             currentPassword: "seven green lamps over a quiet harbour",
             newPassword: "eight green lamps over a quiet harbour"
           },
-          response: { changed: true }
+          response: { changed: true, waysIn: [{ way: "sessions", ending: "ended", count: 2 }] }
         })
       )
   )
@@ -183,9 +187,10 @@ export class SessionApi extends HttpApiGroup.make("session")
       .annotateContext(
         operation({
           summary: "Set a password with a reset code",
-          description: "Ends the person's sessions and grants, and revokes the API tokens that they created.",
+          description:
+            "Ends the person's sessions, known devices, grants and recovery codes, and revokes the API tokens that they created. Passkeys, the authenticator app and linked sign-ins are out of use: the next sign-in with the new password is good for nothing but confirming them one by one, and the rest are deleted.",
           request: { code: "amp_pr_<id>_<secret and checksum>", newPassword: "eight green lamps over a quiet harbour" },
-          response: { changed: true }
+          response: { changed: true, waysIn: [{ way: "sessions", ending: "ended", count: 2 }] }
         })
       )
   )

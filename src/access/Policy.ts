@@ -305,8 +305,10 @@ export const needsStepUp = ({
 const recentMillis = 15 * 60_000
 
 /** Whether the person signed in, or proved a factor, recently. */
-export const hasRecentProof = ({ createdAt, factorAt }: Pick<Caller, "createdAt" | "factorAt">, now: number): boolean =>
-  now - (factorAt ?? createdAt).getTime() <= recentMillis
+export const hasRecentProof = (
+  { createdAt, factorAt, provedAt }: Pick<Caller, "createdAt" | "factorAt" | "provedAt">,
+  now: number
+): boolean => now - (provedAt ?? factorAt ?? createdAt).getTime() <= recentMillis
 
 /** The first of these teams that needs a fresh factor before a login or an agent for it is approved. */
 export const firstWithOldFactor = (
@@ -319,6 +321,10 @@ export const firstWithOldFactor = (
 interface SignInSource {
   readonly issuer: string | null
   readonly onlyTeam: TeamId | null
+  /** Teams that the authenticator or identity does not open until an owner confirms it; null: none. */
+  readonly closedTeams: ReadonlyArray<TeamId> | null
+  /** The only teams that require this issuer and that the identity opens; null: all of them. */
+  readonly confirmedTeams: ReadonlyArray<TeamId> | null
 }
 interface SignInRules {
   readonly id: TeamId
@@ -330,16 +336,23 @@ interface SignInRules {
 }
 
 /** Whether an owner uses a password in a team that otherwise accepts issuers only. */
-export const breaksGlass = ({ issuer }: SignInSource, { breakGlass, role, signInOnly }: SignInRules): boolean =>
-  signInOnly !== null && issuer === null && breakGlass && role === "owner"
+export const breaksGlass = (
+  { issuer }: Pick<SignInSource, "issuer">,
+  { breakGlass, role, signInOnly }: SignInRules
+): boolean => signInOnly !== null && issuer === null && breakGlass && role === "owner"
+
+const opensByIssuer = ({ confirmedTeams, issuer }: SignInSource, { id, signInOnly }: SignInRules): boolean =>
+  (signInOnly?.some((one) => one === issuer) ?? false) && (confirmedTeams === null || confirmedTeams.includes(id))
 
 /**
  * A team may accept issuers only. A session from a team's own issuer is valid for that team only: its owners decide
- * which person the issuer names.
+ * which person the issuer names. An identity opens a team that requires its issuer only if a witness says that it is the
+ * account's person.
  */
 export const letsIn = (by: SignInSource, team: SignInRules): boolean =>
   (by.onlyTeam === null || by.onlyTeam === team.id) &&
-  (team.signInOnly === null || team.signInOnly.some((issuer) => issuer === by.issuer) || breaksGlass(by, team))
+  !(by.closedTeams?.includes(team.id) ?? false) &&
+  (team.signInOnly === null || opensByIssuer(by, team) || breaksGlass(by, team))
 
 /** The operator chooses who creates teams: every signed-in person, owners of a team, or no person. */
 export const mayCreateTeam = (caller: Caller, creation: TeamCreation): boolean =>

@@ -2,6 +2,8 @@
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { Caller } from "#schema/Caller.ts"
+import { Forbidden } from "#schema/Errors.ts"
 import type { TeamId, UserId } from "#schema/Ids.ts"
 import { type Plan, Role } from "#schema/Scopes.ts"
 import * as Rows from "#src/database/Rows.ts"
@@ -72,16 +74,22 @@ interface Needs {
   readonly rowSeal: RowSeal
 }
 
-/** Returns whether the person is a new member; an existing member keeps the role. Runs in the caller's transaction. */
+/**
+ * Returns whether the person is a new member; an existing member keeps the role. Runs in the caller's transaction. Every
+ * membership is made here, so that a session of a team's own issuer gains none in another team (FORBIDDEN).
+ */
 export const join = Effect.fnUntraced(function* (
   { rowSeal, sql }: Needs,
   {
+    by,
     now,
     role,
     ruledBy = null,
     teamId,
     userId
   }: {
+    /** Session of the person who joins; null: a new person, the server or the operator. */
+    readonly by: Pick<Caller, "onlyTeam"> | null
     readonly teamId: TeamId
     readonly userId: UserId
     readonly role: Role
@@ -90,6 +98,7 @@ export const join = Effect.fnUntraced(function* (
     readonly ruledBy?: string | null
   }
 ) {
+  if (by !== null && by.onlyTeam !== null && by.onlyTeam !== teamId) return yield* goodForOneTeam()
   const row = yield* rowSeal.values(
     "memberships",
     {
@@ -110,7 +119,14 @@ export const join = Effect.fnUntraced(function* (
   )
 })
 
-/** Inserts a team with its owner, in the caller's transaction. */
+/** A session of a team's own issuer is good for that team alone. */
+export const goodForOneTeam = () =>
+  new Forbidden({
+    message:
+      "Your team's own issuer signed you in, which is good for that team alone. Sign in with your password or another issuer."
+  })
+
+/** Inserts a team with its owner, in the caller's transaction. `by`: as in `join`. */
 export const insertTeam = Effect.fnUntraced(function* (
   needs: Needs,
   team: {
@@ -119,9 +135,10 @@ export const insertTeam = Effect.fnUntraced(function* (
     readonly plan: Plan
     readonly owner: UserId
     readonly now: Date
+    readonly by: Pick<Caller, "onlyTeam"> | null
   }
 ) {
-  const { id, name, now, owner, plan } = team
+  const { by, id, name, now, owner, plan } = team
   const row = yield* needs.rowSeal.values(
     "teams",
     {
@@ -139,7 +156,7 @@ export const insertTeam = Effect.fnUntraced(function* (
     { name, created_at: now, updated_at: now }
   )
   yield* Rows.run(needs.sql`INSERT INTO teams ${row}`)
-  yield* join(needs, { teamId: id, userId: owner, role: "owner", now })
+  yield* join(needs, { by, teamId: id, userId: owner, role: "owner", now })
 })
 
 /** Removes the person from the approvers of environments, in one team or, with null, in all. */

@@ -33,6 +33,8 @@ export const AccountRow = Schema.Struct({
   name: Schema.String,
   passwordHash: Schema.String,
   secondFactor: Schema.Boolean,
+  /** The next sign-in is good for nothing but choosing what comes back. */
+  recovering: Schema.Boolean,
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf),
   memberships: Schema.Array(
     Schema.Struct({
@@ -55,7 +57,7 @@ export const find = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, column: "
     Rows.findOne(
       AccountRow,
       sql`
-      SELECT u.id, u.email, u.name, u.password_hash, u.second_factor, u.mac,
+      SELECT u.id, u.email, u.name, u.password_hash, u.second_factor, u.recovering, u.mac,
         (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
             'active', m.active, 'signInOnly', t.sign_in_only, 'breakGlass', m.break_glass) ORDER BY t.id), '[]'::json)
           FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id) AS memberships
@@ -151,8 +153,41 @@ export interface SignInSource {
   readonly onlyTeam: TeamId | null
   readonly subject: string | null
   readonly session: string | null
+  /** Teams that it does not open until an owner confirms the identity; null: none. */
+  readonly closedTeams: ReadonlyArray<TeamId> | null
+  /** The only teams that require this issuer and that it opens; null: all of them. */
+  readonly confirmedTeams: ReadonlyArray<TeamId> | null
 }
-export const byPassword: SignInSource = { issuer: null, onlyTeam: null, subject: null, session: null }
+export const byPassword: SignInSource = {
+  issuer: null,
+  onlyTeam: null,
+  subject: null,
+  session: null,
+  closedTeams: null,
+  confirmedTeams: null
+}
+
+/** Proof of a second factor, as a session has it. */
+export interface FactorProof {
+  readonly factorAt: Date | null
+  /** Last proof that counts where a second one is required, if it is not `factorAt`. */
+  readonly provedAt: Date | null
+  /** Teams that the authenticator does not open; null: none. */
+  readonly closedTeams: ReadonlyArray<TeamId> | null
+}
+export const noFactor: FactorProof = { factorAt: null, provedAt: null, closedTeams: null }
+
+/** The caller's proof, for the session that replaces theirs. */
+export const proofOf = ({ factorAt, provedAt }: Pick<Caller, "factorAt" | "provedAt">): FactorProof => ({
+  factorAt,
+  provedAt,
+  closedTeams: null
+})
+
+export const closedUnion = (...lists: ReadonlyArray<ReadonlyArray<TeamId> | null>): ReadonlyArray<TeamId> | null => {
+  const ids = [...new Set(lists.flatMap((list) => list ?? []))].toSorted()
+  return ids.length === 0 ? null : ids
+}
 
 /**
  * Whether a session may change the whole account. A session from a team's own issuer may not when the person belongs to
@@ -179,13 +214,15 @@ export const sourceOf = ({ sql }: Pick<Needs, "sql">, caller: Caller) =>
       issuer: caller.issuer,
       onlyTeam: caller.onlyTeam,
       subject: row?.subject ?? null,
-      session: row?.session ?? null
+      session: row?.session ?? null,
+      closedTeams: caller.closedTeams,
+      confirmedTeams: caller.confirmedTeams
     })
   )
 
 /**
  * Part of the caller's transaction. `device`: the known device that the browser presented, if it is this person's.
- * `factorAt`: time of the person's last proof of a second factor, if any.
+ * `proof`: the person's last proof of a second factor, if any.
  */
 export const openSession = Effect.fnUntraced(function* (
   needs: Needs,
@@ -193,9 +230,9 @@ export const openSession = Effect.fnUntraced(function* (
   activeTeamId: TeamId | null,
   {
     by = byPassword,
-    factorAt = null,
+    proof: { closedTeams, factorAt, provedAt } = noFactor,
     device = null
-  }: { readonly device?: KnownDevice | null; readonly factorAt?: Date | null; readonly by?: SignInSource } = {}
+  }: { readonly device?: KnownDevice | null; readonly proof?: FactorProof; readonly by?: SignInSource } = {}
 ) {
   const { crypto, rowSeal, sql } = needs
   const now = yield* DateTime.nowAsDate
@@ -216,7 +253,10 @@ export const openSession = Effect.fnUntraced(function* (
       manages: null,
       loginId: null,
       issuer: by.issuer,
-      onlyTeam: by.onlyTeam
+      onlyTeam: by.onlyTeam,
+      provedAt,
+      closedTeams: closedUnion(by.closedTeams, closedTeams),
+      confirmedTeams: by.confirmedTeams
     },
     {
       salt,

@@ -46,8 +46,8 @@ const isReachable = (row: PersonRow) => {
   const withheld = isWithheld(row)
   return (team: TeamRow) => !withheld(team)
 }
-const isOld = ({ factorAt }: PersonRow, { stepUpMinutes }: TeamRow, now: number): boolean =>
-  factorAt !== null && now - factorAt.getTime() > stepUpMinutes * 60_000
+const isOld = ({ factorAt, provedAt }: SessionRow, { stepUpMinutes }: TeamRow, now: number): boolean =>
+  factorAt !== null && now - (provedAt ?? factorAt).getTime() > stepUpMinutes * 60_000
 
 const unrestricted = { projectIds: null, environmentIds: null } as const
 
@@ -75,8 +75,11 @@ const callerOf = (
   grants: PersonGrants.inForce(row.personGrants, now, macs),
   machine: own.machine,
   factorAt: own.factorAt,
+  provedAt: own.provedAt,
   issuer: own.issuer,
   onlyTeam: own.onlyTeam,
+  closedTeams: own.closedTeams,
+  confirmedTeams: own.confirmedTeams,
   createdAt: row.createdAt,
   expiresAt: row.expiresAt,
   lastUsedAt: row.lastUsedAt,
@@ -144,8 +147,11 @@ export const ofToken = (row: Present<TokenRow>, now: number, macs: RowMac): Veri
     restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
     machine: true,
     factorAt: null,
+    provedAt: null,
     issuer: null,
-    onlyTeam: null
+    onlyTeam: null,
+    closedTeams: null,
+    confirmedTeams: null
   })
   return {
     life: Liveness.ofToken(ofItself, now),
@@ -175,8 +181,11 @@ export const ofSession = (row: Present<SessionRow>, now: number, macs: RowMac): 
     restrictions: unrestricted,
     machine: false,
     factorAt: row.factorAt,
+    provedAt: row.provedAt,
     issuer: row.issuer,
-    onlyTeam: row.onlyTeam
+    onlyTeam: row.onlyTeam,
+    closedTeams: row.closedTeams,
+    confirmedTeams: row.confirmedTeams
   })
   const life =
     manages === null
@@ -205,8 +214,11 @@ export const ofGrant = (row: Present<GrantRow>, now: number, macs: RowMac): Veri
     restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
     machine: row.machine,
     factorAt: null,
+    provedAt: null,
     issuer: null,
-    onlyTeam: null
+    onlyTeam: null,
+    closedTeams: null,
+    confirmedTeams: null
   })
   const life = Liveness.ofGrant(lifeInputs(row, teams), now)
   return { life, creatorRole: null, mcpOnly: false, audience: null, clientId: null, caller }
@@ -254,8 +266,11 @@ export const ofAccess = (row: Present<AccessRow>, now: number, macs: RowMac): Ve
     restrictions: { projectIds: row.projectIds, environmentIds: row.environmentIds },
     machine: true,
     factorAt: null,
+    provedAt: null,
     issuer: null,
-    onlyTeam: null
+    onlyTeam: null,
+    closedTeams: null,
+    confirmedTeams: null
   })
   const life = Liveness.ofAccessToken(lifeInputs(row, teams), now)
   return { life, creatorRole: null, mcpOnly: true, audience: row.audience, clientId: row.clientId, caller }

@@ -107,6 +107,9 @@ export interface SessionRow extends PersonRow {
   readonly issuer: string | null
   /** Team that owns the issuer: the session reaches no other team. */
   readonly onlyTeam: TeamId | null
+  readonly provedAt: Date | null
+  readonly closedTeams: ReadonlyArray<TeamId> | null
+  readonly confirmedTeams: ReadonlyArray<TeamId> | null
   readonly lastUsedAt: Date
   /** Management session only: its team, and the CLI login that started it, which may have ended. */
   readonly manages: TeamId | null
@@ -207,6 +210,7 @@ export const sessionRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<L
   return sql<SessionRow>`
   SELECT c.id, c.lookup_id, c.salt, c.hash, c.mac, c.created_at, c.expires_at, c.last_used_at, c.revoked_at,
     c.factor_at, c.manages, c.login_id, l.id IS NOT NULL AS login_lives, c.issuer, c.only_team,
+    c.proved_at, c.closed_teams, c.confirmed_teams,
     u.id AS user_id, u.email, u.name AS user_name,
     (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)})
         ORDER BY t.id), '[]'::json)

@@ -78,7 +78,7 @@ const change = Effect.fn("EmailAddress.change")(function* (
   const work = Rows.transaction(sql, function* () {
     yield* lockAccount(needs, caller, account.id)
     yield* EmailMove.move(needs, { userId: account.id, from: account.email, to: email })
-    const session = yield* replaceSessions(needs, caller, account, { factorAt: caller.factorAt, device })
+    const session = yield* replaceSessions(needs, caller, account, { proof: Accounts.proofOf(caller), device })
     const target = { type: "user", id: account.id, name: email } as const
     yield* audit.append(...Accounts.inEachTeam(account.memberships, { ...event, outcome: "allowed", target }))
     const user: Person = { id: account.id, email, name: account.name }

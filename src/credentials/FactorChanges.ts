@@ -53,21 +53,33 @@ export const lockAccount = Effect.fnUntraced(function* (needs: Pick<Needs, "sql"
   if (yield* Accounts.hasEnded(needs, caller.credentialId)) return yield* new Forbidden()
 })
 
+/** Proof of the session that added an authenticator: its use counts as a factor, and not as a second proof. */
+export const proofOfNew = ({ createdAt, factorAt, provedAt }: Caller, now: Date): Accounts.FactorProof => ({
+  factorAt: now,
+  provedAt: provedAt ?? factorAt ?? createdAt,
+  closedTeams: null
+})
+
+export const tooYoung = () =>
+  new SecondFactorFailed({
+    message: "This was added less than a day ago. Confirm with an older one, or with your password if you have none."
+  })
+
 /**
- * Part of the caller's transaction: ends all sessions and opens a new one for the caller. `factorAt`: time of the proof
- * that the new session has; null when the last factor was removed.
+ * Part of the caller's transaction: ends all sessions and opens a new one for the caller. `proof`: the proof that the
+ * new session has; none when the last factor was removed.
  */
 export const replaceSessions = Effect.fnUntraced(function* (
   needs: Needs,
   caller: Caller,
   account: Accounts.AccountRow,
-  { factorAt, device }: { readonly factorAt: Date | null; readonly device: Accounts.KnownDevice | null }
+  { proof, device }: { readonly proof: Accounts.FactorProof; readonly device: Accounts.KnownDevice | null }
 ) {
   const activeTeam = yield* Accounts.activeTeamOf(needs, caller.credentialId)
   yield* SignInSteps.endOf(needs, account.id)
   yield* needs.revocation.sessionsOf(account.id)
   return yield* Accounts.openSession(needs, account.id, activeTeam, {
-    factorAt,
+    proof,
     device,
     by: yield* Accounts.sourceOf(needs, caller)
   })
@@ -75,23 +87,23 @@ export const replaceSessions = Effect.fnUntraced(function* (
 
 /**
  * Confirms the person again, and replaces the session, so that a stolen text of the old one gains nothing. `use`: the
- * proof, as part of the transaction; returns the time of a second factor's proof, or null.
+ * proof, as part of the transaction.
  */
 export const confirmWith = <E>(
   needs: Needs,
   caller: Caller,
   account: Accounts.AccountRow,
   cookies: PresentedCookies,
-  use: Effect.Effect<Date | null, E>
+  use: Effect.Effect<Accounts.FactorProof, E>
 ) =>
   Effect.flatMap(Accounts.findDevice(needs, cookies.device, account.email), (device) =>
     Rows.transaction(needs.sql, function* () {
       yield* lockAccount(needs, caller, account.id)
-      const factorAt = yield* use
+      const proof = yield* use
       const activeTeam = yield* Accounts.activeTeamOf(needs, caller.credentialId)
       yield* Accounts.endSessions(needs, needs.sql`id = ${caller.credentialId}`)
       const session = yield* Accounts.openSession(needs, account.id, activeTeam, {
-        factorAt,
+        proof,
         device,
         by: yield* Accounts.sourceOf(needs, caller)
       })

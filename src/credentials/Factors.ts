@@ -18,6 +18,7 @@ import { addressBucket } from "#src/limits/AddressBucket.ts"
 import * as Attempts from "#src/limits/Attempts.ts"
 import { factorPolicy, type RateLimiter } from "#src/limits/RateLimiter.ts"
 import * as Rows from "#src/database/Rows.ts"
+import * as Authenticators from "./Authenticators.ts"
 import * as RecoveryCodes from "./RecoveryCodes.ts"
 import * as SignInSteps from "./SignInSteps.ts"
 import * as Totp from "./Totp.ts"
@@ -38,6 +39,8 @@ export const TotpRow = Schema.Struct({
   usedStep: Schema.Number,
   createdAt: Schema.DateFromSelf,
   lastUsedAt: Schema.NullOr(Schema.DateFromSelf),
+  suspendedAt: Schema.NullOr(Schema.DateFromSelf),
+  ...Authenticators.stateFields,
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 type TotpRow = typeof TotpRow.Type
@@ -61,7 +64,7 @@ export const seal = (
 export const open = (key: KeyObject, { id, sealed, userId }: TotpRow) =>
   Effect.orDie(Envelope.openBytes(key, contextOf(id, userId), sealed))
 
-/** The person's app, or undefined when none exists or the MAC of its row fails. */
+/** The person's app, or undefined when none is in use or the MAC of its row fails. */
 export const totpOf = Effect.fnUntraced(function* (
   { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
   userId: UserId,
@@ -71,8 +74,9 @@ export const totpOf = Effect.fnUntraced(function* (
   const row = yield* Rows.findOne(
     TotpRow,
     sql`
-      SELECT id, user_id, sealed, confirmed, used_step, created_at, last_used_at, mac FROM totp_factors
-      WHERE user_id = ${userId} AND confirmed = ${confirmed}`
+      SELECT id, user_id, sealed, confirmed, used_step, created_at, last_used_at, suspended_at, young_until,
+        closed_teams, mac
+      FROM totp_factors WHERE user_id = ${userId} AND confirmed = ${confirmed} AND suspended_at IS NULL`
   )
   return row !== undefined && macs.isAuthentic("totp_factors", row) ? row : undefined
 })
@@ -90,17 +94,21 @@ export const stepOf = Effect.fnUntraced(function* (key: KeyObject, row: TotpRow,
 
 const isOfApp = (typed: Redacted.Redacted) => Totp.isCode(Redacted.value(typed))
 
-/** Part of the caller's transaction: uses up the code. Of two simultaneous uses, one succeeds. */
+/**
+ * Part of the caller's transaction: uses up the code, and returns its proof. Of two simultaneous uses, one succeeds.
+ * `entered`: as in `Authenticators.proofOf`.
+ */
 export const use = Effect.fnUntraced(function* (
   needs: Needs,
   key: KeyObject,
   userId: UserId,
-  typed: Redacted.Redacted
+  typed: Redacted.Redacted,
+  entered: boolean
 ) {
   if (!isOfApp(typed)) {
-    return (yield* RecoveryCodes.use(needs, userId, Redacted.value(typed)))
-      ? undefined
-      : yield* new SecondFactorFailed()
+    const code = yield* RecoveryCodes.use(needs, userId, Redacted.value(typed))
+    if (code === undefined) return yield* new SecondFactorFailed()
+    return yield* Authenticators.proofOf(needs, userId, code, { entered })
   }
   const { rowSeal, sql } = needs
   const row = yield* totpOf(needs, userId, true)
@@ -108,11 +116,12 @@ export const use = Effect.fnUntraced(function* (
   if (row === undefined || step === undefined) return yield* new SecondFactorFailed()
   const used = yield* rowSeal.update(
     "totp_factors",
-    sql`id = ${row.id} AND used_step < ${step}`,
+    sql`id = ${row.id} AND used_step < ${step} AND suspended_at IS NULL`,
     () => ({ usedStep: step }),
     { last_used_at: new Date(yield* Clock.currentTimeMillis) }
   )
   if (used === 0) return yield* new SecondFactorFailed()
+  return yield* Authenticators.proofOf(needs, userId, row, { entered })
 })
 
 /**

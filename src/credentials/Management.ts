@@ -133,7 +133,10 @@ export const deliver = Effect.fnUntraced(function* (needs: Needs, row: DeviceReq
       manages,
       loginId,
       issuer: null,
-      onlyTeam: null
+      onlyTeam: null,
+      provedAt: null,
+      closedTeams: null,
+      confirmedTeams: null
     },
     {
       salt,

@@ -1,7 +1,7 @@
 /**
  * A new password, set with the current one or with a reset link that opens the whole account. A person with the old
- * password or an open session may have made credentials with it. All credentials of the account therefore end, on every
- * process, with the next request.
+ * password or an open session may have made credentials with it. `WaysIn.ts` says which of them end, on every process,
+ * with the next request.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
@@ -28,8 +28,9 @@ import * as AccountNotices from "./AccountNotices.ts"
 import * as Accounts from "./Accounts.ts"
 import type { Passwords } from "./Passwords.ts"
 import { type Revocation, revocationEvents } from "./Revocation.ts"
-import * as SignInSteps from "./SignInSteps.ts"
+import * as Recovery from "./RecoveryRows.ts"
 import * as TokenText from "./TokenText.ts"
+import * as WaysIn from "./WaysIn.ts"
 
 interface Needs {
   readonly sql: SqlClient.SqlClient
@@ -42,32 +43,30 @@ interface Needs {
 }
 
 /**
- * Part of the caller's transaction: sets the hash and ends every link, session, token, grant, undelivered approval and
- * known device of the person. Sessions end before tokens and grants, so that the later statements see what a session is
- * just creating. Undefined: the password is no longer `expected`.
+ * Part of the caller's transaction: sets the hash and ends what the way out ends. Undefined: the password is no longer
+ * `expected`. After a reset link the person chooses first which authenticators and identities come back.
  */
 const setPassword = Effect.fnUntraced(function* (
-  { revocation, rowSeal, sql }: Needs,
+  needs: Needs,
+  wayOut: "password_change" | "reset_link",
   userId: UserId,
   phc: string,
   expected: string | null
 ) {
+  const { revocation, rowSeal, sql } = needs
   const now = yield* DateTime.nowAsDate
+  // Links come before the account in the order of locks.
   yield* revocation.linksBy(userId, null)
   yield* revocation.resetLinksOf(userId)
+  const recovers = wayOut === "reset_link" && (yield* Recovery.hasAny({ sql }, userId))
   const changed = yield* rowSeal.update(
     "users",
     sql`id = ${userId} AND (${expected}::text IS NULL OR password_hash = ${expected})`,
-    () => ({ passwordHash: phc }),
+    (before) => ({ passwordHash: phc, recovering: wayOut === "reset_link" ? recovers : before.recovering }),
     { updated_at: now }
   )
   if (changed === 0) return undefined
-  yield* revocation.sessionsOf(userId)
-  const revoked = yield* revocation.tokensOf(userId, null)
-  yield* revocation.grantsOf(userId)
-  yield* Accounts.forgetDevices({ sql }, userId)
-  yield* SignInSteps.endOf({ sql }, userId)
-  return revoked
+  return yield* WaysIn.end(needs, wayOut, { person: userId, teamId: null })
 })
 
 const wrongPassword = (field: string) => new SignInFailed({ field, message: "The current password is wrong." })
@@ -100,7 +99,7 @@ export const verifyCurrent = Effect.fnUntraced(function* (
   )
 })
 
-/** Returns the session that replaces the caller's. */
+/** Returns the session that replaces the caller's, and what ended. */
 export const changePassword = Effect.fn("Sessions.changePassword")(function* (
   needs: Needs,
   caller: Caller,
@@ -123,18 +122,18 @@ export const changePassword = Effect.fn("Sessions.changePassword")(function* (
   const phc = yield* passwords.hash(input.newPassword, "newPassword")
   return yield* Rows.transaction(sql, function* () {
     const activeTeam = yield* Accounts.activeTeamOf(needs, caller.credentialId)
-    const revoked = yield* setPassword(needs, account.id, phc, account.passwordHash)
+    const revoked = yield* setPassword(needs, "password_change", account.id, phc, account.passwordHash)
     // Another change came first, so the checked password is no longer current.
     if (revoked === undefined) return yield* new SignInFailed()
     const session = yield* Accounts.openSession(needs, account.id, activeTeam, {
-      factorAt: caller.factorAt,
+      proof: Accounts.proofOf(caller),
       by: yield* Accounts.sourceOf(needs, caller)
     })
     yield* audit.append(
       ...Accounts.inEachTeam(account.memberships, { actor: caller, action: "password.change", outcome: "allowed" }),
-      ...revocationEvents(caller, revoked)
+      ...revocationEvents(caller, revoked.tokens)
     )
-    return session
+    return { session, ended: revoked.ways }
   })
 })
 
@@ -197,7 +196,7 @@ export const resetPassword = Effect.fn("Sessions.resetPassword")(function* (need
   const { audit, passwords, revocation, sql } = needs
   const reset = yield* openReset(needs, input.code)
   const phc = yield* passwords.hash(input.newPassword, "newPassword")
-  yield* Rows.transaction(sql, function* () {
+  return yield* Rows.transaction(sql, function* () {
     const now = yield* DateTime.nowAsDate
     const used = yield* Rows.exists(
       RowJournal.noteEnds(sql, "password_resets")`
@@ -208,13 +207,14 @@ export const resetPassword = Effect.fn("Sessions.resetPassword")(function* (need
     if (reset.createdBy !== null && !(yield* revocation.manages(reset.createdBy, reset.userId))) {
       return yield* new CredentialRevoked()
     }
-    const revoked = yield* setPassword(needs, reset.userId, phc, null)
+    const revoked = yield* setPassword(needs, "reset_link", reset.userId, phc, null)
     if (revoked === undefined) return yield* new CredentialRevoked()
     yield* AccountNotices.record(needs, reset.userId, "password_reset")
     const actor = { userId: reset.userId, email: reset.email }
     yield* audit.append(
       ...Accounts.inEachTeam(reset.teams, { actor, action: "password.reset", outcome: "allowed" }),
-      ...revocationEvents(actor, revoked)
+      ...revocationEvents(actor, revoked.tokens)
     )
+    return { ended: revoked.ways }
   })
 })

@@ -15,12 +15,13 @@ import type { RowSeal } from "#src/rows/RowSeal.ts"
 import { removeApprover } from "#src/access/TeamRows.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/database/Rows.ts"
-import { forgetDevices, inEachTeam } from "./Accounts.ts"
+import { inEachTeam } from "./Accounts.ts"
 import * as AccountNotices from "./AccountNotices.ts"
 import * as EmailMove from "./EmailMove.ts"
 import * as Factors from "./Factors.ts"
 import * as NewPassword from "./NewPassword.ts"
 import { type Revocation, revocationEvents } from "./Revocation.ts"
+import * as WaysIn from "./WaysIn.ts"
 
 export interface Needs {
   readonly sql: SqlClient.SqlClient
@@ -140,7 +141,7 @@ export const removeFactor = Effect.fn("Operator.removeFactor")((needs: Needs, em
 export const setActive = Effect.fn("Operator.setActive")(
   (needs: Needs, email: string, active: boolean, options: { readonly evenLastOwner: boolean }) =>
     Rows.transaction(needs.sql, function* () {
-      const { audit, revocation, rowSeal, sql } = needs
+      const { audit, rowSeal, sql } = needs
       const account = yield* lock(needs, email)
       const { id } = account
       const ownerless = active ? [] : yield* teamsWithoutAnotherOwner(needs, id)
@@ -149,10 +150,7 @@ export const setActive = Effect.fn("Operator.setActive")(
       const changes = { active, deactivatedAt: active ? null : now, updatedAt: now }
       yield* rowSeal.update("memberships", sql`user_id = ${id} AND active <> ${active}`, () => changes)
       if (!active) {
-        yield* revocation.linksBy(id, null)
-        yield* revocation.resetLinksOf(id)
-        yield* revocation.sessionsOf(id)
-        yield* revocation.grantsOf(id)
+        yield* WaysIn.end(needs, "operator", { person: id, teamId: null })
       }
       const changed = account.memberships.filter((membership) => membership.active !== active)
       const teams = changed.map(({ teamId }) => ({ id: teamId }))
@@ -178,20 +176,15 @@ const teamsWithoutAnotherOwner = ({ sql }: Needs, userId: UserId) =>
   )
 
 /** Ends the account's credentials and rights, and frees its address. The row stays for the rows that refer to it. */
-const end = Effect.fnUntraced(function* ({ revocation, rowSeal, sql }: Needs, account: Account) {
+const end = Effect.fnUntraced(function* (needs: Needs, account: Account) {
+  const { rowSeal, sql } = needs
   const { id } = account
   yield* RowJournal.remove(sql, "memberships", sql`user_id = ${id}`)
   yield* RowJournal.remove(sql, "access_grants", sql`user_id = ${id}`)
   yield* removeApprover({ rowSeal, sql }, id, null)
-  yield* revocation.linksBy(id, null)
-  yield* revocation.resetLinksOf(id)
-  yield* revocation.sessionsOf(id)
-  const revoked = yield* revocation.tokensOf(id, null)
-  yield* revocation.grantsOf(id)
-  yield* forgetDevices({ sql }, id)
-  yield* RowJournal.remove(sql, "sign_in_identities", sql`user_id = ${id}`)
+  const { tokens: revoked } = yield* WaysIn.end(needs, "account_removal", { person: id, teamId: null })
   yield* Factors.removeAll({ rowSeal, sql }, id)
-  const values = { email: `${id}${removedDomain}`, passwordHash: "" }
+  const values = { email: `${id}${removedDomain}`, passwordHash: "", recovering: false }
   yield* rowSeal.update("users", sql`id = ${id}`, () => values, {
     name: "Removed",
     updated_at: yield* DateTime.nowAsDate

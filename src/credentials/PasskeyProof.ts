@@ -55,7 +55,14 @@ export const Attestation = Schema.Struct({
 })
 export type Attestation = typeof Attestation.Type
 
-const ClientData = Schema.parseJson(Schema.Struct({ challenge: Schema.String.pipe(Schema.pattern(/^[\w-]{43}$/)) }))
+/** A page inside another origin's page gets no answer: `crossOrigin` (WebAuthn 5.8.1). */
+const ClientData = Schema.parseJson(
+  Schema.Struct({
+    challenge: Schema.String.pipe(Schema.pattern(/^[\w-]{43}$/)),
+    crossOrigin: Schema.optional(Schema.Literal(false)),
+    topOrigin: Schema.optional(Schema.Undefined)
+  })
+)
 
 /** The challenge that a response names, for its look-up only: the library compares it once more. */
 export const challengeOf = ({ response }: Assertion | Attestation) =>

@@ -3,6 +3,7 @@
  * every factor (`FactorChanges.ts`).
  */
 import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -30,6 +31,7 @@ import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as AccountNotices from "./AccountNotices.ts"
 import * as Accounts from "./Accounts.ts"
+import * as Authenticators from "./Authenticators.ts"
 import * as FactorChanges from "./FactorChanges.ts"
 import * as Factors from "./Factors.ts"
 import * as Challenges from "./PasskeyChallenges.ts"
@@ -62,7 +64,15 @@ const isAvailable = ({ rp }: Needs) => Effect.succeed(rp !== null)
 const list = Effect.fn("Passkeys.list")(function* (needs: Needs, caller: Caller) {
   const { id } = yield* FactorChanges.accountOf(needs, caller)
   const rows = yield* PasskeyRows.listOf(needs, id)
-  return rows.map(({ createdAt, id, lastUsedAt, name, synced }) => ({ id, name, synced, createdAt, lastUsedAt }))
+  const now = yield* Clock.currentTimeMillis
+  return rows.map((row) => ({
+    id: row.id,
+    name: row.name,
+    synced: row.synced,
+    createdAt: row.createdAt,
+    lastUsedAt: row.lastUsedAt,
+    isYoung: Authenticators.isYoung(row, now)
+  }))
 })
 
 // --- adding and removing ---
@@ -102,13 +112,13 @@ const add = Effect.fn("Passkeys.add")(function* (
     if (n >= PasskeyRows.passkeysPerPerson) {
       return yield* new ValidationFailed({ message: `You have ${n} passkeys: remove one first.` })
     }
-    if (!(yield* PasskeyRows.insert(needs, account.id, passkey, name))) {
+    if (!(yield* PasskeyRows.insert(needs, caller, account.id, passkey, name))) {
       return yield* new ValidationFailed({ message: "This passkey is registered already." })
     }
-    const codes = account.secondFactor ? [] : yield* RecoveryCodes.renew(needs, account.id)
+    const codes = account.secondFactor ? [] : yield* RecoveryCodes.renew(needs, caller, account.id)
     yield* rowSeal.update("users", sql`id = ${account.id}`, () => ({ secondFactor: true }))
-    const factorAt = yield* DateTime.nowAsDate
-    const session = yield* FactorChanges.replaceSessions(needs, caller, account, { factorAt, device })
+    const proof = FactorChanges.proofOfNew(caller, yield* DateTime.nowAsDate)
+    const session = yield* FactorChanges.replaceSessions(needs, caller, account, { proof, device })
     const event = FactorChanges.eventOf(caller, "factor.add", `passkey ${name}`)
     yield* audit.append(...Accounts.inEachTeam(account.memberships, event))
     return { session, codes }
@@ -147,8 +157,8 @@ const remove = Effect.fn("Passkeys.remove")(function* (
     )
     if (row === undefined) return yield* passkeyNotFound()
     const hasFactor = yield* Factors.finishRemoval(needs, account.id)
-    const factorAt = hasFactor ? caller.factorAt : null
-    const session = yield* FactorChanges.replaceSessions(needs, caller, account, { factorAt, device })
+    const proof = hasFactor ? Accounts.proofOf(caller) : Accounts.noFactor
+    const session = yield* FactorChanges.replaceSessions(needs, caller, account, { proof, device })
     const about = `passkey ${row.name}`
     yield* AccountNotices.record(needs, account.id, "factor_removed", about)
     const event = FactorChanges.eventOf(caller, "factor.remove", about)
@@ -175,17 +185,28 @@ const check = Effect.fnUntraced(function* (
   return { passkey, counter: result?.counter }
 })
 
-/** Limits the work of checking signatures and the entries of failures; a signature itself cannot be guessed. */
+/**
+ * Limits the work of checking signatures and the entries of failures; a signature itself cannot be guessed. Failures
+ * count per credential: those of one person stop nobody else behind the same address. Each challenge is good for one
+ * answer. Answers of unknown credentials count per address, and stop no known one.
+ */
 const limitAttempts = <A, E, R>(
   { limiter }: Needs,
   device: Accounts.KnownDevice | null,
+  passkey: PasskeyRows.PasskeyRow | undefined,
   work: Effect.Effect<A, E, R>
 ) =>
   Effect.flatMap(RequestInfo, ({ ip }) =>
     Attempts.attempt(
       limiter,
       {
-        buckets: [device === null ? `passkey:${addressBucket(ip)}` : `passkey:device:${device.id}`],
+        buckets: [
+          device !== null
+            ? `passkey:device:${device.id}`
+            : passkey === undefined
+              ? `passkey:unknown:${addressBucket(ip)}`
+              : `passkey:credential:${passkey.id}`
+        ],
         policy: signInPolicy
       },
       work,
@@ -224,11 +245,11 @@ const signIn = Effect.fn("Passkeys.signIn")(function* (
       needs,
       account,
       { session: cookies.session, device },
-      { prove: PasskeyRows.use(needs, passkey, counter) }
+      { prove: PasskeyRows.use(needs, passkey, counter, false) }
     )
     return Option.isSome(result) ? result.value : yield* notAccepted()
   })
-  return yield* Effect.tapError(limitAttempts(needs, device, work), (error) =>
+  return yield* Effect.tapError(limitAttempts(needs, device, row, work), (error) =>
     isRecorded(error) ? recordRefusal(needs, account, error._tag) : Effect.void
   )
 })
@@ -263,11 +284,12 @@ const finishStep = Effect.fn("Passkeys.finishStep")(function* (
   cookies: PresentedCookies
 ) {
   const { account, step, purpose } = yield* stepOf(needs, cookies)
+  const row = yield* PasskeyRows.find(needs, answer.id)
   const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
   const work = Effect.gen(function* () {
     const { counter, passkey } = yield* check(needs, purpose, answer, cookies)
     if (passkey === undefined || counter === undefined) return yield* assertionRefused()
-    const use = PasskeyRows.use(needs, passkey, counter)
+    const use = PasskeyRows.use(needs, passkey, counter, true)
     const result = yield* openChecked(
       needs,
       account,
@@ -276,7 +298,7 @@ const finishStep = Effect.fn("Passkeys.finishStep")(function* (
     )
     return Option.isSome(result) ? result.value : yield* tooLate()
   })
-  return yield* Effect.tapError(limitAttempts(needs, device, work), (error) =>
+  return yield* Effect.tapError(limitAttempts(needs, device, row, work), (error) =>
     isRecorded(error) ? recordRefusal(needs, account, error._tag) : Effect.void
   )
 })
@@ -309,10 +331,11 @@ const confirm = Effect.fn("Passkeys.confirm")(function* (
   const work = Effect.gen(function* () {
     const { counter, passkey } = yield* check(needs, confirmPurpose(account, caller), answer, cookies)
     if (passkey === undefined || counter === undefined) return yield* assertionRefused()
-    const use = PasskeyRows.use(needs, passkey, counter)
+    if (Authenticators.isYoung(passkey, yield* Clock.currentTimeMillis)) return yield* FactorChanges.tooYoung()
+    const use = PasskeyRows.use(needs, passkey, counter, false)
     return yield* FactorChanges.confirmWith(needs, caller, account, cookies, use)
   })
-  return yield* FactorChanges.recordFailure(needs, caller, limitAttempts(needs, device, work))
+  return yield* FactorChanges.recordFailure(needs, caller, limitAttempts(needs, device, yield* PasskeyRows.find(needs, answer.id), work))
 })
 
 /** Whether to propose a passkey: to people without a factor who have not declined. */

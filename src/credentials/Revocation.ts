@@ -28,13 +28,15 @@ const RevokedRow = Schema.Struct({
   name: Schema.String,
   teamId: TeamIdOut
 })
-type RevokedToken = typeof RevokedRow.Type
+export type RevokedToken = typeof RevokedRow.Type
 
 const EndedRow = Schema.Struct({
   type: Schema.Literal("cli_grant", "oauth_grant"),
   id: Schema.String,
   name: Schema.String
 })
+
+export type EndedLogin = typeof EndedRow.Type
 
 /** One entry per CLI login and connected agent that ended with its last team. */
 export const endedEvents = (
@@ -188,15 +190,27 @@ const tokenInTeam = Effect.fnUntraced(function* ({ sql }: Needs, id: string, tea
   return [...rules, ...tokens]
 })
 
-/**
- * CLI and OAuth grants, and undelivered approvals, in all teams. A change in one team needs no statement here:
- * `Authenticate` sees it at the next request.
- */
-const grantsOf = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userId: UserId) {
+/** CLI logins in all teams, and approvals that no device has fetched. */
+const loginsOf = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userId: UserId) {
   const now = yield* DateTime.nowAsDate
   yield* rowSeal.update("device_requests", undelivered(sql, userId), () => ({ teams: [] }))
-  yield* RowJournal.end(sql, "cli_grants", { revoked_at: now }, sql`user_id = ${userId} AND revoked_at IS NULL`)
-  yield* RowJournal.end(sql, "oauth_grants", { revoked_at: now }, sql`user_id = ${userId} AND revoked_at IS NULL`)
+  return yield* Rows.findAll(
+    EndedRow,
+    RowJournal.noteEnds(sql, "cli_grants")`
+      UPDATE cli_grants SET revoked_at = ${now}, mac = '' WHERE user_id = ${userId} AND revoked_at IS NULL
+      RETURNING 'cli_grant' AS type, id, coalesce(hostname, '') AS name`
+  )
+})
+
+/** Connected agents in all teams. */
+const agentsOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
+  const now = yield* DateTime.nowAsDate
+  return yield* Rows.findAll(
+    EndedRow,
+    RowJournal.noteEnds(sql, "oauth_grants")`
+      UPDATE oauth_grants SET revoked_at = ${now}, mac = '' WHERE user_id = ${userId} AND revoked_at IS NULL
+      RETURNING 'oauth_grant' AS type, id, client_name AS name`
+  )
 })
 
 const sessionsOf = ({ sql }: Needs, userId: UserId) => Accounts.endSessions({ sql }, sql`user_id = ${userId}`)
@@ -248,7 +262,8 @@ export class Revocation extends Effect.Service<Revocation>()("credentials/Revoca
       connectionsInTeam,
       loginInTeam,
       tokenInTeam,
-      grantsOf,
+      loginsOf,
+      agentsOf,
       sessionsOf,
       sessionsWithoutTeam,
       linksBy,

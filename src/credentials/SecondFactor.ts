@@ -3,6 +3,7 @@
  * trail, and ends the person's other sessions.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -26,9 +27,12 @@ import {
   confirmWith,
   eventOf,
   lockAccount,
+  proofOfNew,
   replaceSessions,
-  recordFailure
+  recordFailure,
+  tooYoung
 } from "./FactorChanges.ts"
+import * as Authenticators from "./Authenticators.ts"
 import * as Factors from "./Factors.ts"
 import { verifyCurrent } from "./NewPassword.ts"
 import { Passwords } from "./Passwords.ts"
@@ -56,8 +60,18 @@ const status = Effect.fn("SecondFactor.status")(function* (needs: Needs, caller:
   const app = yield* Factors.totpOf(needs, account.id, true)
   return {
     isOn: account.secondFactor,
-    app: app === undefined ? null : { createdAt: app.createdAt, lastUsedAt: app.lastUsedAt },
-    codesLeft: yield* RecoveryCodes.countUnused(needs, account.id)
+    app:
+      app === undefined
+        ? null
+        : {
+            id: app.id,
+            createdAt: app.createdAt,
+            lastUsedAt: app.lastUsedAt,
+            isYoung: Authenticators.isYoung(app, yield* Clock.currentTimeMillis)
+          },
+    codesLeft: yield* RecoveryCodes.countUnused(needs, account.id),
+    /** All authenticators are younger than a day: the password or issuer, entered again, is the proof. */
+    allYoung: account.secondFactor && !(yield* Authenticators.hasOlder(needs, account.id))
   }
 })
 
@@ -70,10 +84,11 @@ const beginApp = Effect.fn("SecondFactor.beginApp")(function* (needs: Needs, cal
   const secret = yield* crypto.randomBytes(Totp.secretLength)
   const id = yield* crypto.uuid
   const sealed = Factors.seal(key, { id, userId }, secret, yield* crypto.randomBytes(Envelope.saltLength))
+  const now = yield* DateTime.nowAsDate
   const row = yield* rowSeal.values(
     "totp_factors",
-    { id, userId, sealed, confirmed: false, usedStep: 0 },
-    { created_at: yield* DateTime.nowAsDate }
+    { id, userId, sealed, confirmed: false, usedStep: 0, ...Authenticators.newState(caller, now) },
+    { created_at: now }
   )
   yield* Rows.transaction(sql, function* () {
     yield* Rows.run(sql`SELECT id FROM users WHERE id = ${userId} FOR NO KEY UPDATE`)
@@ -122,12 +137,18 @@ const confirmApp = Effect.fn("SecondFactor.confirmApp")(function* (
     if (step === undefined) return yield* new SecondFactorFailed()
     const now = yield* DateTime.nowAsDate
     yield* RowJournal.remove(sql, "totp_factors", sql`user_id = ${account.id} AND confirmed`)
-    yield* rowSeal.update("totp_factors", sql`id = ${row.id}`, () => ({ confirmed: true, usedStep: step }), {
-      last_used_at: now
-    })
-    const codes = account.secondFactor ? [] : yield* RecoveryCodes.renew(needs, account.id)
+    yield* rowSeal.update(
+      "totp_factors",
+      sql`id = ${row.id}`,
+      () => ({ confirmed: true, usedStep: step, ...Authenticators.newState(caller, now) }),
+      {
+        created_at: now,
+        last_used_at: now
+      }
+    )
+    const codes = account.secondFactor ? [] : yield* RecoveryCodes.renew(needs, caller, account.id)
     yield* rowSeal.update("users", sql`id = ${account.id}`, () => ({ secondFactor: true }))
-    const session = yield* replaceSessions(needs, caller, account, { factorAt: now, device })
+    const session = yield* replaceSessions(needs, caller, account, { proof: proofOfNew(caller, now), device })
     yield* audit.append(...Accounts.inEachTeam(account.memberships, eventOf(caller, "factor.add", "authenticator app")))
     return { session, codes }
   })
@@ -149,7 +170,7 @@ const removeApp = Effect.fn("SecondFactor.removeApp")(function* (
     yield* RowJournal.remove(sql, "totp_factors", sql`user_id = ${account.id}`)
     const hasFactor = yield* Factors.finishRemoval(needs, account.id)
     const session = yield* replaceSessions(needs, caller, account, {
-      factorAt: hasFactor ? caller.factorAt : null,
+      proof: hasFactor ? Accounts.proofOf(caller) : Accounts.noFactor,
       device
     })
     yield* AccountNotices.record(needs, account.id, "factor_removed", "authenticator app")
@@ -166,29 +187,37 @@ const renewCodes = Effect.fn("SecondFactor.renewCodes")(function* (needs: Needs,
   if (!account.secondFactor) return yield* new Forbidden()
   return yield* Rows.transaction(needs.sql, function* () {
     yield* lockAccount(needs, caller, account.id)
-    const codes = yield* RecoveryCodes.renew(needs, account.id)
+    const codes = yield* RecoveryCodes.renew(needs, caller, account.id)
     const event = eventOf(caller, "factor.recovery_codes", "recovery codes")
     yield* needs.audit.append(...Accounts.inEachTeam(account.memberships, event))
     return codes
   })
 })
 
-/** Proof for a confirmation: a code with a second factor, else the password. */
+/** Proof for a confirmation: a code with a second factor older than a day, else the password. */
 type Proof = { readonly code: Redacted.Redacted } | { readonly password: Redacted.Redacted }
+
+/** Refuses the proof of an authenticator that is younger than a day. */
+const refuseYoung = <E>(use: Effect.Effect<Accounts.FactorProof, E>) =>
+  Effect.filterOrFail(use, ({ provedAt }) => provedAt === null, tooYoung)
 
 const proveBy = (needs: Needs, caller: Caller, account: Accounts.AccountRow, proof: Proof) =>
   Effect.gen(function* () {
-    if (account.secondFactor !== "code" in proof) return yield* new SecondFactorFailed()
+    const older = account.secondFactor && (yield* Authenticators.hasOlder(needs, account.id))
     if ("password" in proof) {
+      if (older) return yield* new SecondFactorFailed()
       yield* verifyCurrent(needs, caller, account, proof.password, "password")
-      return { from: undefined, use: Effect.succeed(null) }
+      const provedAt = yield* DateTime.nowAsDate
+      const entered: Accounts.FactorProof = { factorAt: caller.factorAt, provedAt, closedTeams: null }
+      return { from: undefined, use: Effect.succeed(account.secondFactor ? entered : Accounts.noFactor) }
     }
+    if (!account.secondFactor) return yield* new SecondFactorFailed()
+    if (!older) return yield* tooYoung()
     const key = yield* Factors.keyOf(needs)
-    const use = Effect.zipRight(Factors.use(needs, key, account.id, proof.code), DateTime.nowAsDate)
-    return { from: proof.code, use }
+    return { from: proof.code, use: refuseYoung(Factors.use(needs, key, account.id, proof.code, false)) }
   })
 
-/** Confirms the person again: by a code with a second factor, else by the password. */
+/** Confirms the person again: by a code with a second factor older than a day, else by the password. */
 const confirm = Effect.fn("SecondFactor.confirm")(function* (
   needs: Needs,
   caller: Caller,
@@ -204,8 +233,24 @@ const confirm = Effect.fn("SecondFactor.confirm")(function* (
   return yield* recordFailure(needs, caller, work)
 })
 
+/** Confirms a young passkey or app, after an older one proved the person in this session. */
+const confirmYoung = Effect.fn("SecondFactor.confirmYoung")(function* (
+  needs: Needs,
+  caller: Caller,
+  kind: "passkey" | "app",
+  id: string
+) {
+  yield* checkRecent(caller)
+  const account = yield* accountOf(needs, caller)
+  yield* Rows.transaction(needs.sql, function* () {
+    yield* lockAccount(needs, caller, account.id)
+    yield* Authenticators.confirmYoung(needs, caller, account.id, kind === "app" ? "totp_factors" : "passkeys", id)
+    yield* needs.audit.append(...Accounts.inEachTeam(account.memberships, eventOf(caller, "factor.vouch", kind)))
+  })
+})
+
 export class SecondFactor extends Effect.Service<SecondFactor>()("credentials/SecondFactor", {
   effect: Effect.map(services, (needs) =>
-    methods(needs, { status, beginApp, waitingApp, confirmApp, removeApp, renewCodes, confirm })
+    methods(needs, { status, beginApp, waitingApp, confirmApp, removeApp, renewCodes, confirm, confirmYoung })
   )
 }) {}

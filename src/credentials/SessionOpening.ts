@@ -57,8 +57,7 @@ export interface CheckedCookies {
 }
 
 /**
- * `prove`: a further proof, in the transaction that opens the session; returns the time of a second factor's proof, or
- * null. None: since the check, the password, address or second factor of the account changed.
+ * `prove`: a further proof, in the transaction that opens the session. None: since the check, the password, address or second factor of the account changed.
  */
 export const openChecked = <E>(
   needs: Needs,
@@ -69,7 +68,7 @@ export const openChecked = <E>(
     prove,
     renewedHash
   }: {
-    readonly prove: Effect.Effect<Date | null, E>
+    readonly prove: Effect.Effect<Accounts.FactorProof, E>
     readonly renewedHash?: string | undefined
     readonly by?: Accounts.SignInSource
   }
@@ -82,19 +81,20 @@ export const openChecked = <E>(
       SELECT 1 FROM users WHERE id = ${account.id} AND password_hash = ${account.passwordHash}
         AND second_factor = ${account.secondFactor} AND email = ${account.email} FOR NO KEY UPDATE`)
     if (!isCurrent) return Option.none<SignInResult>()
-    const factorAt = yield* prove
+    const proof = yield* prove
     if (renewedHash !== undefined) {
       yield* rowSeal.update("users", sql`id = ${account.id}`, () => ({ passwordHash: renewedHash }))
     }
     yield* endText(needs, cookies.session)
     const last = yield* Accounts.lastActiveTeam(needs, account.id)
-    const open = account.memberships.filter((team) => team.active && Policy.letsIn(by, team))
+    const opening = { ...by, closedTeams: Accounts.closedUnion(by.closedTeams, proof.closedTeams) }
+    const open = account.memberships.filter((team) => team.active && Policy.letsIn(opening, team))
     const teams = open.map(({ id, name, plan, role }): MyTeam => ({ id, name, role, plan }))
     const active = teams.find((team) => team.id === last) ?? teams[0]
     const isNew = cookies.device === null && (yield* Accounts.hasSignedIn(needs, account.id))
     const session = yield* Accounts.openSession(needs, account.id, active?.id ?? null, {
       device: cookies.device,
-      factorAt,
+      proof,
       by
     })
     const actor = { userId: account.id, email: account.email }
@@ -103,11 +103,11 @@ export const openChecked = <E>(
       yield* audit.append(...Accounts.inEachTeam(teams, { actor, action: "session.new_device", outcome: "allowed" }))
     }
     const person: Person = { id: account.id, email: account.email, name: account.name }
-    const opening = { actor, action: "session.create", outcome: "allowed" } as const
+    const entry = { actor, action: "session.create", outcome: "allowed" } as const
     const alarmTeams = open.filter((team) => Policy.breaksGlass(by, team))
     yield* audit.append(
-      ...Accounts.inEachTeam(teams, by.issuer === null ? opening : { ...opening, target: targetOf(by.issuer) }),
-      ...alarmTeams.map(({ id }): AuditEvent => ({ ...opening, action: "session.break_glass", teamId: id }))
+      ...Accounts.inEachTeam(teams, by.issuer === null ? entry : { ...entry, target: targetOf(by.issuer) }),
+      ...alarmTeams.map(({ id }): AuditEvent => ({ ...entry, action: "session.break_glass", teamId: id }))
     )
     return Option.some<SignInResult>({ user: person, teams, session })
   })

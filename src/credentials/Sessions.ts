@@ -1,6 +1,5 @@
 /** Dashboard sessions: sign-in, active team, and sign-out. */
 import * as SqlClient from "@effect/sql/SqlClient"
-import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
@@ -26,6 +25,7 @@ import { RateLimiter, signInPolicy } from "#src/limits/RateLimiter.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as Accounts from "./Accounts.ts"
+import * as Authenticators from "./Authenticators.ts"
 import * as Factors from "./Factors.ts"
 import * as NewPassword from "./NewPassword.ts"
 import { Passwords } from "./Passwords.ts"
@@ -69,12 +69,12 @@ const withCode = <E>(
   { device }: CheckedCookies,
   code: Redacted.Redacted,
   open: (
-    prove: Effect.Effect<Date, SecondFactorFailed>
+    prove: Effect.Effect<Accounts.FactorProof, SecondFactorFailed>
   ) => Effect.Effect<Option.Option<SignInResult>, E | SecondFactorFailed>
 ) =>
   Effect.gen(function* () {
     const key = yield* Factors.keyOf(needs)
-    const prove = Effect.zipRight(Factors.use(needs, key, account.id, code), DateTime.nowAsDate)
+    const prove = Factors.use(needs, key, account.id, code, true)
     const from = { device: device?.id ?? null }
     return yield* Effect.tapError(Factors.attempt(needs, account.id, from, code, open(prove)), (error) =>
       error instanceof SecondFactorFailed ? recordRefusal(needs, account, error._tag) : Effect.void
@@ -100,10 +100,17 @@ const attempt = <A, E>(
       yield* recordRefusal(needs, account, SignInFailed.code)
       return yield* new SignInFailed()
     }
-    const next: Effect.Effect<Option.Option<A | SignInResult>, E> = account.secondFactor
+    if (account.secondFactor && !account.recovering && !(yield* Authenticators.hasAny(needs, account.id))) {
+      yield* recordRefusal(needs, account, SecondFactorFailed.code)
+      return yield* new SecondFactorFailed({
+        message:
+          "Your passkeys and codes were put out of use. Ask an owner or admin of your team for a link to set a new password."
+      })
+    }
+    const next: Effect.Effect<Option.Option<A | SignInResult>, E> = account.secondFactor || account.recovering
       ? ofFactor(account)
       : Effect.flatMap(stale ? passwords.rehash(input.password) : Effect.succeed(undefined), (renewedHash) =>
-          openChecked(needs, account, cookies, { prove: Effect.succeed(null), renewedHash })
+          openChecked(needs, account, cookies, { prove: Effect.succeed(Accounts.noFactor), renewedHash })
         )
     return yield* next
   })
@@ -137,16 +144,27 @@ const signIn = Effect.fn("Sessions.signIn")((needs: Needs, input: SignIn, cookie
     input,
     cookies,
     (account, browser) =>
-      input.code === undefined
-        ? Effect.fail(new SecondFactorRequired())
-        : withCode(needs, account, browser, input.code, (prove) => openChecked(needs, account, browser, { prove }))
+      account.recovering
+        ? Effect.fail(
+            new SecondFactorRequired({
+              message: "The password is right. Sign in on the dashboard, and confirm there what else signs you in."
+            })
+          )
+        : input.code === undefined
+          ? Effect.fail(new SecondFactorRequired())
+          : withCode(needs, account, browser, input.code, (prove) => openChecked(needs, account, browser, { prove }))
   )
 )
 
-/** Signs in with two steps, as pages do. Returns a session, or the step that the second factor finishes. */
+/**
+ * Signs in with two steps, as pages do. Returns a session, or the step that the second factor finishes. `recovery`: the
+ * step chooses what comes back instead.
+ */
 const begin = Effect.fn("Sessions.begin")((needs: Needs, input: SignIn, cookies: PresentedCookies) =>
   byPassword(needs, input, cookies, (account) =>
-    Effect.map(SignInSteps.begin(needs, account.id), (step) => Option.some({ step }))
+    Effect.map(SignInSteps.begin(needs, account.id, { recovery: account.recovering }), (step) =>
+      Option.some({ step, recovery: account.recovering })
+    )
   )
 )
 

@@ -149,12 +149,13 @@ const insertOwner = Effect.fnUntraced(function* ({ crypto, rowSeal, sql }: Needs
   const { email, id, name } = user
   const account = yield* rowSeal.values(
     "users",
-    { id, email, passwordHash: phc, secondFactor: false },
+    { id, email, passwordHash: phc, secondFactor: false, recovering: false },
     { name, created_at: now, updated_at: now }
   )
   yield* Rows.run(sql`INSERT INTO users ${account}`)
   // The first team of an instance has the plan `team`.
-  yield* insertTeam({ rowSeal, sql }, { id: teamId, name: input.teamName, plan: "team", owner: id, now })
+  const team = { id: teamId, name: input.teamName, plan: "team", owner: id, now, by: null } as const
+  yield* Effect.catchTag(insertTeam({ rowSeal, sql }, team), "FORBIDDEN", Effect.die)
   yield* Rows.run(sql`DELETE FROM setup_codes`)
   return { user, teamId }
 })

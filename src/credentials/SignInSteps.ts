@@ -37,14 +37,18 @@ const StepRow = Schema.Struct({
   onlyTeam: Schema.NullOr(TeamIdOut),
   subject: Schema.NullOr(Schema.String),
   session: Schema.NullOr(Schema.String),
+  closedTeams: Schema.NullOr(Schema.Array(TeamIdOut)),
+  confirmedTeams: Schema.NullOr(Schema.Array(TeamIdOut)),
+  /** Good for nothing but choosing which authenticators and identities come back. */
+  recovery: Schema.Boolean,
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 
-/** Returns the text of the browser's cookie. */
+/** Returns the text of the browser's cookie. `recovery`: the step finishes no sign-in (`Recovery.ts`). */
 export const begin = Effect.fnUntraced(function* (
   { crypto, rowSeal, sql }: Needs,
   userId: UserId,
-  by: SignInSource = byPassword
+  { by = byPassword, recovery = false }: { readonly by?: SignInSource; readonly recovery?: boolean } = {}
 ) {
   const now = yield* DateTime.nowAsDate
   const lookupId = yield* crypto.lookupId
@@ -52,7 +56,9 @@ export const begin = Effect.fnUntraced(function* (
   const salt = yield* crypto.randomBytes(16)
   const hash = TokenText.hash(yield* rowSeal.ready, "sf", salt, secret)
   const expiresAt = new Date(now.getTime() + stepLife)
-  const row = { id: yield* crypto.uuid, lookupId, hash, userId, expiresAt, issuer: by.issuer, onlyTeam: by.onlyTeam }
+  const { closedTeams, confirmedTeams, issuer, onlyTeam } = by
+  const source = { issuer, onlyTeam, closedTeams, confirmedTeams }
+  const row = { id: yield* crypto.uuid, lookupId, hash, userId, expiresAt, ...source, recovery }
   const others = { salt, created_at: now, issuer_subject: by.subject, issuer_session: by.session }
   yield* Rows.run(sql`
     INSERT INTO sign_in_steps ${yield* rowSeal.values("sign_in_steps", row, others)}`)
@@ -65,8 +71,12 @@ export const begin = Effect.fnUntraced(function* (
   return Redacted.make(`${lookupId}.${secret}`)
 })
 
-/** Undefined for an unknown, used or expired step. */
-export const find = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, text: Redacted.Redacted | null) {
+/** Undefined for an unknown, used or expired step, and for one of the other purpose. */
+export const find = Effect.fnUntraced(function* (
+  { rowSeal, sql }: Needs,
+  text: Redacted.Redacted | null,
+  recovery = false
+) {
   const match = text === null ? null : pattern.exec(Redacted.value(text))
   if (match === null) return undefined
   const [, lookupId, secret] = match
@@ -75,11 +85,12 @@ export const find = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, text: 
     StepRow,
     sql`
       SELECT id, lookup_id, salt, hash, user_id, expires_at, issuer, only_team, issuer_subject AS subject,
-        issuer_session AS session, mac
+        issuer_session AS session, closed_teams, confirmed_teams, recovery, mac
       FROM sign_in_steps
       WHERE lookup_id = ${lookupId} AND expires_at > ${yield* DateTime.nowAsDate}`
   )
-  return TokenText.verify(macs, "sf", row, secret) && macs.isAuthentic("sign_in_steps", row) ? row : undefined
+  const isAuthentic = TokenText.verify(macs, "sf", row, secret) && macs.isAuthentic("sign_in_steps", row)
+  return isAuthentic && row.recovery === recovery ? row : undefined
 })
 
 /** Part of the transaction that opens the session. Of two simultaneous calls, one returns true. */

@@ -26,6 +26,7 @@ import * as MemberPages from "./team/MemberPages.tsx"
 import * as OpenIdPages from "./account/OpenIdPages.tsx"
 import * as Pages from "./frame/Pages.ts"
 import * as PasskeyPages from "./account/PasskeyPages.tsx"
+import * as RecoveryPages from "./account/RecoveryPages.tsx"
 import * as PersonPages from "./team/PersonPages.tsx"
 import * as ProjectPages from "./home/ProjectPages.tsx"
 import * as ProvidePages from "./secrets/ProvidePages.tsx"
@@ -51,6 +52,7 @@ export const pages = HttpRouter.concatAll(
   AccountPages.routes,
   FactorPages.routes,
   PasskeyPages.routes,
+  RecoveryPages.routes,
   OpenIdPages.routes,
   SessionPages.routes,
   ProjectPages.routes,

@@ -100,6 +100,7 @@ const words: Readonly<Record<AuditAction, string>> = {
   "factor.remove": "removed a second factor",
   "factor.recovery_codes": "made new recovery codes",
   "factor.confirm": "confirmed with a second factor or password",
+  "factor.vouch": "confirmed a passkey, an app or a linked sign-in",
   "account.update": "changed their name",
   "email.change": "changed an e-mail address",
   "password.change": "changed their password",

@@ -5,16 +5,20 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
 import { Forbidden, GrantNotFound, NameTaken, ValidationFailed } from "#schema/Errors.ts"
-import { type UserId, UserIdOut } from "#schema/Ids.ts"
+import { type TeamId, TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
+import { Email } from "#schema/Values.ts"
 import type { MySignIn } from "#schema/SignInApi.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
+import * as TeamRows from "#src/access/TeamRows.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as AccountNotices from "#src/credentials/AccountNotices.ts"
 import * as Accounts from "#src/credentials/Accounts.ts"
+import { Witness } from "#src/credentials/IdentityState.ts"
 import { accountOf, checkRecent } from "#src/credentials/FactorChanges.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
@@ -43,11 +47,17 @@ const IdentityRow = Schema.Struct({
   userId: UserIdOut,
   createdAt: Rows.Iso,
   lastUsedAt: Schema.NullOr(Rows.Iso),
+  suspendedAt: Schema.NullOr(Schema.DateFromSelf),
+  closedTeams: Schema.NullOr(Schema.Array(TeamIdOut)),
+  confirmedTeams: Schema.NullOr(Schema.Array(TeamIdOut)),
+  witness: Schema.NullOr(Witness),
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
-type IdentityRow = typeof IdentityRow.Type
+export type IdentityRow = typeof IdentityRow.Type
 const columns = (sql: SqlClient.SqlClient) =>
-  sql.literal("id, source, issuer, subject, user_id, created_at, last_used_at, mac")
+  sql.literal(
+    "id, source, issuer, subject, user_id, created_at, last_used_at, suspended_at, closed_teams, confirmed_teams, witness, mac"
+  )
 
 /** Source of an identity: each team's issuer has its own, the server's issuers share one. */
 const sourceOf = ({ key, teamId }: Issuer): string => (teamId === null ? "" : key)
@@ -68,24 +78,61 @@ export const find = Effect.fnUntraced(function* (
   return row !== undefined && macs.isAuthentic("sign_in_identities", row) ? row : undefined
 })
 
-/** Part of the caller's transaction. Returns whether the identity is new. */
+const decodeEmail = Schema.decodeUnknownOption(Email)
+
+/** The address, if the issuer states that it verified it, or the operator trusts the issuer's addresses. */
+export const verifiedEmail = (issuer: Issuer, claims: Claims): string | undefined =>
+  claims["email_verified"] === true || (issuer.trustsEmail && claims["email_verified"] === undefined)
+    ? Option.getOrUndefined(decodeEmail(claims["email"]))
+    : undefined
+
+/** Names of the claims for `verifiedEmail`. */
+export const emailClaims = ["email", "email_verified"] as const
+
+/** Address that the issuer states, verified or not, for the owner who confirms the identity. */
+const statedAddress = (claim: unknown): string | null =>
+  typeof claim === "string" && /^[^\p{Cc}\p{Cs}]{1,254}$/u.test(claim) ? claim : null
+
+const witnessOf = (caller: Caller, account: Accounts.AccountRow, issuer: Issuer, claims: Claims): Witness =>
+  verifiedEmail(issuer, claims) === account.email
+    ? "address"
+    : caller.issuer === issuer.key && caller.confirmedTeams === null
+      ? "session"
+      : "none"
+
+/**
+ * Part of the caller's transaction. Returns whether the identity is new. `closedTeams`: teams that the session that links
+ * it does not open.
+ */
 export const insert = Effect.fnUntraced(function* (
   { crypto, rowSeal, sql }: RowNeeds,
   issuer: Issuer,
-  { iss, sub }: Claims,
-  userId: UserId
+  { email, iss, sub }: Claims,
+  userId: UserId,
+  { closedTeams, witness }: { readonly closedTeams: ReadonlyArray<TeamId> | null; readonly witness: Witness }
 ) {
+  const state = { suspendedAt: null, closedTeams, confirmedTeams: null, witness }
   const row = yield* rowSeal.values(
     "sign_in_identities",
-    { id: yield* crypto.uuid, source: sourceOf(issuer), issuer: iss, subject: sub, userId },
-    { created_at: yield* DateTime.nowAsDate }
+    { id: yield* crypto.uuid, source: sourceOf(issuer), issuer: iss, subject: sub, userId, ...state },
+    { created_at: yield* DateTime.nowAsDate, address: statedAddress(email) }
   )
   return yield* Rows.exists(sql`
     INSERT INTO sign_in_identities ${row} ON CONFLICT (source, issuer, subject) DO NOTHING RETURNING id`)
 })
 
-export const recordUse = ({ sql }: Pick<Needs, "sql">, id: string, now: Date) =>
-  Rows.run(sql`UPDATE sign_in_identities SET last_used_at = ${now} WHERE id = ${id}`)
+/** Part of the caller's transaction: a verified address that is the account's witnesses an identity that had none. */
+export const recordUse = Effect.fnUntraced(function* (
+  { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
+  { id, witness }: IdentityRow,
+  { claims, isAccounts, now }: { readonly claims: Claims; readonly isAccounts: boolean; readonly now: Date }
+) {
+  const address = statedAddress(claims["email"])
+  yield* Rows.run(sql`UPDATE sign_in_identities SET last_used_at = ${now}, address = ${address} WHERE id = ${id}`)
+  if (isAccounts && (witness === null || witness === "none")) {
+    yield* rowSeal.update("sign_in_identities", sql`id = ${id}`, () => ({ witness: "address" }))
+  }
+})
 
 /** Checks that the caller may link another identity now; STEP_UP_REQUIRED without a recent proof. */
 export const checkMayLink = Effect.fnUntraced(function* (
@@ -95,6 +142,7 @@ export const checkMayLink = Effect.fnUntraced(function* (
 ) {
   yield* checkRecent(caller)
   const account = yield* accountOf(needs, caller)
+  if (caller.onlyTeam !== null && caller.onlyTeam !== issuer.teamId) return yield* TeamRows.goodForOneTeam()
   if (issuer.teamId !== null && !account.memberships.some(({ active, id }) => active && id === issuer.teamId)) {
     return yield* new Forbidden()
   }
@@ -117,7 +165,13 @@ export const link = Effect.fnUntraced(function* (
     if (yield* Accounts.hasEnded(needs, caller.credentialId)) return yield* new Forbidden()
     const n = yield* Rows.count(sql`SELECT count(*) AS n FROM sign_in_identities WHERE user_id = ${account.id}`)
     if (n >= identitiesPerPerson) return yield* new Forbidden({ message: "The account has too many sign-ins." })
-    const isNew = yield* insert(needs, issuer, claims, account.id)
+    const before = yield* find(needs, issuer, claims)
+    // One of the account's own that is out of use is linked anew, as any other.
+    if (before !== undefined && before.suspendedAt !== null && before.userId === account.id) {
+      yield* RowJournal.remove(sql, "sign_in_identities", sql`id = ${before.id}`)
+    }
+    const witness = witnessOf(caller, account, issuer, claims)
+    const isNew = yield* insert(needs, issuer, claims, account.id, { closedTeams: caller.closedTeams, witness })
     const row = yield* find(needs, issuer, claims)
     if (row?.userId !== account.id) {
       return yield* new NameTaken({ message: "This sign-in belongs to another account." })
@@ -130,6 +184,7 @@ export const link = Effect.fnUntraced(function* (
   })
 })
 
+/** Identities in use. */
 const ownRows = Effect.fnUntraced(function* ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, userId: UserId) {
   const macs = yield* rowSeal.ready
   const rows = yield* Rows.findAll(
@@ -138,7 +193,7 @@ const ownRows = Effect.fnUntraced(function* ({ rowSeal, sql }: Pick<Needs, "rowS
       SELECT ${columns(sql)} FROM sign_in_identities WHERE user_id = ${userId}
       ORDER BY id LIMIT ${identitiesPerPerson}`
   )
-  return rows.filter((row) => macs.isAuthentic("sign_in_identities", row))
+  return rows.filter((row) => macs.isAuthentic("sign_in_identities", row) && row.suspendedAt === null)
 })
 
 /** Tests whether the person has an identity of an issuer. */

@@ -13,6 +13,7 @@ import * as RowJournal from "#src/rows/RowJournal.ts"
 import type { RowSeal } from "#src/rows/RowSeal.ts"
 import * as TeamRows from "#src/access/TeamRows.ts"
 import { type Revocation, revocationEvents } from "#src/credentials/Revocation.ts"
+import * as WaysIn from "#src/credentials/WaysIn.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import * as Rows from "#src/database/Rows.ts"
 import type { Claims } from "./Protocol.ts"
@@ -109,7 +110,7 @@ const join = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: TeamId, 
   const members = yield* Rows.count(needs.sql`SELECT count(*) AS n FROM memberships WHERE team_id = ${teamId}`)
   if (members >= Plans.membersPerTeam) return []
   const { issuer, now, person } = at
-  const isMember = yield* TeamRows.join(needs, { teamId, userId: person.id, role, now, ruledBy: issuer })
+  const isMember = yield* TeamRows.join(needs, { by: null, teamId, userId: person.id, role, now, ruledBy: issuer })
   return isMember ? [eventOf(at, teamId, "member.join")] : []
 })
 
@@ -128,10 +129,8 @@ const removeMember = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: 
   )
   yield* revocation.linksBy(id, teamId)
   yield* revocation.sessionsWithoutTeam(id)
-  const revoked = yield* revocation.tokensOf(id, teamId)
-  yield* revocation.grantsInTeam(id, teamId)
-  yield* revocation.connectionsInTeam(id, teamId)
-  return [eventOf(at, teamId, "member.remove"), ...revocationEvents("system", revoked)]
+  const { tokens } = yield* WaysIn.end(needs, "removal", { person: id, teamId })
+  return [eventOf(at, teamId, "member.remove"), ...revocationEvents("system", tokens)]
 })
 
 /** As every change of a role, ends the credentials that the person made in the earlier one. */

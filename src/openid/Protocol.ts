@@ -60,6 +60,9 @@ const freshAge = 300
 /** Asymmetric signatures only: an HMAC keyed with an issuer's public keys could be forged by anyone. */
 const algorithms = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
 
+/** A name of a person or session at an issuer (`sub`, `sid`): 1 to 255 characters without control characters. */
+const isName = (value: unknown): value is string => typeof value === "string" && /^[^\p{Cc}\p{Cs}]{1,255}$/u.test(value)
+
 const word = (value: unknown): string | undefined =>
   typeof value === "string" && /^\w{1,60}$/.test(value) ? value : undefined
 const member = (value: unknown, name: string): unknown => (Predicate.hasProperty(value, name) ? value[name] : undefined)
@@ -235,6 +238,9 @@ export class Protocol extends Effect.Service<Protocol>()("openid/Protocol", {
           // The library accepts several audiences with a correct `azp`; a token for another client too is refused.
           if (Array.isArray(claims.aud) && claims.aud.length !== 1)
             throw new SignInRefused({ reason: "ID_TOKEN_AUDIENCES" })
+          if (!isName(claims.sub) || !(claims["sid"] === undefined || isName(claims["sid"]))) {
+            throw new SignInRefused({ reason: "ID_TOKEN_NAMES" })
+          }
           return withUserInfo(config, claims, answer.access_token, claimNames)
         })
     )
@@ -264,8 +270,10 @@ export class Protocol extends Effect.Service<Protocol>()("openid/Protocol", {
         })
         const isLogout = Predicate.hasProperty(payload["events"], events)
         if (!isLogout || "nonce" in payload) throw new SignInRefused({ reason: "NO_LOGOUT_TOKEN" })
-        const session = typeof payload["sid"] === "string" ? payload["sid"] : null
+        const session = payload["sid"] ?? null
         const subject = payload.sub ?? null
+        const isReadable = (name: unknown): name is string | null => name === null || isName(name)
+        if (!isReadable(session) || !isReadable(subject)) throw new SignInRefused({ reason: "LOGOUT_TOKEN_NAMES" })
         if (session === null && subject === null) throw new SignInRefused({ reason: "NO_LOGOUT_TOKEN" })
         return { session, subject, endsAt: ((payload.exp ?? payload.iat ?? 0) + 600) * 1_000 }
       })

@@ -12,9 +12,11 @@ import * as Schema from "effect/Schema"
 import type { Caller } from "#schema/Caller.ts"
 import { Forbidden, SignInFailed } from "#schema/Errors.ts"
 import { type UserId, UserIdOut } from "#schema/Ids.ts"
-import { Email, Name } from "#schema/Values.ts"
+import { Name } from "#schema/Values.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
+import * as IdentityState from "#src/credentials/IdentityState.ts"
+import * as Authenticators from "#src/credentials/Authenticators.ts"
 import * as Accounts from "#src/credentials/Accounts.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { isShutOut, openChecked, type SignInResult, type PresentedCookies } from "#src/credentials/SessionOpening.ts"
@@ -58,6 +60,10 @@ const sentences: ReadonlyMap<string, string> = new Map([
   [
     "CLAIMS_ELSEWHERE",
     "The issuer does not list your groups, since there are too many. Ask an owner of your team to make it list fewer."
+  ],
+  [
+    "OUT_OF_USE",
+    "This sign-in was put out of use. Ask an owner or admin of your team for a link to set a new password, then confirm it."
   ],
   ["SHUT_OUT", "You are no longer a member of any team here."],
   ["ANOTHER_PERSON", "You signed in as another person, so nothing was confirmed."]
@@ -129,30 +135,24 @@ const useUp = ({ sql }: Needs, flow: Flow.Flow) =>
     VALUES (${sha256("sign-in flow ", flow.secret)}, ${new Date(flow.endsAt)})
     ON CONFLICT (digest) DO NOTHING RETURNING 1 AS one`)
 
-const decodeEmail = Schema.decodeUnknownOption(Email)
 const decodeName = Schema.decodeUnknownOption(Name)
-
-/** The address, if the issuer states that it verified it, or the operator trusts the issuer's addresses. */
-const verifiedEmail = (issuer: Issuer, claims: Claims): string | undefined =>
-  claims["email_verified"] === true || (issuer.trustsEmail && claims["email_verified"] === undefined)
-    ? Option.getOrUndefined(decodeEmail(claims["email"]))
-    : undefined
 
 /** Part of the caller's transaction: creates an account without a password, with this identity as its only sign-in. */
 const createAccount = Effect.fnUntraced(function* (needs: Needs, issuer: Issuer, claims: Claims, now: Date) {
   const { crypto, rowSeal, sql } = needs
-  const email = verifiedEmail(issuer, claims)
+  const email = Identities.verifiedEmail(issuer, claims)
   if (email === undefined) return yield* new SignInRefused({ reason: "EMAIL_UNVERIFIED" })
   const id = UserIdOut.make(yield* crypto.uuid)
   const row = yield* rowSeal.values(
     "users",
-    { id, email, passwordHash: "", secondFactor: false },
+    { id, email, passwordHash: "", secondFactor: false, recovering: false },
     { name: Option.getOrElse(decodeName(claims["name"]), () => email), created_at: now, updated_at: now }
   )
   const created = yield* Rows.exists(sql`INSERT INTO users ${row} ON CONFLICT (email) DO NOTHING RETURNING id`)
   // An address never links an account.
   if (!created) return yield* new SignInRefused({ reason: "EMAIL_TAKEN" })
-  if (!(yield* Identities.insert(needs, issuer, claims, id))) return yield* new SignInRefused({ reason: "FLOW_USED" })
+  const isNew = yield* Identities.insert(needs, issuer, claims, id, { closedTeams: null, witness: "address" })
+  if (!isNew) return yield* new SignInRefused({ reason: "FLOW_USED" })
   return { id, email }
 })
 
@@ -168,6 +168,9 @@ const accountFor = (needs: Needs, issuer: Issuer, claims: Claims) =>
     const now = yield* DateTime.nowAsDate
     const rules = yield* JoinRules.of(needs, issuer)
     const identity = yield* Identities.find(needs, issuer, claims)
+    if (identity !== undefined && identity.suspendedAt !== null) {
+      return yield* new SignInRefused({ reason: "OUT_OF_USE" })
+    }
     if (identity === undefined && JoinRules.rolesBy(rules, claims).size === 0) {
       return yield* new SignInRefused({ reason: "NOT_LET_IN" })
     }
@@ -176,7 +179,8 @@ const accountFor = (needs: Needs, issuer: Issuer, claims: Claims) =>
         ? yield* createAccount(needs, issuer, claims, now)
         : yield* Rows.single(PersonRow, sql`SELECT id, email FROM users WHERE id = ${identity.userId}`)
     yield* JoinRules.apply(needs, { person, issuer: issuer.key, now }, rules, claims)
-    if (identity !== undefined) yield* Identities.recordUse(needs, identity.id, now)
+    const isAccounts = Identities.verifiedEmail(issuer, claims) === person.email
+    if (identity !== undefined) yield* Identities.recordUse(needs, identity, { claims, isAccounts, now })
     return person.id
   })
 
@@ -194,31 +198,43 @@ const enter = Effect.fnUntraced(function* (
   issuer: Issuer,
   claims: Claims,
   userId: UserId,
-  cookies: PresentedCookies
+  cookies: PresentedCookies,
+  /** The caller whom the sign-in confirms; null: it opens a session. */
+  confirmed: Caller | null
 ) {
   const account = yield* Accounts.find(needs, "id", userId)
+  const identity = yield* Identities.find(needs, issuer, claims)
   const { teamId } = issuer
   const isIn = teamId === null || account?.memberships.some(({ active, id }) => active && id === teamId) === true
-  if (account === undefined || isShutOut(account) || !isIn) {
+  if (account === undefined || identity === undefined || isShutOut(account) || !isIn) {
     return yield* refuse(needs, issuer, "SHUT_OUT", account ?? null)
   }
   const by: Accounts.SignInSource = {
     issuer: issuer.key,
     onlyTeam: teamId,
     subject: claims.sub,
-    session: textOf(claims["sid"])
+    session: textOf(claims["sid"]),
+    closedTeams: Accounts.closedUnion(identity.closedTeams, confirmed?.closedTeams ?? null),
+    confirmedTeams: yield* IdentityState.opens(needs, identity)
   }
   const hasFactor = provedFactor(issuer, claims)
-  if (account.secondFactor && !hasFactor) {
-    const step: NextStep = { step: yield* SignInSteps.begin(needs, account.id, by) }
+  // While all authenticators are young, the issuer is the proof.
+  const isProof = confirmed !== null && account.secondFactor && !(yield* Authenticators.hasOlder(needs, account.id))
+  if (account.secondFactor && !hasFactor && !isProof) {
+    const step: NextStep = { step: yield* SignInSteps.begin(needs, account.id, { by }) }
     return step
   }
   const browser = {
     session: cookies.session,
     device: yield* Accounts.findDevice(needs, cookies.device, account.email)
   }
-  const prove = hasFactor ? DateTime.nowAsDate : Effect.succeed(null)
-  const result = yield* openChecked(needs, account, browser, { prove, by })
+  const now = yield* DateTime.nowAsDate
+  const proof: Accounts.FactorProof = hasFactor
+    ? { factorAt: now, provedAt: null, closedTeams: null }
+    : isProof
+      ? { factorAt: confirmed.factorAt, provedAt: now, closedTeams: null }
+      : Accounts.noFactor
+  const result = yield* openChecked(needs, account, browser, { prove: Effect.succeed(proof), by })
   if (Option.isNone(result)) return yield* refuse(needs, issuer, "FLOW_USED", account)
   const entered: NextStep = { session: result.value.session }
   return entered
@@ -227,7 +243,7 @@ const enter = Effect.fnUntraced(function* (
 /** Names of the claims that an account or the issuer's rules need. */
 const claimNamesOf = (needs: Needs, issuer: Issuer) =>
   Effect.map(JoinRules.of(needs, issuer), (rules) => [
-    ...new Set(["email", "email_verified", "name", ...rules.map(({ claim }) => claim)])
+    ...new Set([...Identities.emailClaims, "name", ...rules.map(({ claim }) => claim)])
   ])
 
 interface IssuerResponse {
@@ -252,7 +268,7 @@ const complete = Effect.fn("SignIn.complete")(function* (needs: Needs, response:
   if (isOther) return yield* refuse(needs, issuer, "ANOTHER_PERSON", null)
   const orRefuse = <A, E, R>(work: Effect.Effect<A, E, R>) =>
     Effect.catchIf(work, isRefused, ({ reason }) => refuse(needs, issuer, reason, null))
-  const claimNames = flow.link ? [] : yield* claimNamesOf(needs, issuer)
+  const claimNames = flow.link ? Identities.emailClaims : yield* claimNamesOf(needs, issuer)
   const claims = yield* orRefuse(needs.protocol.complete(issuer, flow, { query, fresh: isFresh(flow), claimNames }))
   if (flow.link) {
     if (caller === null) return yield* new Forbidden()
@@ -261,7 +277,8 @@ const complete = Effect.fn("SignIn.complete")(function* (needs: Needs, response:
   }
   const userId = yield* orRefuse(accountFor(needs, issuer, claims))
   if (flow.userId !== null && flow.userId !== userId) return yield* refuse(needs, issuer, "ANOTHER_PERSON", null)
-  return { next: flow.next, entered: yield* enter(needs, issuer, claims, userId, cookies) }
+  const confirmed = flow.userId === null ? null : caller
+  return { next: flow.next, entered: yield* enter(needs, issuer, claims, userId, cookies, confirmed) }
 })
 
 /** Ends sessions of the issuer at its request (Back-Channel Logout): one by its session id, or all of the person. */

@@ -301,6 +301,14 @@ const checkRequired = Effect.fnUntraced(function* (
       message: "Sign in with one of these issuers first. Link it to your account on the page Linked sign-ins."
     })
   }
+  const { confirmedTeams } = permit.caller
+  if (confirmedTeams !== null && !confirmedTeams.includes(teamId)) {
+    return yield* new ValidationFailed({
+      field: "only",
+      message:
+        "The issuer does not vouch that this sign-in is yours. Let an owner confirm it on your page under Members, then sign in with it again."
+    })
+  }
   const eligible = (yield* ownersOf(needs, teamId)).filter(({ active, hasPassword }) => active && hasPassword)
   if (breakGlass.length === 0 || !breakGlass.every((id) => eligible.some(({ userId }) => userId === id))) {
     return yield* new ValidationFailed({

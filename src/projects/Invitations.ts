@@ -291,7 +291,7 @@ const createUser = Effect.fnUntraced(function* (
 ) {
   const row = yield* rowSeal.values(
     "users",
-    { id, email, passwordHash, secondFactor: false },
+    { id, email, passwordHash, secondFactor: false, recovering: false },
     { name, created_at: now, updated_at: now }
   )
   const created = yield* Rows.exists(sql`INSERT INTO users ${row} ON CONFLICT (email) DO NOTHING RETURNING id`)
@@ -300,10 +300,16 @@ const createUser = Effect.fnUntraced(function* (
 })
 
 /** Makes the person a member, once per link. Returns whether they are new to the team, and their teams. */
-const join = Effect.fnUntraced(function* (needs: Needs, invitation: InvitationRow, { id: userId }: UserRow, now: Date) {
+const join = Effect.fnUntraced(function* (
+  needs: Needs,
+  invitation: InvitationRow,
+  { id: userId }: UserRow,
+  by: Caller | null,
+  now: Date
+) {
   const { sql } = needs
   const { id, role, teamId } = invitation
-  const isNew = yield* TeamRows.join(needs, { teamId, userId, role, now })
+  const isNew = yield* TeamRows.join(needs, { by, teamId, userId, role, now })
   const teams = yield* Rows.findAll(
     MyTeamRow,
     sql`
@@ -341,7 +347,7 @@ const accept = Effect.fn("Invitations.accept")(function* (
     )
     if (!isFirst) return yield* new CredentialRevoked()
     if (passwordHash !== null) yield* createUser(needs, user, passwordHash, now)
-    const { isNew, target, teams } = yield* join(needs, invitation, user, now)
+    const { isNew, target, teams } = yield* join(needs, invitation, user, caller, now)
     const session: Option.Option<OpenedSession> =
       passwordHash === null ? Option.none() : Option.some(yield* sessions.open(user.id, teamId))
     yield* audit.append(

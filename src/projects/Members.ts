@@ -25,6 +25,7 @@ import { AppConfig } from "#src/AppConfig.ts"
 import { endOneOf } from "#src/credentials/MemberCredentials.ts"
 import { createLink } from "#src/credentials/NewPassword.ts"
 import { endedEvents, Revocation, revocationEvents } from "#src/credentials/Revocation.ts"
+import * as WaysIn from "#src/credentials/WaysIn.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
@@ -175,11 +176,12 @@ const update = Effect.fn("Members.update")(function* (
 
 /** Part of the caller's transaction: removes the person from the team. Returns the entries of the revocations. */
 const removeMember = Effect.fnUntraced(function* (
-  { revocation, rowSeal, sql }: Needs,
+  needs: Needs,
   permit: TeamPermit<"members:manage" | "members:raise" | "members:read">,
   member: MemberRow,
   options: { readonly signOut: boolean }
 ) {
+  const { revocation, rowSeal, sql } = needs
   const { teamId } = permit.target
   const now = yield* DateTime.nowAsDate
   yield* RowJournal.remove(sql, "memberships", sql`team_id = ${teamId} AND user_id = ${member.userId}`)
@@ -194,9 +196,8 @@ const removeMember = Effect.fnUntraced(function* (
   )
   yield* revocation.linksBy(member.userId, teamId)
   if (options.signOut) yield* revocation.sessionsWithoutTeam(member.userId)
-  const revoked = yield* revocation.tokensOf(member.userId, teamId)
-  yield* revocation.grantsInTeam(member.userId, teamId)
-  return revocationEvents(permit.caller, revoked)
+  const { tokens } = yield* WaysIn.end(needs, "removal", { person: member.userId, teamId })
+  return revocationEvents(permit.caller, tokens)
 })
 
 const remove = Effect.fn("Members.remove")(function* (needs: Needs, teamId: TeamId, userId: UserId) {
@@ -282,15 +283,16 @@ const endGrants = Effect.fnUntraced(function* ({ sql }: Needs, permit: Manage, {
 })
 
 /**
- * Ends everything of the person in the team except the role, in one action. This covers grants and pending requests,
- * tokens, trust rules, CLI logins, connected agents, and links that they made. Sessions end too, if the caller manages
- * the person in all of their teams. `deactivate` ends the role too.
+ * Ends everything of the person in the team except the role, in one action: grants, pending requests, and what lets them
+ * in (`WaysIn.ts`). If the caller manages the person in all of their teams, that covers the whole account.
+ * `deactivate` ends the role too. An incident about the person ends their password too.
  */
 const endAccess = Effect.fn("Members.endAccess")(function* (
   needs: Needs,
   teamId: TeamId,
   userId: UserId,
-  { deactivate = false }: EndAccess
+  { deactivate = false }: EndAccess,
+  wayOut: "end_access" | "incident" = "end_access"
 ) {
   const { audit, revocation } = needs
   const permit = yield* needs.access.team("members:manage", teamId, { audit: "member.end_access" })
@@ -302,29 +304,27 @@ const endAccess = Effect.fn("Members.endAccess")(function* (
     if (deactivate) yield* keepsAnOwner(members, userId)
     const isDeactivated = deactivate && member.active
     const grants = yield* endGrants(needs, permit, member)
-    yield* revocation.linksBy(userId, teamId)
     const isSignedOut = yield* revocation.manages(self.userId, userId)
-    if (isSignedOut) yield* revocation.sessionsOf(userId)
-    const revoked = yield* revocation.tokensOf(userId, teamId)
-    const logins = yield* revocation.grantsInTeam(userId, teamId)
-    const agents = yield* revocation.connectionsInTeam(userId, teamId)
+    const out = yield* WaysIn.end(needs, wayOut, { person: userId, teamId: isSignedOut ? null : teamId })
     const role = isDeactivated ? yield* applyChange(needs, permit, member, { role: member.role, active: false }) : []
     yield* audit.append(
       eventAbout(permit, userId, member.email),
       ...(isDeactivated ? [{ ...eventAbout(permit, userId, member.email), action: "member.update" as const }] : []),
       ...role,
       ...grants,
-      ...revocationEvents(permit.caller, revoked),
-      ...endedEvents({ actor: permit.caller, teamId }, [...logins, ...agents])
+      ...revocationEvents(permit.caller, out.tokens),
+      ...endedEvents({ actor: permit.caller, teamId }, out.logins)
     )
-    const tokens = revoked.filter(({ type }) => type === "api_token").length
+    const tokens = out.tokens.filter(({ type }) => type === "api_token").length
+    const logins = out.logins.filter(({ type }) => type === "cli_grant").length
     const ended: EndedAccess = {
       grants: grants.length,
       tokens,
-      rules: revoked.length - tokens,
-      logins: logins.length,
-      agents: agents.length,
+      rules: out.tokens.length - tokens,
+      logins,
+      agents: out.logins.length - logins,
       signedOut: isSignedOut,
+      waysIn: out.ways,
       active: member.active && !deactivate
     }
     return ended

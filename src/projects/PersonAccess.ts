@@ -14,6 +14,7 @@ import { Revocation } from "#src/credentials/Revocation.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as AccessGrants from "./AccessGrants.ts"
+import * as MemberAuthenticators from "./MemberAuthenticators.ts"
 import { Members } from "./Members.ts"
 
 const services = Effect.all({ access: Access, members: Members, revocation: Revocation, sql: SqlClient.SqlClient })
@@ -72,6 +73,7 @@ const credentialsOf = ({ sql }: Needs, teamId: TeamId, userId: UserId | null, no
         SELECT 'session' AS type, s.user_id, s.id, CASE WHEN s.manages IS NULL THEN '' ELSE 'management' END AS name, s.expires_at,
           s.last_used_at FROM sessions s
         WHERE s.revoked_at IS NULL AND coalesce(s.manages, ${teamId}) = ${teamId}
+          AND NOT coalesce(s.closed_teams @> ARRAY[${teamId}]::uuid[], false)
         UNION ALL
         SELECT 'cli_grant', g.user_id, g.id, coalesce(g.hostname, ''), g.expires_at, g.last_used_at FROM cli_grants g
         JOIN cli_grant_teams t ON t.grant_id = g.id AND t.team_id = ${teamId}
@@ -141,6 +143,7 @@ const show = Effect.fn("PersonAccess.show")(function* (needs: Needs, teamId: Tea
     credentials: (yield* credentialsOf(needs, teamId, userId, now)).map(
       ({ expiresAt, id, lastUsedAt, name, type }) => ({ type, id, name, expiresAt, lastUsedAt })
     ),
+    authenticators: yield* MemberAuthenticators.listOf(needs, teamId, userId),
     endsSessions: self !== undefined && (yield* needs.revocation.manages(self, userId))
   }
   return record

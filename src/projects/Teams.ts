@@ -94,7 +94,7 @@ const create = Effect.fn("Teams.create")(function* (needs: Needs, name: string) 
   return yield* change(needs, { actor: caller, action: "team.create", outcome: "allowed", teamId: null }, function* () {
     const now = yield* DateTime.nowAsDate
     yield* checkMayCreate(needs, caller, user.id)
-    yield* insertTeam(needs, { id, name, plan: "developer", owner: user.id, now })
+    yield* insertTeam(needs, { id, name, plan: "developer", owner: user.id, now, by: caller })
     yield* audit.append({ actor: caller, action: "team.create", outcome: "allowed", teamId: id })
     const team: MyTeam = { id, name, role: "owner", plan: "developer" }
     return team

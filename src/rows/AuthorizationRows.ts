@@ -14,7 +14,7 @@ interface TableColumns {
  * end.
  */
 export const authorizationTables = {
-  users: { key: ["id"], columns: ["id", "email", "passwordHash", "secondFactor"], ended: [] },
+  users: { key: ["id"], columns: ["id", "email", "passwordHash", "secondFactor", "recovering"], ended: [] },
   teams: {
     key: ["id"],
     columns: [
@@ -76,7 +76,10 @@ export const authorizationTables = {
       "manages",
       "loginId",
       "issuer",
-      "onlyTeam"
+      "onlyTeam",
+      "provedAt",
+      "closedTeams",
+      "confirmedTeams"
     ],
     ended: ["revoked_at"]
   },
@@ -198,11 +201,30 @@ export const authorizationTables = {
   },
   oauth_interactions: { key: ["idHash"], columns: ["idHash", "payload", "expiresAt"], ended: [] },
   cli_grant_teams: { key: ["grantId", "teamId"], columns: ["grantId", "teamId", "scopes"], ended: [] },
-  totp_factors: { key: ["id"], columns: ["id", "userId", "sealed", "confirmed", "usedStep"], ended: [] },
-  recovery_codes: { key: ["id"], columns: ["id", "userId", "hash"], ended: ["used_at"] },
+  totp_factors: {
+    key: ["id"],
+    columns: ["id", "userId", "sealed", "confirmed", "usedStep", "suspendedAt", "youngUntil", "closedTeams"],
+    ended: []
+  },
+  recovery_codes: {
+    key: ["id"],
+    columns: ["id", "userId", "hash", "youngUntil", "closedTeams"],
+    ended: ["used_at"]
+  },
   sign_in_steps: {
     key: ["id"],
-    columns: ["id", "lookupId", "hash", "userId", "expiresAt", "issuer", "onlyTeam"],
+    columns: [
+      "id",
+      "lookupId",
+      "hash",
+      "userId",
+      "expiresAt",
+      "issuer",
+      "onlyTeam",
+      "closedTeams",
+      "confirmedTeams",
+      "recovery"
+    ],
     ended: []
   },
   sign_in_issuers: {
@@ -210,9 +232,17 @@ export const authorizationTables = {
     columns: ["id", "teamId", "issuer", "clientId", "scopes", "sealed", "factors", "enabled"],
     ended: []
   },
-  sign_in_identities: { key: ["id"], columns: ["id", "source", "issuer", "subject", "userId"], ended: [] },
+  sign_in_identities: {
+    key: ["id"],
+    columns: ["id", "source", "issuer", "subject", "userId", "suspendedAt", "closedTeams", "confirmedTeams", "witness"],
+    ended: []
+  },
   sign_in_rules: { key: ["id"], columns: ["id", "teamId", "issuer", "claim", "value", "role"], ended: [] },
-  passkeys: { key: ["id"], columns: ["id", "userId", "credentialId", "publicKey", "counter"], ended: [] },
+  passkeys: {
+    key: ["id"],
+    columns: ["id", "userId", "credentialId", "publicKey", "counter", "suspendedAt", "youngUntil", "closedTeams"],
+    ended: []
+  },
   passkey_challenges: {
     key: ["id"],
     columns: ["id", "challenge", "hash", "purpose", "userId", "boundTo", "expiresAt"],
@@ -225,7 +255,7 @@ export const authorizationTables = {
  * text, and so the same MAC, as before.
  */
 const laterDefaults: ReadonlyMap<string, Readonly<Record<string, unknown>>> = new Map([
-  ["users", { secondFactor: false }],
+  ["users", { secondFactor: false, recovering: false }],
   [
     "teams",
     {
@@ -238,8 +268,24 @@ const laterDefaults: ReadonlyMap<string, Readonly<Record<string, unknown>>> = ne
     }
   ],
   ["memberships", { ruledBy: null, roleLimit: null, breakGlass: false }],
-  ["sessions", { factorAt: null, manages: null, loginId: null, issuer: null, onlyTeam: null }],
-  ["sign_in_steps", { issuer: null, onlyTeam: null }],
+  [
+    "sessions",
+    {
+      factorAt: null,
+      manages: null,
+      loginId: null,
+      issuer: null,
+      onlyTeam: null,
+      provedAt: null,
+      closedTeams: null,
+      confirmedTeams: null
+    }
+  ],
+  ["sign_in_steps", { issuer: null, onlyTeam: null, closedTeams: null, confirmedTeams: null, recovery: false }],
+  ["passkeys", { suspendedAt: null, youngUntil: null, closedTeams: null }],
+  ["totp_factors", { suspendedAt: null, youngUntil: null, closedTeams: null }],
+  ["recovery_codes", { youngUntil: null, closedTeams: null }],
+  ["sign_in_identities", { suspendedAt: null, closedTeams: null, confirmedTeams: null, witness: null }],
   ["api_tokens", { addresses: null }],
   ["device_requests", { factorAt: null, manages: null, loginId: null, askedBy: null }],
   ["cli_grants", { factorAt: null }],

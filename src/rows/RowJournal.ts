@@ -83,6 +83,7 @@ export const journaledActions: ReadonlySet<string> = new Set<AuditAction>([
   "identity.unlink",
   "factor.add",
   "factor.remove",
+  "factor.vouch",
   "account.update",
   "email.change",
   "password.change",

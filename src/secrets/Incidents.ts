@@ -141,7 +141,7 @@ const end = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, subject: 
   const { access, audit, members, revocation } = needs
   if (subject.type === "person") {
     // A person who left has no access any more, but keeps the values that they received.
-    const work = members.endAccess(teamId, UserIdOut.make(subject.id), { deactivate })
+    const work = members.endAccess(teamId, UserIdOut.make(subject.id), { deactivate }, "incident")
     return yield* Effect.catchTag(work, "MEMBER_NOT_FOUND", () => Effect.void)
   }
   const action = subject.type === "token" ? "tokens:manage" : "members:manage"

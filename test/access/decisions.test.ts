@@ -60,8 +60,11 @@ const as = (role: Role | null, caller: Partial<Caller> = {}, team: Partial<Calle
     machine: false,
     withheld: [],
     factorAt: null,
+    provedAt: null,
     issuer: null,
     onlyTeam: null,
+    closedTeams: null,
+    confirmedTeams: null,
     createdAt: new Date(0),
     expiresAt: null,
     lastUsedAt: null,
@@ -390,7 +393,8 @@ describe("the second factor", () => {
 
   it("or the sign-in was proven lately for 15 minutes, to the millisecond", () => {
     const [signedIn, proven] = [new Date(1_000_000), new Date(2_000_000)]
-    const recent = (factorAt: Date | null, now: number) => Policy.hasRecentProof({ createdAt: signedIn, factorAt }, now)
+    const recent = (factorAt: Date | null, now: number) =>
+      Policy.hasRecentProof({ createdAt: signedIn, factorAt, provedAt: null }, now)
     assert.isTrue(recent(null, 1_000_000 + 900_000))
     assert.isFalse(recent(null, 1_000_000 + 900_001))
     assert.isTrue(recent(proven, 2_000_000 + 900_000))
@@ -419,8 +423,8 @@ describe("sign-ins", () => {
     signInOnly: null as ReadonlyArray<string> | null,
     breakGlass: false
   }
-  const password = { issuer: null, onlyTeam: null }
-  const issued = { issuer: "https://issuer", onlyTeam: null }
+  const password = { issuer: null, onlyTeam: null, closedTeams: null, confirmedTeams: null }
+  const issued = { issuer: "https://issuer", onlyTeam: null, closedTeams: null, confirmedTeams: null }
 
   it("by a password are let into teams that take it, and of others let in owners who may break the glass", () => {
     const closed = { ...team, signInOnly: ["https://another", "https://issuer"] }

@@ -254,7 +254,13 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
         TestApp.post("/auth/session", { json: { email: s.owner.email, password } }),
         ({ status }) => status === 200
       ),
-    forged: { id, email: text, passwordHash: text, secondFactor: flipped("second_factor") }
+    forged: {
+      id,
+      email: text,
+      passwordHash: text,
+      secondFactor: flipped("second_factor"),
+      recovering: flipped("recovering")
+    }
   },
   teams: {
     row: (s) => `id = '${s.victim.team.id}'`,
@@ -354,7 +360,10 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
       manages: attackers.team,
       loginId: id,
       issuer: withValue("'corp'"),
-      onlyTeam: id
+      onlyTeam: id,
+      provedAt: withValue("now()"),
+      closedTeams: withValue("ARRAY[]::uuid[]"),
+      confirmedTeams: withValue("ARRAY[]::uuid[]")
     }
   },
   api_tokens: {

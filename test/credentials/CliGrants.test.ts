@@ -216,7 +216,7 @@ layer(deviceLayer)("CLI grants", (it) => {
       const other = yield* world()
       const mine = [yield* granted(w), yield* granted(w, { machine: true })]
       const theirs = yield* granted(other)
-      yield* sql.withTransaction(revocation.grantsOf(w.userId))
+      yield* sql.withTransaction(revocation.loginsOf(w.userId))
       for (const grant of mine) assert.strictEqual(yield* grant.life, "revoked")
       assert.strictEqual(yield* theirs.life, "live")
     })

@@ -504,7 +504,7 @@ layer(deviceLayer)("device authorization", (it) => {
       const revocation = yield* Revocation
       const { poll, userCode } = yield* begin()
       yield* device.approve(userCode, granting(w)).pipe(as(w.owner), fromFresh())
-      yield* sql.withTransaction(revocation.grantsOf(w.userId))
+      yield* sql.withTransaction(revocation.loginsOf(w.userId))
       assert.deepStrictEqual(yield* poll, { status: "failed", reason: "denied" })
     })
   )

@@ -161,6 +161,7 @@ layer(app, { excludeTestServices: true })("a team", (it) => {
         owner.jar
       )
       const { jar, secret } = yield* SignIn.enrol(again)
+      yield* SignIn.agedFactors(owner.person)
       const member = yield* World.member(owner.team, "member")
       const device = yield* startDevice
       const kept = yield* World.token({ team: owner.team })

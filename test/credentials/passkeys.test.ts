@@ -124,6 +124,7 @@ layer(app, { excludeTestServices: true })("a passkey", (it) => {
       assert.include((yield* SignIn.see(factors, second.jar)).text, "old laptop")
 
       // Sixteen minutes later, it takes a confirmation.
+      yield* SignIn.agedFactors(person)
       yield* MovableClock.advance("16 minutes")
       const late = yield* SignIn.submit(`${passkeys}/begin`, second.jar, {}, { accept: "application/json" })
       assert.deepStrictEqual(TestApp.codeOf(late), [403, "STEP_UP_REQUIRED"])
@@ -248,7 +249,6 @@ layer(app, { excludeTestServices: true })("a passkey", (it) => {
     "is refused for another origin, another RP id, another type, and without user verification or presence",
     () =>
       Effect.gen(function* () {
-        const { passkey, person, team } = yield* enrolled
         const downgrades: ReadonlyArray<Authenticator.Ceremony> = [
           { ...here, origin: "https://secrets.example.evil.example" },
           { ...here, origin: "http://secrets.example" },
@@ -259,19 +259,24 @@ layer(app, { excludeTestServices: true })("a passkey", (it) => {
           { ...here, type: "webauthn.create" },
           { ...here, type: "payment.get" },
           { ...here, isUserVerified: false },
-          { ...here, isUserPresent: false }
+          { ...here, isUserPresent: false },
+          { ...here, crossOrigin: true }
         ]
+        const { passkey: honestPasskey, person: honestPerson } = yield* enrolled
+        yield* SignIn.agedFactors(honestPerson)
         for (const ceremony of downgrades) {
+          // Failures count per credential.
+          const { passkey, person, team } = yield* enrolled
           refusedSignIn(yield* signInWith(passkey, { ceremony }))
           const step = yield* begin("/app/sign-in/code/passkey", yield* firstStep(person.email))
           passkey.counter++
           const asked = { passkey: Authenticator.get(passkey, step.options, ceremony) }
           refusedSignIn({ answer: yield* SignIn.submit("/app/sign-in/code/passkey", step.jar, asked) })
+          const entries = yield* entriesOf(team.id)
+          assert.include(entries, "session.create denied SIGN_IN_FAILED")
+          assert.include(entries, "session.create denied SECOND_FACTOR_FAILED")
         }
-        const entries = yield* entriesOf(team.id)
-        assert.include(entries, "session.create denied SIGN_IN_FAILED")
-        assert.include(entries, "session.create denied SECOND_FACTOR_FAILED")
-        const honest = yield* signInWith(passkey)
+        const honest = yield* signInWith(honestPasskey)
         assert.strictEqual(honest.answer.status, 303)
         for (const ceremony of downgrades) {
           if (ceremony.type === "webauthn.create") continue

@@ -366,7 +366,11 @@ layer(app, { excludeTestServices: true })("a second factor", (it) => {
         yield* nextStep
         const waited = yield* SignIn.submit("/app/sign-in/code", begun, { code: yield* SignIn.codeOf(enrolled.secret) })
         assert.strictEqual(waited.status, 401)
-        assert.strictEqual((yield* overRest(person.email, yield* SignIn.codeOf(enrolled.secret))).status, 200)
+        // The app is out of use until its person confirms it.
+        assert.deepStrictEqual(codeOf(yield* overRest(person.email, yield* SignIn.codeOf(enrolled.secret))), [
+          401,
+          "SECOND_FACTOR_REQUIRED"
+        ])
       })
   )
 
@@ -387,6 +391,7 @@ layer(app, { excludeTestServices: true })("a second factor", (it) => {
       assert.strictEqual(yield* whoIs(jar), 401)
       const enrolled = yield* SignIn.enrol(SignIn.kept(proved, jar))
       assert.lengthOf(enrolled.codes, 10)
+      yield* SignIn.agedFactors(person)
 
       yield* later
       const asked = yield* SignIn.submit(
@@ -454,7 +459,7 @@ layer(app, { excludeTestServices: true })("a second factor", (it) => {
       yield* sql`DELETE FROM recovery_codes WHERE user_id = ${person.id}`
       assert.deepStrictEqual(codeOf(yield* overRest(person.email, codes[0])), [401, "SECOND_FACTOR_FAILED"])
       yield* sql`DELETE FROM totp_factors WHERE user_id = ${person.id}`
-      assert.deepStrictEqual(codeOf(yield* overRest(person.email)), [401, "SECOND_FACTOR_REQUIRED"])
+      assert.deepStrictEqual(codeOf(yield* overRest(person.email)), [401, "SECOND_FACTOR_FAILED"])
       yield* sql`UPDATE totp_factors SET user_id = ${person.id} WHERE user_id = ${attacker.person.id}`
       assert.deepStrictEqual(codeOf(yield* overRest(person.email, yield* SignIn.codeOf(own.secret))), [
         401,

@@ -17,7 +17,7 @@ import * as SignIn from "#test/support/SignIn.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
-const steps = ["0035_passkeys", "0036_leaked_credentials", "0037_openid", "0038_account_notices", "0039_addresses"]
+const steps = ["0035_passkeys", "0036_leaked_credentials", "0037_openid", "0038_account_notices", "0039_addresses", "0046_ways_in"]
 const newTables = [
   "passkey_challenges",
   "passkeys",
@@ -28,11 +28,13 @@ const newTables = [
   "account_notices"
 ]
 const newColumns: ReadonlyArray<readonly [table: string, columns: ReadonlyArray<string>]> = [
-  ["users", ["proposal_declined"]],
+  ["users", ["proposal_declined", "recovering"]],
   ["teams", ["leaked_credentials", "sign_in_only", "suspended", "session_addresses"]],
   ["memberships", ["ruled_by", "role_limit", "break_glass"]],
-  ["sessions", ["issuer", "only_team", "issuer_subject", "issuer_session"]],
-  ["sign_in_steps", ["issuer", "only_team", "issuer_subject", "issuer_session"]],
+  ["sessions", ["issuer", "only_team", "issuer_subject", "issuer_session", "proved_at", "closed_teams", "confirmed_teams"]],
+  ["sign_in_steps", ["issuer", "only_team", "issuer_subject", "issuer_session", "closed_teams", "confirmed_teams", "recovery"]],
+  ["totp_factors", ["suspended_at", "young_until", "closed_teams"]],
+  ["recovery_codes", ["young_until", "closed_teams"]],
   ["api_tokens", ["addresses"]]
 ]
 
@@ -55,7 +57,7 @@ const texts: ReadonlyArray<readonly [table: AuthorizationTable, row: Record<stri
   ],
   [
     "sign_in_steps",
-    { hash: Buffer.from([1, 2, 3]), expiresAt: new Date(1_000), issuer: null, onlyTeam: null },
+    { hash: Buffer.from([1, 2, 3]), expiresAt: new Date(1_000), issuer: null, onlyTeam: null, closedTeams: null, confirmedTeams: null },
     '["sign_in_steps","sign_in_steps id","sign_in_steps lookupId","AQID","sign_in_steps userId",1000]'
   ]
 ]
@@ -65,7 +67,9 @@ const flags: ReadonlySet<string> = new Set([
   "secondFactorRequired",
   "secondFactor",
   "suspended",
-  "breakGlass"
+  "breakGlass",
+  "recovering",
+  "recovery"
 ])
 
 describe("the MAC of a row of the release before", () => {
@@ -87,6 +91,7 @@ layer(TestApp.layer, { excludeTestServices: true })("a database of the release b
       const plain = yield* SignIn.signedIn
       const guarded = yield* SignIn.signedIn
       const enrolled = yield* SignIn.enrol(guarded.jar)
+      yield* SignIn.agedFactors(guarded.person)
       const project = yield* World.project({ team: plain.team })
       const member = yield* World.member(plain.team, "member")
       const session = yield* World.session(member)

@@ -402,7 +402,7 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
     )
     it.effect("dies with a new password", () =>
       standing((_, { project }) =>
-        Effect.flatMap(Revocation, (revocation) => revocation.grantsOf(project.team.owner.id))
+        Effect.flatMap(Revocation, (revocation) => revocation.agentsOf(project.team.owner.id))
       )
     )
     it.effect("dies when the person is removed", () =>

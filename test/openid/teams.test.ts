@@ -199,7 +199,7 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
       const { team } = first
       const member = yield* SignIn.signedIn
       yield* World.join(team, member.person, "member")
-      const person = OpenId.personOf()
+      const person = OpenId.personOf([], { email: first.person.email })
       corp.signs(person)
       yield* OpenId.signIn(corp, "corp", first.jar, "", "/app/account/sign-ins/with/corp")
       const choose = (session: string, only: ReadonlyArray<string> | null, breakGlass: ReadonlyArray<string>) =>
@@ -332,7 +332,7 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
       const owner = yield* SignIn.signedIn
       const name = `Shop ${randomUUID().slice(0, 8)}`
       const team = yield* World.team({ owner: owner.person, name })
-      corp.signs(OpenId.personOf())
+      corp.signs(OpenId.personOf([], { email: owner.person.email }))
       yield* OpenId.signIn(corp, "corp", owner.jar, "", "/app/account/sign-ins/with/corp")
       const { jar } = yield* OpenId.signIn(corp, "corp")
       const chosen = yield* TestApp.patch(`/teams/${team.id}/sign-in`, {
@@ -363,7 +363,7 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
       assert.notInclude(told.text, "Link The other")
 
       // The page's advice works: linked, it is the way in.
-      const theirs = OpenId.personOf()
+      const theirs = OpenId.personOf([], { email: person.email })
       corp.signs(theirs)
       yield* OpenId.signIn(corp, "corp", alone, "", "/app/account/sign-ins/with/corp")
       assert.include((yield* SignIn.see("/app/account/sign-ins", alone)).text, "Sign in with The corp")

@@ -32,6 +32,8 @@ export interface Ceremony {
   readonly isUserVerified?: boolean
   readonly isUserPresent?: boolean
   readonly type?: string
+  /** The page that asks is inside another origin's page. */
+  readonly crossOrigin?: boolean
 }
 
 const flagsOf = ({ isUserPresent = true, isUserVerified = true }: Ceremony, more = 0) =>
@@ -41,8 +43,8 @@ const counterOf = (n: number) => {
   counter.writeUInt32BE(n)
   return counter
 }
-const clientData = (type: string, challenge: string, { origin }: Ceremony) =>
-  Buffer.from(JSON.stringify({ type, challenge, origin, crossOrigin: false }))
+const clientData = (type: string, challenge: string, { crossOrigin = false, origin }: Ceremony) =>
+  Buffer.from(JSON.stringify({ type, challenge, origin, crossOrigin }))
 
 /** A new passkey for the person whom the options name, and what the browser sends of it. */
 export const create = (

@@ -117,7 +117,8 @@ const routes = {
   personAccess: {
     show: "GET /teams/:teamId/members/:userId/access",
     end: "POST /teams/:teamId/members/:userId/end-access",
-    endOne: "DELETE /teams/:teamId/members/:userId/credentials/:credentialId"
+    endOne: "DELETE /teams/:teamId/members/:userId/credentials/:credentialId",
+    confirm: "POST /teams/:teamId/members/:userId/authenticators/:authenticatorId/confirm"
   },
   leakReports: {
     report: "POST /reports/leaked-credentials",

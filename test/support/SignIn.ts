@@ -1,9 +1,11 @@
 /** People who sign in with a second factor, as a browser without scripts does it. */
+import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import * as Totp from "#src/credentials/Totp.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
 import { freshAddress } from "./FreshAddress.ts"
 import * as TestApp from "./TestApp.ts"
 import * as World from "./World.ts"
@@ -78,4 +80,16 @@ export const signInWith = (email: string, code: string, jar: Jar = new Map(), ne
     const begun = kept(yield* submit("/app/sign-in", jar, { email, password, next }), jar)
     const answer = yield* submit("/app/sign-in/code", begun, { code, next })
     return { begun, answer, jar: kept(answer, begun) }
+  })
+
+/** Passkeys, apps and codes of the person count as older than a day. */
+export const agedFactors = (person: World.Person) =>
+  Effect.gen(function* () {
+    const rowSeal = yield* RowSeal
+    const sql = yield* SqlClient.SqlClient
+    const where = sql`user_id = ${person.id}`
+    const old = () => ({ youngUntil: null })
+    yield* rowSeal.update("passkeys", where, old)
+    yield* rowSeal.update("totp_factors", where, old)
+    yield* rowSeal.update("recovery_codes", where, old)
   })

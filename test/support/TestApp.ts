@@ -13,6 +13,7 @@ import * as HttpApiClient from "@effect/platform/HttpApiClient"
 import * as HttpClient from "@effect/platform/HttpClient"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
 import * as NodeContext from "@effect/platform-node/NodeContext"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as LogLevel from "effect/LogLevel"
@@ -107,19 +108,22 @@ export type Answer<Body = unknown> = Bodies.Answer<Body>
 
 const textOf = (secret: string | Redacted.Redacted) => (Redacted.isRedacted(secret) ? Redacted.value(secret) : secret)
 
+/** Name of this machine in requests: pages of a server with a host name redirect from the number. */
+export class HostName extends Context.Reference<HostName>()("test/HostName", { defaultValue: () => "127.0.0.1" }) {}
+
 export const request = <const Method extends string, const Path extends string>(
   method: Method,
   path: Path,
   asked: Asked = {}
 ): Effect.Effect<Answer<Bodies.BodyOf<Method, Path>>, never, Listening> =>
-  Effect.flatMap(Listening, ({ port }) =>
+  Effect.flatMap(Effect.all([Listening, HostName]), ([{ port }, host]) =>
     Effect.promise(async (signal) => {
       const headers = new Headers(asked.headers)
       if (asked.bearer !== undefined) headers.set("authorization", `Bearer ${textOf(asked.bearer)}`)
       if (asked.session !== undefined) headers.set("cookie", `ampoule_session=${textOf(asked.session)}`)
       if (asked.json !== undefined && !headers.has("content-type")) headers.set("content-type", "application/json")
       const body = asked.json === undefined ? asked.body : JSON.stringify(asked.json)
-      const response = await fetch(`http://127.0.0.1:${port}${path}`, {
+      const response = await fetch(`http://${host}:${port}${path}`, {
         method,
         headers,
         signal,

@@ -75,7 +75,9 @@ const PasswordForm = ({ problem, visit }: Partial<Attempt> & { readonly visit: V
       problem={problem}
     />
     <p class="hint">
-      This ends your other sessions, CLI logins and connected agents, and revokes the API tokens that you created.
+      This ends your other sessions, CLI logins, connected agents and recovery codes, and revokes the API tokens that
+      you created. Passkeys, an authenticator app and linked sign-ins stay: the next page lists them, to keep or to
+      remove.
     </p>
     <Ui.Submit>Change the password</Ui.Submit>
   </form>
@@ -143,10 +145,11 @@ const changePassword = action(person, {
     }),
   run: (input, { visit }) =>
     Effect.gen(function* () {
-      const session = yield* UseCases.sessions.changePassword(visit.caller, input)
+      const { session } = yield* UseCases.sessions.changePassword(visit.caller, input)
       yield* (yield* cookie).set(session)
     }),
-  done: () => to(Paths.account, "password-changed"),
+  // What stayed is listed there, for the person to keep or to remove.
+  done: () => to(Paths.waysIn, "password-changed"),
   again: account
 })
 

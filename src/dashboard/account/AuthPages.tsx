@@ -161,7 +161,7 @@ const ResetPage = ({ code, problem, visitor }: CardProps & { readonly code: stri
   <Card
     visitor={visitor}
     title="Set a new password"
-    lead="This ends your sessions, CLI logins and connected agents, and revokes the API tokens that you created."
+    lead="This ends your sessions, CLI logins, connected agents and recovery codes, and revokes the API tokens that you created. Your passkeys, authenticator app and linked sign-ins are out of use until you confirm them at the next sign-in."
   >
     <form method="post" action="/app/reset">
       <General problem={problem} fields={["newPassword"]} />
@@ -265,10 +265,10 @@ const signIn = action(sameSite, {
       const { presented, set, setStep } = yield* cookie
       const attempt = yield* UseCases.sessions.begin(input, yield* presented)
       yield* "step" in attempt ? setStep(attempt.step) : set(attempt.session)
-      return "step" in attempt
+      return "step" in attempt ? (attempt.recovery ? Paths.signInRecovery : Paths.signInCode) : null
     }),
-  done: (needsFactor, _, { next }) =>
-    needsFactor ? Html.seeOther(Paths.withQuery(Paths.signInCode, next === "" ? {} : { next })) : continueAt(next),
+  done: (step, _, { next }) =>
+    step === null ? continueAt(next) : Html.seeOther(Paths.withQuery(step, next === "" ? {} : { next })),
   again: signInForm
 })
 const signOut = button(person, {

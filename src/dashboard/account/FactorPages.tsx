@@ -61,10 +61,11 @@ const finishSignIn = action(sameSite, {
 export const confirmForm = screen(
   ({ visit }: AtPerson) =>
     Effect.gen(function* () {
-      const { isOn } = yield* UseCases.secondFactor.status(visit.caller)
+      const { allYoung, isOn } = yield* UseCases.secondFactor.status(visit.caller)
       const passkeys = yield* UseCases.passkeys.list(visit.caller)
-      const issuers = isOn ? [] : yield* linkedIssuers(visit)
-      return { isOn, inQuery: yield* nextIn, hasPasskey: passkeys.length > 0, issuers }
+      const issuers = isOn && !allYoung ? [] : yield* linkedIssuers(visit)
+      const hasPasskey = passkeys.some(({ isYoung }) => !isYoung)
+      return { isOn, asksPassword: allYoung, inQuery: yield* nextIn, hasPasskey, issuers }
     }),
   ({ form, inQuery, ...props }) => (
     <FactorViews.ConfirmPage

@@ -81,6 +81,7 @@ export const ContinuePage = ({
 
 /** Confirmation before an action for which a session alone does not suffice. */
 export const ConfirmPage = ({
+  asksPassword,
   carried,
   hasPasskey,
   isOn,
@@ -91,6 +92,8 @@ export const ConfirmPage = ({
 }: Attempt & {
   readonly visit: Visit
   readonly isOn: boolean
+  /** All factors are younger than a day: the password or an issuer is the proof. */
+  readonly asksPassword: boolean
   readonly hasPasskey: boolean
   readonly next: string
   /** Text of the form that waits, or empty (`Carried.ts`). */
@@ -101,9 +104,11 @@ export const ConfirmPage = ({
     visitor={visit}
     title="Confirm that it is you"
     lead={
-      isOn
-        ? "This action needs your second factor again, because the last time was a while ago."
-        : "This action needs your password again, because you signed in a while ago."
+      asksPassword
+        ? "What you want to do asks for your password again: your passkeys and codes are younger than a day."
+        : isOn
+          ? "This action needs your second factor again, because the last time was a while ago."
+          : "This action needs your password again, because you signed in a while ago."
     }
   >
     {hasPasskey ? (
@@ -121,7 +126,7 @@ export const ConfirmPage = ({
       <CarriedField carried={carried} />
       <Ui.ProblemNote problem={problem?.field === "code" || problem?.field === "password" ? undefined : problem} />
       <input type="hidden" name="next" value={next} />
-      {isOn ? (
+      {isOn && !asksPassword ? (
         <CodeField hint={codeHint} problem={problem} />
       ) : (
         <>
@@ -144,7 +149,12 @@ export const ConfirmPage = ({
 
 interface Status {
   readonly isOn: boolean
-  readonly app: { readonly createdAt: Date; readonly lastUsedAt: Date | null } | null
+  readonly app: {
+    readonly id: string
+    readonly createdAt: Date
+    readonly lastUsedAt: Date | null
+    readonly isYoung: boolean
+  } | null
   readonly codesLeft: number
 }
 
@@ -168,6 +178,7 @@ const App = ({ app, now }: { readonly app: NonNullable<Status["app"]>; readonly 
           is={app.lastUsedAt === null ? "never" : <Ui.Ago at={app.lastUsedAt.toISOString()} now={now} />}
         />
       </dl>
+      {app.isYoung ? <PasskeyViews.Young action={`${Paths.factorApp}/${app.id}/confirm`} /> : null}
       <div class="buttons">
         <Ui.Act action={Paths.factorApp} kind="quiet">
           Replace

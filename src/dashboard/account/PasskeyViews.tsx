@@ -51,7 +51,23 @@ export interface Passkey {
   readonly synced: boolean
   readonly createdAt: Date
   readonly lastUsedAt: Date | null
+  /** Added less than a day ago, and not confirmed by an older authenticator. */
+  readonly isYoung: boolean
 }
+
+/** For a passkey or an app that is younger than a day. */
+export const Young = ({ action }: { readonly action: string }) => (
+  <>
+    <Ui.Badge tone="amber">new</Ui.Badge>
+    <p class="hint">
+      Until it is a day old, it does not count where the dashboard asks for a second proof, unless an older one confirms
+      it.
+    </p>
+    <Ui.Act action={action} kind="quiet">
+      Confirm with an older one
+    </Ui.Act>
+  </>
+)
 
 const One = ({ now, passkey }: { readonly passkey: Passkey; readonly now: number }) => {
   const here = `${Paths.passkeys}/${passkey.id}`
@@ -62,6 +78,7 @@ const One = ({ now, passkey }: { readonly passkey: Passkey; readonly now: number
           <bdi>{passkey.name}</bdi>
         </h3>
         {passkey.synced ? <Ui.Badge>on several devices</Ui.Badge> : null}
+        {passkey.isYoung ? <Young action={`${here}/confirm`} /> : null}
       </div>
       <dl class="facts facts-small">
         <Ui.Fact name="Since" is={<Ui.Ago at={passkey.createdAt.toISOString()} now={now} />} />

@@ -10,6 +10,8 @@ const notices = {
   "session-ended": "That browser is signed out.",
   "sessions-ended": "You are signed out everywhere else.",
   "factor-replaced": "Your new authenticator app is set up. Codes of the earlier one no longer work.",
+  "factor-confirmed": "It counts from now on where the dashboard asks for a second proof.",
+  "authenticator-confirmed": "It opens this team again, from the next sign-in of the person.",
   "factor-removed": "The authenticator app is removed. Your other sessions are signed out.",
   "passkey-added": "The passkey is added. Your other sessions are signed out.",
   "passkey-renamed": "The passkey is renamed.",

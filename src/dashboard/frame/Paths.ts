@@ -7,6 +7,7 @@ export const home = "/app"
 export const signIn = "/app/sign-in"
 export const signInWith = (issuer: string) => `/app/sign-in/with/${issuer}` as const
 export const signInCode = "/app/sign-in/code"
+export const signInRecovery = "/app/sign-in/recovery"
 export const signInPasskey = "/app/sign-in/passkey"
 export const confirm = "/app/confirm"
 export const confirmBefore = "/app/confirm/before"
@@ -15,6 +16,7 @@ export const account = "/app/account"
 export const accountEmail = "/app/account/email"
 export const accountName = "/app/account/name"
 export const factors = "/app/account/second-factor"
+export const waysIn = "/app/account/ways-in"
 export const signIns = "/app/account/sign-ins"
 export const linkWith = (issuer: string) => `${signIns}/with/${issuer}` as const
 export const confirmWith = (issuer: string) => `/app/confirm/with/${issuer}` as const

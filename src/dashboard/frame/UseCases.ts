@@ -11,6 +11,7 @@ import { EmailAddress } from "#src/credentials/EmailAddress.ts"
 import { OwnSessions } from "#src/credentials/OwnSessions.ts"
 import { Passkeys } from "#src/credentials/Passkeys.ts"
 import { Profile } from "#src/credentials/Profile.ts"
+import { Recovery } from "#src/credentials/Recovery.ts"
 import { SecondFactor } from "#src/credentials/SecondFactor.ts"
 import { Sessions } from "#src/credentials/Sessions.ts"
 import { Setup } from "#src/credentials/Setup.ts"
@@ -30,6 +31,7 @@ import { EnvironmentAccess } from "#src/projects/EnvironmentAccess.ts"
 import { Environments } from "#src/projects/Environments.ts"
 import { FirstSteps } from "#src/projects/FirstSteps.ts"
 import { Invitations } from "#src/projects/Invitations.ts"
+import { MemberAuthenticators } from "#src/projects/MemberAuthenticators.ts"
 import { Members } from "#src/projects/Members.ts"
 import { PersonAccess } from "#src/projects/PersonAccess.ts"
 import { Projects } from "#src/projects/Projects.ts"
@@ -65,12 +67,14 @@ export type Services =
   | Incidents
   | LeakReports
   | Invitations
+  | MemberAuthenticators
   | Members
   | OAuthGrants
   | Passkeys
   | PersonAccess
   | Profile
   | Projects
+  | Recovery
   | Rules
   | SealingKeys
   | OwnSessions
@@ -107,6 +111,7 @@ export const teamSignIn = Effect.serviceFunctions(TeamSignIn)
 export const sessions = Effect.serviceFunctions(Sessions)
 export const setup = Effect.serviceFunctions(Setup)
 export const tokens = Effect.serviceFunctions(Tokens)
+export const recovery = Effect.serviceFunctions(Recovery)
 export const rules = Effect.serviceFunctions(Rules)
 export const consent = Effect.serviceFunctions(Consent)
 export const oauthGrants = Effect.serviceFunctions(OAuthGrants)
@@ -117,6 +122,7 @@ export const firstSteps = Effect.serviceFunctions(FirstSteps)
 export const incidents = Effect.serviceFunctions(Incidents)
 export const leakReports = Effect.serviceFunctions(LeakReports)
 export const invitations = Effect.serviceFunctions(Invitations)
+export const memberAuthenticators = Effect.serviceFunctions(MemberAuthenticators)
 export const members = Effect.serviceFunctions(Members)
 export const personAccess = Effect.serviceFunctions(PersonAccess)
 export const projects = Effect.serviceFunctions(Projects)

@@ -5,7 +5,7 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { UserId, uuidPattern } from "#schema/Ids.ts"
-import { EndAccess, type HeldCredential, type PersonAccess } from "#schema/PersonAccessApi.ts"
+import { EndAccess, type HeldCredential, type MemberAuthenticator, type PersonAccess } from "#schema/PersonAccessApi.ts"
 import { LastUse, wordsOf } from "#src/dashboard/requests/AccessViews.tsx"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as Form from "#src/dashboard/frame/Form.ts"
@@ -130,6 +130,72 @@ const Credentials = ({ access: { credentials, endsSessions, member }, visit }: P
   </section>
 )
 
+const authenticatorKinds: ReadonlyMap<string, string> = new Map([
+  ["passkey", "a passkey"],
+  ["app", "an authenticator app"],
+  ["identity", "a linked sign-in"]
+])
+
+const stateOf = ({ opensTeam, waitsForOwner }: MemberAuthenticator) =>
+  opensTeam
+    ? waitsForOwner
+      ? "opens this team for 30 days after the upgrade"
+      : "opens this team"
+    : waitsForOwner
+      ? "waits for an owner"
+      : "out of use until the person confirms it"
+
+const Authenticators = ({ access: { authenticators, member }, visit }: PersonProps) => (
+  <section class="section">
+    <h2>Passkeys, apps and linked sign-ins</h2>
+    {authenticators.length === 0 ? (
+      <p class="hint">None: the password alone signs the person in.</p>
+    ) : (
+      <Ui.Table label="Passkeys, apps and linked sign-ins" head={["Name", "What", "Added", "Last use", "Here", ""]}>
+        {authenticators.map((one) => (
+          <tr>
+            <th scope="row">
+              <bdi>{one.name}</bdi>
+              {one.address === null ? null : (
+                <span class="hint">
+                  {" "}
+                  as <bdi>{one.address}</bdi>
+                </span>
+              )}
+            </th>
+            <td data-label="What" class="hint">
+              {authenticatorKinds.get(one.type) ?? one.type}
+            </td>
+            <td data-label="Added" class="hint">
+              <Ui.Ago at={one.addedAt} now={visit.now} />
+            </td>
+            <td data-label="Last use" class="hint">
+              <LastUse at={one.lastUsedAt} now={visit.now} />
+            </td>
+            <td data-label="Here" class="hint">
+              {stateOf(one)}
+            </td>
+            <td class="end">
+              {one.waitsForOwner && visit.team.role === "owner" ? (
+                <Ui.Confirm
+                  action={`${Paths.member(visit.team.id, member.userId)}/authenticators/${one.id}/confirm`}
+                  label="Confirm"
+                  of={one.name}
+                  quiet
+                  tone="plain"
+                  verb={`Confirm that it is ${member.name}'s`}
+                >
+                  <p>Ask the person first. From their next sign-in it opens this team.</p>
+                </Ui.Confirm>
+              ) : null}
+            </td>
+          </tr>
+        ))}
+      </Ui.Table>
+    )}
+  </section>
+)
+
 const EndAll = ({ access: { endsSessions, member }, problem, visit }: PersonProps & Pick<Attempt, "problem">) => (
   <section class="section">
     <h2>End all access</h2>
@@ -142,9 +208,13 @@ const EndAll = ({ access: { endsSessions, member }, problem, visit }: PersonProp
     >
       <p>
         This ends the person's grants, API tokens, trust rules, CLI logins, connected agents and links at once
-        {endsSessions ? ", and signs the person out" : ""}.
+        {endsSessions ? ", and sessions, known browsers and recovery codes too" : ""}.
       </p>
-      {endsSessions ? null : <p>The person stays signed in, because you do not manage all of their teams.</p>}
+      <p>
+        {endsSessions
+          ? "Passkeys, the authenticator app and linked sign-ins are out of use at once. Make a password link for the person: with it they confirm what is theirs, and the rest is deleted."
+          : "You do not manage the person in all of their teams, so they stay signed in there. Their sessions, passkeys, app and linked sign-ins open this team no more, until an owner confirms them on this page. Their password stays."}
+      </p>
       {member.active ? (
         <Ui.CheckBox
           name="deactivate"
@@ -170,6 +240,7 @@ const PersonPage = ({ access, problem, visit }: PersonProps & Attempt) => {
     >
       <Environments access={access} visit={visit} />
       <Credentials access={access} visit={visit} />
+      <Authenticators access={access} visit={visit} />
       <p class="section">
         <Ui.LinkButton href={Paths.withQuery(`${Paths.incidents(visit.team.id)}/new`, { person: member.userId })}>
           Show the received values
@@ -204,8 +275,14 @@ const endOne = button(withIds(team, Schema.Struct({ userId: UserId, credentialId
   done: (_, { teamId, userId }) => to(Paths.member(teamId, userId), "credential-ended")
 })
 
+const confirm = button(withIds(team, Schema.Struct({ userId: UserId, authenticatorId: CredentialId })), {
+  run: ({ authenticatorId, teamId, userId }) => UseCases.memberAuthenticators.confirm(teamId, userId, authenticatorId),
+  done: (_, { teamId, userId }) => to(Paths.member(teamId, userId), "authenticator-confirmed")
+})
+
 export const routes = HttpRouter.empty.pipe(
   HttpRouter.get("/app/teams/:teamId/members/:userId", page(member, details)),
   HttpRouter.post("/app/teams/:teamId/members/:userId/end", end),
+  HttpRouter.post("/app/teams/:teamId/members/:userId/authenticators/:authenticatorId/confirm", confirm),
   HttpRouter.post("/app/teams/:teamId/members/:userId/credentials/:credentialId/end", endOne)
 )

@@ -42,15 +42,16 @@ export const layer = Endpoints.group(ServerApi, "session", (handlers) =>
       )
       .handle("changePassword", ({ payload }) =>
         Effect.gen(function* () {
-          yield* cookie.set(yield* sessions.changePassword(yield* CurrentCaller, payload))
-          return { changed: true }
+          const { ended, session } = yield* sessions.changePassword(yield* CurrentCaller, payload)
+          yield* cookie.set(session)
+          return { changed: true, waysIn: ended }
         })
       )
       .handle("resetPassword", ({ payload }) =>
         Effect.gen(function* () {
           yield* cookie.refuseCrossSite
-          yield* sessions.resetPassword(payload)
-          return { changed: true }
+          const { ended } = yield* sessions.resetPassword(payload)
+          return { changed: true, waysIn: ended }
         })
       )
   })
