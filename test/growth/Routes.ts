@@ -234,6 +234,9 @@ const ofTeams = ({
     "POST /teams/:teamId/members/:userId/end-access": about(aMember, ({ id }) =>
       TestApp.post(`${ofTeam}/members/${id}/end-access`, { ...person, json: {} })
     ),
+    "POST /teams/:teamId/members/:userId/authenticators/:authenticatorId/confirm": about(aMember, ({ id, sessionId }) =>
+      TestApp.post(`${ofTeam}/members/${id}/authenticators/${sessionId}/confirm`, person)
+    ),
     "DELETE /teams/:teamId/members/:userId/credentials/:credentialId": about(aMember, ({ id, sessionId }) =>
       TestApp.del(`${ofTeam}/members/${id}/credentials/${sessionId}`, person)
     ),
