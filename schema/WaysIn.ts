@@ -1,4 +1,4 @@
-/** What lets a person in, and what a way out did to it (docs/security.md, "Ways in"). */
+/** Ways in of a person, and the effect of a way out on each (docs/security.md, "Ways in"). */
 import * as Schema from "effect/Schema"
 import { Integer, openEnum } from "./Wire.ts"
 

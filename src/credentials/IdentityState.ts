@@ -37,12 +37,8 @@ const graceEnd = ({ sql }: Needs) =>
   )
 
 /** Of the teams that require the issuer, the only ones that the identity opens; null: all of them. */
-export const opens = Effect.fnUntraced(function* (
-  needs: Needs,
-  { confirmedTeams, witness }: IdentityState
-) {
+export const opens = Effect.fnUntraced(function* (needs: Needs, { confirmedTeams, witness }: IdentityState) {
   if (witness === "address" || witness === "session") return null
   const isInGrace = witness === null && (yield* Clock.currentTimeMillis) < (yield* graceEnd(needs))
   return isInGrace ? null : (confirmedTeams ?? [])
 })
-

@@ -80,7 +80,14 @@ export const create = Effect.fn("OperatorTeams.create")(
       )
       if (account === undefined) return yield* new AccountNotFound()
       const id = TeamIdOut.make(yield* crypto.uuid)
-      yield* insertTeam(needs, { id, name, plan: "developer", owner: account.id, now: yield* DateTime.nowAsDate, by: null })
+      yield* insertTeam(needs, {
+        id,
+        name,
+        plan: "developer",
+        owner: account.id,
+        now: yield* DateTime.nowAsDate,
+        by: null
+      })
       const team = yield* Rows.single(TeamRow, sql`SELECT ${sql.literal(columns)} WHERE t.id = ${id}`)
       yield* audit.append(eventOf(team, "team.create"))
       return team

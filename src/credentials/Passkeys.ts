@@ -335,7 +335,11 @@ const confirm = Effect.fn("Passkeys.confirm")(function* (
     const use = PasskeyRows.use(needs, passkey, counter, false)
     return yield* FactorChanges.confirmWith(needs, caller, account, cookies, use)
   })
-  return yield* FactorChanges.recordFailure(needs, caller, limitAttempts(needs, device, yield* PasskeyRows.find(needs, answer.id), work))
+  return yield* FactorChanges.recordFailure(
+    needs,
+    caller,
+    limitAttempts(needs, device, yield* PasskeyRows.find(needs, answer.id), work)
+  )
 })
 
 /** Whether to propose a passkey: to people without a factor who have not declined. */

@@ -64,9 +64,7 @@ const rowsOf = ({ sql }: Pick<Needs, "sql">, teamId: TeamId, userId: UserId) =>
 
 /** Whether an identity needs an owner to open the team while it requires the issuer: it has no witness, or a grace only. */
 const waits = ({ confirmedTeams, type, witness }: Row, teamId: TeamId): boolean =>
-  type === "identity" &&
-  (witness === null || witness === "none") &&
-  !(confirmedTeams?.includes(teamId) ?? false)
+  type === "identity" && (witness === null || witness === "none") && !(confirmedTeams?.includes(teamId) ?? false)
 
 const recordOf = Effect.fnUntraced(function* (needs: Pick<Needs, "sql">, row: Row, teamId: TeamId) {
   const { address, createdAt, id, isClosed, isRequired, isSuspended, lastUsedAt, name, type } = row

@@ -556,6 +556,9 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
   "POST /teams/:teamId/members/:userId/end-access": [
     ofTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/end-access`, {})
   ],
+  "POST /teams/:teamId/members/:userId/authenticators/:authenticatorId/confirm": [
+    ofTeam("own", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/authenticators/${nowhere}/confirm`)
+  ],
   "DELETE /teams/:teamId/members/:userId/credentials/:credentialId": [
     ofManagedTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}/credentials/${nowhere}`)
   ],

@@ -21,6 +21,7 @@ const sessionOf = (jar: SignIn.Jar) => ({ session: jar.get("ampoule_session") ??
 const staleOwner = Effect.gen(function* () {
   const owner = yield* SignIn.signedIn
   const { jar, secret } = yield* SignIn.enrol(owner.jar)
+  yield* SignIn.agedFactors(owner.person)
   const project = yield* World.project({ team: owner.team })
   yield* MovableClock.advance("16 minutes")
   const prove = Effect.gen(function* () {

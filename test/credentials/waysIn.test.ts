@@ -254,9 +254,9 @@ layer(app, { excludeTestServices: true })("a thief's way in", (it) => {
       assert.deepStrictEqual(yield* teamsOf(byPasskey.jar), [elsewhere.id])
       // What is added in such a session opens no more than the session.
       const second = yield* PasskeySignIn.add(
-        (yield* SignIn.submit("/app/confirm", byPasskey.jar, { password: SignIn.password }).pipe(
+        yield* SignIn.submit("/app/confirm", byPasskey.jar, { password: SignIn.password }).pipe(
           Effect.map((answer) => SignIn.kept(answer, byPasskey.jar))
-        )),
+        ),
         "second"
       )
       assert.deepStrictEqual(yield* teamsOf((yield* PasskeySignIn.prove(second.passkey)).jar), [elsewhere.id])
@@ -284,51 +284,60 @@ layer(app, { excludeTestServices: true })("a thief's way in", (it) => {
     })
   )
 
-  it.effect("that is younger than a day opens nothing that asks for a second proof, unless an older one confirms it", () =>
-    Effect.gen(function* () {
-      const team = yield* World.team()
-      const project = yield* World.project({ team })
-      const person = yield* memberOf(team)
-      const written = yield* TestApp.post("/secrets", {
-        session: (yield* World.session(team.owner)).text,
-        json: { projectId: project.id, environment: "production", key: "K", value: "the value" }
-      })
-      assert.strictEqual(written.status, 201, written.text)
-      const reads = (jar: SignIn.Jar) =>
-        Effect.map(
-          TestApp.get(`/secrets/value?projectId=${project.id}&environment=production&key=K`, {
-            session: sessionOf(jar)
-          }),
-          (answer) => (answer.status === 200 ? "value" : TestApp.codeOf(answer)[1])
-        )
-      const own = yield* PasskeySignIn.add((yield* byPassword(person.email)).jar, "mine")
-      // While all are young, the password is the proof.
-      assert.strictEqual(yield* reads((yield* PasskeySignIn.prove(own.passkey)).jar), "STEP_UP_REQUIRED")
-      const alone = (yield* PasskeySignIn.prove(own.passkey)).jar
-      const entered = yield* SignIn.submit("/app/confirm", alone, { password: SignIn.password })
-      assert.strictEqual(yield* reads(SignIn.kept(entered, alone)), "value")
-      yield* MovableClock.advance("25 hours")
-      const older = (yield* PasskeySignIn.prove(own.passkey)).jar
-      assert.strictEqual(yield* reads(older), "value")
+  it.effect(
+    "that is younger than a day opens nothing that asks for a second proof, unless an older one confirms it",
+    () =>
+      Effect.gen(function* () {
+        const team = yield* World.team()
+        const project = yield* World.project({ team })
+        const person = yield* memberOf(team)
+        const written = yield* TestApp.post("/secrets", {
+          session: (yield* World.session(team.owner)).text,
+          json: { projectId: project.id, environment: "production", key: "K", value: "the value" }
+        })
+        assert.strictEqual(written.status, 201, written.text)
+        const reads = (jar: SignIn.Jar) =>
+          Effect.map(
+            TestApp.get(`/secrets/value?projectId=${project.id}&environment=production&key=K`, {
+              session: sessionOf(jar)
+            }),
+            (answer) => (answer.status === 200 ? "value" : TestApp.codeOf(answer)[1])
+          )
+        const own = yield* PasskeySignIn.add((yield* byPassword(person.email)).jar, "mine")
+        // While all are young, the password is the proof.
+        assert.strictEqual(yield* reads((yield* PasskeySignIn.prove(own.passkey)).jar), "STEP_UP_REQUIRED")
+        const alone = (yield* PasskeySignIn.prove(own.passkey)).jar
+        const entered = yield* SignIn.submit("/app/confirm", alone, { password: SignIn.password })
+        assert.strictEqual(yield* reads(SignIn.kept(entered, alone)), "value")
+        yield* MovableClock.advance("25 hours")
+        const older = (yield* PasskeySignIn.prove(own.passkey)).jar
+        assert.strictEqual(yield* reads(older), "value")
 
-      const added = yield* PasskeySignIn.add(older, "thief key")
-      yield* MovableClock.advance("1 minute")
-      const young = (yield* PasskeySignIn.prove(added.passkey)).jar
-      assert.strictEqual(yield* reads(young), "STEP_UP_REQUIRED")
-      // Neither the password nor the young one itself proves it.
-      assert.strictEqual((yield* SignIn.submit("/app/confirm", young, { password: SignIn.password })).status, 401)
-      assert.strictEqual((yield* PasskeySignIn.prove(added.passkey, young, "/app/confirm/passkey")).answer.status, 401)
-      const sql = yield* SqlClient.SqlClient
-      const [{ id }] = yield* sql<{ readonly id: string }>`
+        const added = yield* PasskeySignIn.add(older, "thief key")
+        yield* MovableClock.advance("1 minute")
+        const young = (yield* PasskeySignIn.prove(added.passkey)).jar
+        assert.strictEqual(yield* reads(young), "STEP_UP_REQUIRED")
+        // Neither the password nor the young one itself proves it.
+        assert.strictEqual((yield* SignIn.submit("/app/confirm", young, { password: SignIn.password })).status, 401)
+        assert.strictEqual(
+          (yield* PasskeySignIn.prove(added.passkey, young, "/app/confirm/passkey")).answer.status,
+          401
+        )
+        const sql = yield* SqlClient.SqlClient
+        const [{ id }] = yield* sql<{ readonly id: string }>`
         SELECT id FROM passkeys WHERE user_id = ${person.id} AND name = 'thief key'`
-      const confirm = `/app/account/second-factor/passkeys/${id}/confirm` as const
-      const refused = yield* SignIn.submit(confirm, young)
-      assert.match(refused.headers.get("location") ?? "", /^\/app\/confirm/)
-      const proved = yield* PasskeySignIn.prove(own.passkey, young, "/app/confirm/passkey")
-      const done = yield* SignIn.submit(confirm, proved.jar)
-      assert.match(done.headers.get("location") ?? "", /done=factor-confirmed/, `${proved.answer.status} ${done.text}`)
-      assert.strictEqual(yield* reads((yield* PasskeySignIn.prove(added.passkey)).jar), "value")
-    })
+        const confirm = `/app/account/second-factor/passkeys/${id}/confirm` as const
+        const refused = yield* SignIn.submit(confirm, young)
+        assert.match(refused.headers.get("location") ?? "", /^\/app\/confirm/)
+        const proved = yield* PasskeySignIn.prove(own.passkey, young, "/app/confirm/passkey")
+        const done = yield* SignIn.submit(confirm, proved.jar)
+        assert.match(
+          done.headers.get("location") ?? "",
+          /done=factor-confirmed/,
+          `${proved.answer.status} ${done.text}`
+        )
+        assert.strictEqual(yield* reads((yield* PasskeySignIn.prove(added.passkey)).jar), "value")
+      })
   )
 })
 
@@ -378,7 +387,9 @@ layer(TestApp.backends, { excludeTestServices: true })("the list of what lets a 
       const members = new Set<string>(Object.values(everythingThatOpens).flat())
       const unknown = rows.map(({ name }) => name).filter((name) => !members.has(name) && !exceptions.has(name))
       assert.deepStrictEqual(unknown, [], "add each to WaysIn.ts, or to the exceptions with its reason")
-      const tables = yield* sql<{ readonly name: string }>`SELECT relname::text AS name FROM pg_class WHERE relkind IN ('r', 'p')`
+      const tables = yield* sql<{
+        readonly name: string
+      }>`SELECT relname::text AS name FROM pg_class WHERE relkind IN ('r', 'p')`
       const existing = new Set(tables.map(({ name }) => name))
       assert.deepStrictEqual(
         [...members, ...exceptions.keys()].filter((name) => !existing.has(name)),
@@ -398,4 +409,3 @@ describe("a way out", () => {
     }
   })
 })
-

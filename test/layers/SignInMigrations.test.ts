@@ -17,7 +17,14 @@ import * as SignIn from "#test/support/SignIn.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
-const steps = ["0035_passkeys", "0036_leaked_credentials", "0037_openid", "0038_account_notices", "0039_addresses", "0046_ways_in"]
+const steps = [
+  "0035_passkeys",
+  "0036_leaked_credentials",
+  "0037_openid",
+  "0038_account_notices",
+  "0039_addresses",
+  "0046_ways_in"
+]
 const newTables = [
   "passkey_challenges",
   "passkeys",
@@ -31,8 +38,14 @@ const newColumns: ReadonlyArray<readonly [table: string, columns: ReadonlyArray<
   ["users", ["proposal_declined", "recovering"]],
   ["teams", ["leaked_credentials", "sign_in_only", "suspended", "session_addresses"]],
   ["memberships", ["ruled_by", "role_limit", "break_glass"]],
-  ["sessions", ["issuer", "only_team", "issuer_subject", "issuer_session", "proved_at", "closed_teams", "confirmed_teams"]],
-  ["sign_in_steps", ["issuer", "only_team", "issuer_subject", "issuer_session", "closed_teams", "confirmed_teams", "recovery"]],
+  [
+    "sessions",
+    ["issuer", "only_team", "issuer_subject", "issuer_session", "proved_at", "closed_teams", "confirmed_teams"]
+  ],
+  [
+    "sign_in_steps",
+    ["issuer", "only_team", "issuer_subject", "issuer_session", "closed_teams", "confirmed_teams", "recovery"]
+  ],
   ["totp_factors", ["suspended_at", "young_until", "closed_teams"]],
   ["recovery_codes", ["young_until", "closed_teams"]],
   ["api_tokens", ["addresses"]]
@@ -57,7 +70,14 @@ const texts: ReadonlyArray<readonly [table: AuthorizationTable, row: Record<stri
   ],
   [
     "sign_in_steps",
-    { hash: Buffer.from([1, 2, 3]), expiresAt: new Date(1_000), issuer: null, onlyTeam: null, closedTeams: null, confirmedTeams: null },
+    {
+      hash: Buffer.from([1, 2, 3]),
+      expiresAt: new Date(1_000),
+      issuer: null,
+      onlyTeam: null,
+      closedTeams: null,
+      confirmedTeams: null
+    },
     '["sign_in_steps","sign_in_steps id","sign_in_steps lookupId","AQID","sign_in_steps userId",1000]'
   ]
 ]

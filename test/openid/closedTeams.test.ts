@@ -92,8 +92,9 @@ layer(OpenId.layer, { excludeTestServices: true })("a team that requires an issu
       const corp = yield* OpenId.Corp
       corp.signs(person)
       assert.include(yield* teamsOf((yield* OpenId.signIn(corp, "corp")).jar), team.id)
-      const { authenticators } = (yield* TestApp.get(`/teams/${team.id}/members/${member.person.id}/access`, { session }))
-        .json
+      const { authenticators } = (yield* TestApp.get(`/teams/${team.id}/members/${member.person.id}/access`, {
+        session
+      })).json
       assert.deepStrictEqual(
         authenticators.map(({ opensTeam, waitsForOwner }) => [opensTeam, waitsForOwner]),
         [[true, true]]

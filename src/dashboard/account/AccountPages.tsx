@@ -148,7 +148,7 @@ const changePassword = action(person, {
       const { session } = yield* UseCases.sessions.changePassword(visit.caller, input)
       yield* (yield* cookie).set(session)
     }),
-  // What stayed is listed there, for the person to keep or to remove.
+  // The page lists the remaining ways in, for the person to keep or to remove.
   done: () => to(Paths.waysIn, "password-changed"),
   again: account
 })
