@@ -107,6 +107,18 @@ const withUserInfo = async (
 
 const events = "http://schemas.openid.net/event/backchannel-logout"
 
+/** Person or session of a verified logout token, and the end of its life in milliseconds since 1970. */
+const logoutOf = (payload: Jose.JWTPayload) => {
+  const isLogout = Predicate.hasProperty(payload["events"], events)
+  if (!isLogout || "nonce" in payload) throw new SignInRefused({ reason: "NO_LOGOUT_TOKEN" })
+  const session = payload["sid"] ?? null
+  const subject = payload.sub ?? null
+  const isReadable = (name: unknown): name is string | null => name === null || isName(name)
+  if (!isReadable(session) || !isReadable(subject)) throw new SignInRefused({ reason: "LOGOUT_TOKEN_NAMES" })
+  if (session === null && subject === null) throw new SignInRefused({ reason: "NO_LOGOUT_TOKEN" })
+  return { session, subject, endsAt: ((payload.exp ?? payload.iat ?? 0) + 600) * 1_000 }
+}
+
 interface CachedConfig {
   readonly until: number
   readonly config: Promise<Oidc.Configuration>
@@ -268,14 +280,7 @@ export class Protocol extends Effect.Service<Protocol>()("openid/Protocol", {
           maxTokenAge: 300,
           requiredClaims: ["iat", "jti", "events"]
         })
-        const isLogout = Predicate.hasProperty(payload["events"], events)
-        if (!isLogout || "nonce" in payload) throw new SignInRefused({ reason: "NO_LOGOUT_TOKEN" })
-        const session = payload["sid"] ?? null
-        const subject = payload.sub ?? null
-        const isReadable = (name: unknown): name is string | null => name === null || isName(name)
-        if (!isReadable(session) || !isReadable(subject)) throw new SignInRefused({ reason: "LOGOUT_TOKEN_NAMES" })
-        if (session === null && subject === null) throw new SignInRefused({ reason: "NO_LOGOUT_TOKEN" })
-        return { session, subject, endsAt: ((payload.exp ?? payload.iat ?? 0) + 600) * 1_000 }
+        return logoutOf(payload)
       })
     )
 
