@@ -70,7 +70,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("names of the server in co
         "preview",
         "production"
       ])
-      const asked = server.asked.length
+      const requestsBefore = server.asked.length
       for (const words of [
         ["secrets", "get", ...inShop, "DATA_DIR", ""],
         ["secrets", "restore", ...inShop, ""],
@@ -82,7 +82,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("names of the server in co
       ]) {
         assert.deepStrictEqual(yield* complete(...words), [], words.join(" "))
       }
-      assert.strictEqual(server.asked.length, asked)
+      assert.strictEqual(server.asked.length, requestsBefore)
       // The file of a folder counts once it is trusted.
       fs.writeFileSync(path.join(home, ".ampoule.json"), '{"project":"shop","environment":"production"}')
       assert.deepStrictEqual(yield* complete("secrets", "get", ""), [])
@@ -98,23 +98,23 @@ layer(Ampoule.Default, { excludeTestServices: true })("names of the server in co
         const { complete, home, run, server } = yield* setUp
         const keys = () => complete("secrets", "get", ...inShop, "")
         const first = yield* keys()
-        const asked = server.asked.length
+        const requestsBefore = server.asked.length
         assert.deepStrictEqual(yield* keys(), first)
-        assert.strictEqual(server.asked.length, asked)
+        assert.strictEqual(server.asked.length, requestsBefore)
         const folder = path.join(home, "cache/ampoule/completion")
         const [file = "", ...others] = fs.readdirSync(folder)
         assert.deepStrictEqual([others, fs.statSync(folder).mode & 0o777], [[], 0o700])
         assert.strictEqual(fs.statSync(path.join(folder, file)).mode & 0o777, 0o600)
         assert.notInclude(fs.readFileSync(path.join(folder, file), "utf8") + file, "shop")
 
-        // Later the server is asked again; while it is away, what is there serves, and the next press does not wait.
+        // Later the server is requestsBefore again; while it is away, what is there serves, and the next press does not wait.
         const age = () => {
           const kept = parsed(Kept)(fs.readFileSync(path.join(folder, file), "utf8"))
           fs.writeFileSync(path.join(folder, file), JSON.stringify({ ...kept, at: kept.at - 120_000 }))
         }
         age()
         yield* keys()
-        assert.isAbove(server.asked.length, asked)
+        assert.isAbove(server.asked.length, requestsBefore)
         age()
         const { answer } = server
         server.answer = "gone"
@@ -124,7 +124,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("names of the server in co
         assert.strictEqual(server.asked.length, before)
         server.answer = answer
 
-        // Another credential sees nothing of it, and who has none is asked for nothing.
+        // Another credential sees nothing of it, and who has none is requestsBefore for nothing.
         server.answer = () => FakeServer.refusal(403, "ACCESS_DENIED")
         const other = yield* run(["__complete", "secrets", "get", ...inShop, ""], { AMPOULE_API_TOKEN: `${token}2` })
         assert.deepStrictEqual([other.code, other.stdout, other.stderr], [0, "", ""])

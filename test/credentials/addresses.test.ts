@@ -42,7 +42,7 @@ describe("a list of addresses", () => {
     assert.isFalse(AddressRanges.includes(["::/0"], "::ffff:203.0.113.1"))
   })
 
-  it("is made of addresses and blocks that mean what they say", () => {
+  it("is created of addresses and blocks that mean what they say", () => {
     for (const good of ["192.0.2.1", "192.0.2.0/0", "192.0.2.0/32", "::/0", "2001:db8::/128"]) {
       assert.isTrue(AddressRanges.isRange(good), good)
     }
@@ -81,9 +81,9 @@ const boundToken = (team: World.Team, addresses: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const session = (yield* World.session(team.owner)).text
     const json = { name: "ci", accessLevel: "read", addresses }
-    const made = yield* TestApp.post(`/teams/${team.id}/api-tokens`, { session, json })
-    assert.strictEqual(made.status, 201, made.text)
-    return made.json.value
+    const created = yield* TestApp.post(`/teams/${team.id}/api-tokens`, { session, json })
+    assert.strictEqual(created.status, 201, created.text)
+    return created.json.value
   })
 
 layer(app, { excludeTestServices: true })("an address that a proxy reports", (it) => {
@@ -206,18 +206,18 @@ layer(app, { excludeTestServices: true })("a team", (it) => {
       const create = (addresses: ReadonlyArray<string>) =>
         TestApp.post(`/teams/${team.id}/api-tokens`, { ...owner, json: { name: "ci", addresses } })
       assert.deepStrictEqual(TestApp.refusalOf(yield* create(["10.0.0.0/40"])), [400, "VALIDATION_FAILED", "addresses"])
-      const made = yield* create(["198.51.100.0/24"])
-      assert.strictEqual(made.status, 201, made.text)
-      assert.deepStrictEqual(made.json.addresses, ["198.51.100.0/24"])
+      const created = yield* create(["198.51.100.0/24"])
+      assert.strictEqual(created.status, 201, created.text)
+      assert.deepStrictEqual(created.json.addresses, ["198.51.100.0/24"])
       const names = `/secrets?projectId=${project.id}&environment=development` as const
       const answers = (bearer: string) =>
         Effect.forEach(["198.51.100.9", cafe], (address) =>
           Effect.map(TestApp.get(names, from(address, { bearer })), ({ status }) => status)
         )
-      assert.deepStrictEqual(yield* answers(made.json.value), [200, 401])
-      const refused = yield* TestApp.get(names, from(cafe, { bearer: made.json.value }))
+      assert.deepStrictEqual(yield* answers(created.json.value), [200, 401])
+      const refused = yield* TestApp.get(names, from(cafe, { bearer: created.json.value }))
       assert.deepStrictEqual(TestApp.codeOf(refused), [401, "CREDENTIAL_INVALID"])
-      const rotated = yield* TestApp.post(`/teams/${team.id}/api-tokens/${made.json.id}/rotate`, owner)
+      const rotated = yield* TestApp.post(`/teams/${team.id}/api-tokens/${created.json.id}/rotate`, owner)
       assert.strictEqual(rotated.status, 200, rotated.text)
       assert.deepStrictEqual(yield* answers(rotated.json.value), [200, 401])
 

@@ -28,7 +28,7 @@ describe("exports of other programs", () => {
       rawVisibility: "masked",
       rawValueType: { type: "string" }
     })
-    const found = read(
+    const readFile = read(
       json({
         DB_PASSWORD: secret("correct horse", "correct horse"),
         DB_URL: secret("postgres://app:${DB_PASSWORD}@db/app", "postgres://app:correct horse@db/app"),
@@ -36,7 +36,7 @@ describe("exports of other programs", () => {
         EMPTY: secret("", "")
       })
     )
-    assert.deepStrictEqual(found, {
+    assert.deepStrictEqual(readFile, {
       format: "json",
       origin: "doppler secrets",
       entries: {
@@ -147,8 +147,8 @@ describe("exports of other programs", () => {
     const list = { apiVersion: "v1", kind: "List", items: [secret, config] }
     const both = { A: "x", B: "z", LEVEL: "debug", "app.conf": "a\nb\n" }
     for (const text of [json(list), YAML.stringify(list)]) {
-      const found = read(text)
-      assert.deepStrictEqual([found.origin, found.entries], ["kubectl get secret", both])
+      const readFile = read(text)
+      assert.deepStrictEqual([readFile.origin, readFile.entries], ["kubectl get secret", both])
     }
     assert.deepStrictEqual(read(`---\n${YAML.stringify(secret)}---\n${YAML.stringify(config)}`).entries, both)
     assert.strictEqual(read(YAML.stringify(config)).origin, "kubectl get configmap")
@@ -168,8 +168,8 @@ describe("exports of other programs", () => {
       ["json", json(nested)],
       ["yaml", YAML.stringify(nested)]
     ] as const) {
-      const found = Either.getOrThrow(EnvFile.read(format, text, { flatten: "__" }))
-      assert.deepStrictEqual(Object.fromEntries(found.entries.map(({ key, value }) => [key, value])), entries)
+      const readFile = Either.getOrThrow(EnvFile.read(format, text, { flatten: "__" }))
+      assert.deepStrictEqual(Object.fromEntries(readFile.entries.map(({ key, value }) => [key, value])), entries)
       const refused = EnvFile.read(format, text)
       assert(Either.isLeft(refused))
       assert.match(refused.left.reason, /^the value of db is an object/)
@@ -247,12 +247,12 @@ describe("exports of other programs", () => {
 
   it("Doppler's own three names are left out and named, and comments become notes", () => {
     const own = { DOPPLER_PROJECT: "shop", DOPPLER_CONFIG: "prd", DOPPLER_ENVIRONMENT: "prd" }
-    const found = Either.getOrThrow(EnvFile.read("json", json({ A: "1", ...own })))
+    const readFile = Either.getOrThrow(EnvFile.read("json", json({ A: "1", ...own })))
     assert.deepStrictEqual(
-      found.entries.map(({ key }) => key),
+      readFile.entries.map(({ key }) => key),
       ["A"]
     )
-    assert.deepStrictEqual(found.leftOut, Object.keys(own))
+    assert.deepStrictEqual(readFile.leftOut, Object.keys(own))
     assert.deepStrictEqual(Object.keys(read(json({ DOPPLER_PROJECT: "mine", A: "1" })).entries), [
       "DOPPLER_PROJECT",
       "A"

@@ -58,7 +58,8 @@ export const participles =
   /\b(?:const|let) (?:held|told|given|left|asked|shown|found|known|made|taken|wanted)\b(?=\s*[:=])/g
 
 /** Types whose name says no more than that a function has a result. */
-export const vagueTypes = /\b(?:interface|type|class) (?:Written|Answer|Outcome|Settled|Shown|Asked|Told)\b/g
+export const vagueTypes =
+  /\b(?:interface|class) (?:Written|Answer|Outcome|Settled|Shown|Asked|Told)\b|\btype (?:Written|Answer|Outcome|Settled|Shown|Asked|Told)(?=\s*[=<])/g
 
 /** Words in a sentence of a page, at most. */
 export const longest = 35
