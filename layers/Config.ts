@@ -146,7 +146,7 @@ const settings = {
   }),
   teamCreation: withDefault({
     name: "AMPOULE_TEAM_CREATION",
-    default: "everyone",
+    default: "owners",
     description:
       "Who may create teams: `everyone` who is signed in, only `owners` of a team, or only `operators` with `ampoule admin create-team`. The creator of a team may invite any address.",
     ...oneOf<TeamCreation>({ everyone: "everyone", owners: "owners", operators: "operators" })

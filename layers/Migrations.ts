@@ -49,6 +49,7 @@ import _0043_access_request_seals from "#migrations/0043_access_request_seals.ts
 import _0044_growing_teams from "#migrations/0044_growing_teams.ts"
 import _0045_approvers from "#migrations/0045_approvers.ts"
 import _0046_ways_in from "#migrations/0046_ways_in.ts"
+import _0047_address_skeletons from "#migrations/0047_address_skeletons.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -98,7 +99,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0043_access_request_seals": _0043_access_request_seals,
   "0044_growing_teams": _0044_growing_teams,
   "0045_approvers": _0045_approvers,
-  "0046_ways_in": _0046_ways_in
+  "0046_ways_in": _0046_ways_in,
+  "0047_address_skeletons": _0047_address_skeletons
 }
 
 type Registry = typeof registry
@@ -122,7 +124,8 @@ export const servedFrom: ReadonlyMap<number, number> = new Map([
   [40, 39],
   [41, 40],
   [42, 41],
-  [46, 45]
+  [46, 45],
+  [47, 46]
 ])
 
 const LEDGER = "effect_sql_migrations"

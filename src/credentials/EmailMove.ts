@@ -10,6 +10,7 @@ import type { UserId } from "#schema/Ids.ts"
 import type { RowSeal } from "#src/rows/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/database/Rows.ts"
+import * as NewAddress from "./NewAddress.ts"
 import * as AccountNotices from "./AccountNotices.ts"
 
 const addressTaken = () => new NameTaken({ field: "email", message: "This address belongs to an account." })
@@ -36,6 +37,7 @@ interface Move {
 export const move = Effect.fnUntraced(function* (needs: MoveNeeds, { from, to, userId }: Move) {
   const { rowSeal, sql } = needs
   if (yield* hasAccount(needs, to)) return yield* addressTaken()
+  yield* NewAddress.check(needs, to)
   const changed = yield* Effect.catchAllDefect(
     Rows.transaction(sql, function* () {
       const others = { updated_at: yield* DateTime.nowAsDate }

@@ -17,6 +17,7 @@ import { Audit } from "#src/trail/Audit.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as IdentityState from "#src/credentials/IdentityState.ts"
 import * as Authenticators from "#src/credentials/Authenticators.ts"
+import * as NewAddress from "#src/credentials/NewAddress.ts"
 import * as Accounts from "#src/credentials/Accounts.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { isShutOut, openChecked, type SignInResult, type PresentedCookies } from "#src/credentials/SessionOpening.ts"
@@ -60,6 +61,10 @@ const sentences: ReadonlyMap<string, string> = new Map([
   [
     "CLAIMS_ELSEWHERE",
     "The issuer does not list your groups, since there are too many. Ask an owner of your team to make it list fewer."
+  ],
+  [
+    "EMAIL_LOOKS_ALIKE",
+    "Your e-mail address cannot have an account here: it mixes letters of several scripts, or looks like another account's."
   ],
   [
     "OUT_OF_USE",
@@ -142,6 +147,7 @@ const createAccount = Effect.fnUntraced(function* (needs: Needs, issuer: Issuer,
   const { crypto, rowSeal, sql } = needs
   const email = Identities.verifiedEmail(issuer, claims)
   if (email === undefined) return yield* new SignInRefused({ reason: "EMAIL_UNVERIFIED" })
+  yield* Effect.mapError(NewAddress.check({ sql }, email), () => new SignInRefused({ reason: "EMAIL_LOOKS_ALIKE" }))
   const id = UserIdOut.make(yield* crypto.uuid)
   const row = yield* rowSeal.values(
     "users",

@@ -33,6 +33,7 @@ import * as RowJournal from "#src/rows/RowJournal.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as TeamRows from "#src/access/TeamRows.ts"
 import { AppConfig } from "#src/AppConfig.ts"
+import * as NewAddress from "#src/credentials/NewAddress.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { type OpenedSession, Sessions } from "#src/credentials/Sessions.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
@@ -145,6 +146,7 @@ const checkInvite = Effect.fnUntraced(function* (
         EXISTS (SELECT 1 FROM memberships m JOIN users u ON u.id = m.user_id
           WHERE m.team_id = ${teamId} AND u.email = ${email}) AS is_member`
   )
+  if ((yield* userWithEmail(needs, email)) === undefined) yield* NewAddress.check(needs, email)
   if (places.isMember) return yield* new NameTaken({ field: "email", message: "The person is a member already." })
   if (places.members + places.open >= Plans.membersPerTeam) return yield* new PlanLimitReached()
 })
@@ -289,6 +291,7 @@ const createUser = Effect.fnUntraced(function* (
   passwordHash: string,
   now: Date
 ) {
+  yield* NewAddress.check({ sql }, email)
   const row = yield* rowSeal.values(
     "users",
     { id, email, passwordHash, secondFactor: false, recovering: false },
