@@ -33,12 +33,13 @@ const scripts: ReadonlyArray<RegExp> = [
   /\p{Script=Thai}/u,
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Bopomofo}]/u
 ]
-const known = new RegExp(`[${scripts.map(({ source }) => source.replace(/^\[|\]$/g, "")).join("")}]`, "u")
-
+/** Number of scripts; letters of all others count as one. */
 const scriptsIn = (label: string): number => {
   const letters = label.match(/\p{L}/gu) ?? []
-  const others = letters.some((letter) => !known.test(letter)) ? 1 : 0
-  return scripts.filter((script) => letters.some((letter) => script.test(letter))).length + others
+  const isOther = (letter: string) => !scripts.some((script) => script.test(letter))
+  return (
+    scripts.filter((script) => letters.some((letter) => script.test(letter))).length + (letters.some(isOther) ? 1 : 0)
+  )
 }
 
 /** Whether the address has one spelling (NFKC), and letters of one script in each label. */
