@@ -50,6 +50,7 @@ import _0044_growing_teams from "#migrations/0044_growing_teams.ts"
 import _0045_approvers from "#migrations/0045_approvers.ts"
 import _0046_ways_in from "#migrations/0046_ways_in.ts"
 import _0047_address_skeletons from "#migrations/0047_address_skeletons.ts"
+import _0048_second_person from "#migrations/0048_second_person.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -100,7 +101,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0044_growing_teams": _0044_growing_teams,
   "0045_approvers": _0045_approvers,
   "0046_ways_in": _0046_ways_in,
-  "0047_address_skeletons": _0047_address_skeletons
+  "0047_address_skeletons": _0047_address_skeletons,
+  "0048_second_person": _0048_second_person
 }
 
 type Registry = typeof registry
@@ -125,7 +127,7 @@ export const servedFrom: ReadonlyMap<number, number> = new Map([
   [41, 40],
   [42, 41],
   [46, 45],
-  [47, 46]
+  [48, 47]
 ])
 
 const LEDGER = "effect_sql_migrations"

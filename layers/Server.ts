@@ -7,6 +7,7 @@ import * as Incidents from "#src/http/routes/Incidents.ts"
 import * as PersonAccess from "#src/http/routes/PersonAccess.ts"
 import * as AccessGrants from "#src/http/routes/AccessGrants.ts"
 import * as AccessRequests from "#src/http/routes/AccessRequests.ts"
+import * as SecondPerson from "#src/http/routes/SecondPerson.ts"
 import * as ChangeRequests from "#src/http/routes/ChangeRequests.ts"
 import * as MySessions from "#src/http/routes/MySessions.ts"
 import * as ApiTokens from "#src/http/routes/ApiTokens.ts"
@@ -48,6 +49,7 @@ const routes = Layer.mergeAll(
   Incidents.layer,
   Incidents.workLayer,
   AccessRequests.layer,
+  SecondPerson.layer,
   ChangeRequests.layer,
   MySessions.layer,
   ApiTokens.layer,

@@ -55,6 +55,8 @@ import { PersonAccess } from "#src/projects/PersonAccess.ts"
 import { Projects } from "#src/projects/Projects.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { Teams } from "#src/projects/Teams.ts"
+import { SecondPersonRequests } from "#src/projects/SecondPersonRequests.ts"
+import { SecondPerson } from "#src/access/SecondPerson.ts"
 import { Idempotency } from "#src/secrets/Idempotency.ts"
 import { Maintenance } from "#src/secrets/Maintenance.ts"
 import { Exchange } from "#src/machines/Exchange.ts"
@@ -86,7 +88,10 @@ const access = Layer.mergeAll(
   AuditTrail.Default,
   Exposure.Default,
   RateLimiter.Default
-).pipe(Layer.provideMerge(Access.Default), Layer.provideMerge(Layer.merge(Audit.Default, RowSeal.Default)))
+).pipe(
+  Layer.provideMerge(Layer.merge(Access.Default, SecondPerson.Default)),
+  Layer.provideMerge(Layer.merge(Audit.Default, RowSeal.Default))
+)
 const credentials = Layer.mergeAll(
   AccountNotices.AccountNotices.Default,
   Layer.provide(AccountNotices.layer, MailSmtp.layer),
@@ -110,7 +115,8 @@ const projects = Layer.mergeAll(
   PersonAccess.Default,
   MemberAuthenticators.Default,
   EnvironmentAccess.Default,
-  FirstSteps.Default
+  FirstSteps.Default,
+  SecondPersonRequests.Default
 ).pipe(
   Layer.provideMerge(
     Layer.mergeAll(

@@ -17,6 +17,7 @@ import {
 } from "./Ids.ts"
 import { PersonRef } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
+import { waitsExample, WaitsForSecondPerson } from "./WaitsForSecondPerson.ts"
 import { BadBody, MayNotManageEnvironment, MayNotManageProject } from "./RouteErrors.ts"
 import { GrantLevel } from "./Scopes.ts"
 import { optional, strict } from "./Strict.ts"
@@ -92,10 +93,12 @@ export class AccessApi extends HttpApiGroup.make("access")
       .setPath(ProjectPath)
       .setPayload(CreateAccessGrant)
       .addSuccess(answers(201, AccessGrant))
+      .addSuccess(WaitsForSecondPerson)
       .addError(Schema.Union(MayNotManageProject, Errors.MemberNotFound, Errors.PlanLimitReached, BadBody))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
+          accepted: waitsExample,
           summary: "Grant a person a project",
           description: "Covers all environments of the project, including later ones. Never exceeds the person's role.",
           request: grantBody,
@@ -122,10 +125,12 @@ export class AccessApi extends HttpApiGroup.make("access")
       .setPath(EnvironmentPath)
       .setPayload(CreateAccessGrant)
       .addSuccess(answers(201, AccessGrant))
+      .addSuccess(WaitsForSecondPerson)
       .addError(Schema.Union(MayNotManageEnvironment, Errors.MemberNotFound, Errors.PlanLimitReached, BadBody))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
+          accepted: waitsExample,
           summary: "Grant a person an environment",
           description: "Never exceeds the person's role.",
           request: grantBody,

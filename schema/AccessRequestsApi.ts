@@ -8,6 +8,7 @@ import { PersonCredential, SessionCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { AccessRequestId, AccessRequestIdOut } from "./Ids.ts"
 import { PersonRef } from "./IdentityApi.ts"
+import { waitsExample, WaitsForSecondPerson } from "./WaitsForSecondPerson.ts"
 import { operation } from "./Operation.ts"
 import { BadBody, MayNotDecide, MayNotReadEnvironment } from "./RouteErrors.ts"
 import { GrantLevel } from "./Scopes.ts"
@@ -116,7 +117,12 @@ const decision = <const Name extends "approve" | "deny">(name: Name, summary: st
     .addError(Schema.Union(MayNotDecide, Errors.PlanLimitReached))
     .middleware(SessionCredential)
     .annotateContext(
-      operation({ summary, description, response: { status: name === "approve" ? "approved" : "denied" } })
+      operation({
+        summary,
+        description,
+        response: { status: name === "approve" ? "approved" : "denied" },
+        ...(name === "approve" ? { accepted: waitsExample } : {})
+      })
     )
 
 /** Decisions need a signed-in person. */
@@ -126,7 +132,7 @@ export class AccessDecisionsApi extends HttpApiGroup.make("accessDecisions")
       "approve",
       "Approve a request for access",
       "Creates a grant for the requested hours. If the environment needs two approvals, the first returns pending."
-    )
+    ).addSuccess(WaitsForSecondPerson)
   )
   .add(decision("deny", "Deny a request for access", "Ends it."))
   .annotateContext(OpenApi.annotations({ description: "Decisions about requests for access." })) {}

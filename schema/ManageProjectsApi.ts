@@ -6,6 +6,7 @@ import { ManagingCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
 import { EnvironmentId, ProjectId, TeamId, UserId } from "./Ids.ts"
 import { operation } from "./Operation.ts"
+import { waitsExample, WaitsForSecondPerson } from "./WaitsForSecondPerson.ts"
 import { Project, ProjectEnvironment } from "./ProjectsApi.ts"
 import { BadBody, MayNotManageEnvironment, MayNotManageProject, MayNotManageTeam } from "./RouteErrors.ts"
 import { Approvals, Changes, Readers, Visibility } from "./Scopes.ts"
@@ -136,10 +137,12 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .setPath(ProjectPath)
       .setPayload(UpdateProject)
       .addSuccess(answers(200, Project))
+      .addSuccess(WaitsForSecondPerson)
       .addError(Schema.Union(MayNotManageProject, Errors.NameTaken, BadBody))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
+          accepted: waitsExample,
           summary: "Change a project",
           description: "Name, slug and visibility.",
           request: { name: "Shop" },
@@ -183,10 +186,12 @@ export class ManageProjectsApi extends HttpApiGroup.make("manageProjects")
       .setPath(EnvironmentPath)
       .setPayload(UpdateEnvironment)
       .addSuccess(answers(200, ProjectEnvironment))
+      .addSuccess(WaitsForSecondPerson)
       .addError(Schema.Union(MayNotManageEnvironment, BadBody))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
+          accepted: waitsExample,
           summary: "Change an environment",
           description: "Name, protection, readers, approvers of access requests, and position.",
           request: { protected: true },

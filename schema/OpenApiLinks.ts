@@ -26,6 +26,8 @@ const parametersIn = new Map<string, Readonly<Record<string, string>>>(
     AccessRequestList: { requestId: "/items/0/id" },
     ChangeRequest: { requestId: "/id" },
     ChangeRequestList: { requestId: "/items/0/id" },
+    SecondPersonRequestList: { requestId: "/items/0/id" },
+    WaitsForSecondPerson: { requestId: "/requestId" },
     Incident: { incidentId: "/id" },
     IncidentList: { incidentId: "/items/0/id" },
     MySessionList: { sessionId: "/items/0/id" },
@@ -42,6 +44,7 @@ const parametersIn = new Map<string, Readonly<Record<string, string>>>(
 const kinds: ReadonlyArray<readonly [responses: RegExp, parameter: string, operations: RegExp]> = [
   [/^AccessRequest/, "requestId", /^access/],
   [/^ChangeRequest/, "requestId", /^change/],
+  [/^(?:SecondPersonRequest|WaitsForSecondPerson)/, "requestId", /^secondPerson/],
   [/^MachineRule/, "ruleId", /^machine/],
   [/^(?:TeamSignIn|SignInRule)/, "ruleId", /^teamSignIn/]
 ]

@@ -7,6 +7,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { AccessApi } from "./AccessApi.ts"
 import { AccessDecisionsApi } from "./AccessRequestsApi.ts"
+import { SecondPersonApi } from "./SecondPersonApi.ts"
 import { ChangeDecisionsApi } from "./ChangeRequestsApi.ts"
 import { ApiTokensApi } from "./ApiTokensApi.ts"
 import { AuditApi } from "./AuditApi.ts"
@@ -55,6 +56,7 @@ export class DashboardApi extends HttpApi.make("dashboard")
   .add(ManageProjectsApi)
   .add(AccessApi)
   .add(AccessDecisionsApi)
+  .add(SecondPersonApi)
   .add(ChangeDecisionsApi)
   .add(ApiTokensApi)
   .add(MachineRulesApi)

@@ -7,6 +7,7 @@ import * as Errors from "./Errors.ts"
 import { TeamId, UserId, UserIdOut } from "./Ids.ts"
 import { MyTeam } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
+import { waitsExample, WaitsForSecondPerson } from "./WaitsForSecondPerson.ts"
 import { BadBody, MayNotManageTeam } from "./RouteErrors.ts"
 import { LeakRule, Plan, Role } from "./Scopes.ts"
 import { SignedIn } from "./SessionApi.ts"
@@ -27,7 +28,8 @@ export const UpdateTeam = strict(
         integer(1, 1440, "Minutes, 1 to 1440, after which sensitive actions need another confirmation.")
       ),
       leakedCredentials: optional(LeakRule),
-      sessionAddresses: optional(Schema.NullOr(boundedList(AddressRange, 1, 100)))
+      sessionAddresses: optional(Schema.NullOr(boundedList(AddressRange, 1, 100))),
+      secondPerson: optional(Schema.Boolean)
     }),
     "name",
     "plan",
@@ -36,7 +38,8 @@ export const UpdateTeam = strict(
     "secondFactorRequired",
     "stepUpMinutes",
     "leakedCredentials",
-    "sessionAddresses"
+    "sessionAddresses",
+    "secondPerson"
   )
 ).annotations({ identifier: "UpdateTeam" })
 export type UpdateTeam = typeof UpdateTeam.Type
@@ -51,6 +54,9 @@ export const TeamRecord = Schema.Struct({
   leakedCredentials: LeakRuleOut,
   sessionAddresses: Schema.NullOr(Schema.Array(Schema.String)).annotations({
     description: "Addresses from which members may sign in; null: from anywhere."
+  }),
+  secondPerson: Schema.Boolean.annotations({
+    description: "Whether what an owner or admin could give themselves waits for another one."
   })
 }).annotations({ identifier: "TeamRecord" })
 export type TeamRecord = typeof TeamRecord.Type
@@ -83,10 +89,12 @@ export class TeamsApi extends HttpApiGroup.make("teams")
       .setPath(TeamPath)
       .setPayload(UpdateTeam)
       .addSuccess(answers(200, TeamRecord))
+      .addSuccess(WaitsForSecondPerson)
       .addError(Schema.Union(MayNotManageTeam, BadBody))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
+          accepted: waitsExample,
           summary: "Change a team",
           description:
             "Only owners change the plan and the rules: whether owners and admins need grants too, and whether API tokens are limited by their creators' present rights.",
@@ -98,7 +106,8 @@ export class TeamsApi extends HttpApiGroup.make("teams")
             secondFactorRequired: true,
             stepUpMinutes: 15,
             leakedCredentials: "revoke",
-            sessionAddresses: null
+            sessionAddresses: null,
+            secondPerson: false
           }
         })
       )
@@ -177,10 +186,12 @@ export class MembersApi extends HttpApiGroup.make("members")
       .setPath(TeamPath)
       .setPayload(Invite)
       .addSuccess(answers(201, Invitation))
+      .addSuccess(WaitsForSecondPerson)
       .addError(Schema.Union(MayNotManageTeam, Errors.PlanLimitReached, Errors.NameTaken, BadBody))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
+          accepted: waitsExample,
           summary: "Invite a person",
           description: "Returns a link to give to the person. Only owners invite owners.",
           request: { email: "grace@example.com", role: "member" },
@@ -229,10 +240,12 @@ export class MembersApi extends HttpApiGroup.make("members")
       .setPath(MemberPath)
       .setPayload(UpdateMember)
       .addSuccess(answers(200, Member))
+      .addSuccess(WaitsForSecondPerson)
       .addError(Schema.Union(MayNotManageTeam, Errors.MemberNotFound, BadBody))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
+          accepted: waitsExample,
           summary: "Change a member",
           description:
             "A change of the role revokes the API tokens that the person created. active: false removes access at once; API tokens keep working for 7 days.",
@@ -259,10 +272,12 @@ export class MembersApi extends HttpApiGroup.make("members")
     HttpApiEndpoint.post("passwordReset", "/teams/:teamId/members/:userId/password-reset")
       .setPath(MemberPath)
       .addSuccess(answers(201, PasswordResetLink))
+      .addSuccess(WaitsForSecondPerson)
       .addError(Schema.Union(MayNotManageTeam, Errors.MemberNotFound))
       .middleware(SessionCredential)
       .annotateContext(
         operation({
+          accepted: waitsExample,
           summary: "Create a password reset link",
           description: "Returns a link to give to the person.",
           response: { resetUrl: "https://ampoule.example.com/reset?code=amp_pr_EXAMPLE" }

@@ -476,17 +476,18 @@ const dashboard: Record<string, Row> = {
         "secondFactorRequired",
         "stepUpMinutes",
         "leakedCredentials",
-        "sessionAddresses"
+        "sessionAddresses",
+        "secondPerson"
       ]
     ),
-    more: body
+    more: [202, ...body]
   }),
   "POST /teams/{teamId}/leave": sessionRoute(200, "DeletedAck", { required: ["teamId"] }),
   "GET /teams/{teamId}/members": managingRoute(200, "MemberList", { required: ["teamId"] }),
   "POST /teams/{teamId}/invitations": managingRoute(201, "Invitation", {
     required: ["teamId"],
     body: members(["email", "role"]),
-    more: [409, ...body]
+    more: [202, 409, ...body]
   }),
   "POST /invitations/accept": {
     success: 200,
@@ -497,11 +498,12 @@ const dashboard: Record<string, Row> = {
   "PATCH /teams/{teamId}/members/{userId}": managingRoute(200, "Member", {
     required: ["teamId", "userId"],
     body: members([], ["role", "active"]),
-    more: body
+    more: [202, ...body]
   }),
   "DELETE /teams/{teamId}/members/{userId}": managingRoute(200, "DeletedAck", { required: ["teamId", "userId"] }),
   "POST /teams/{teamId}/members/{userId}/password-reset": sessionRoute(201, "PasswordResetLink", {
-    required: ["teamId", "userId"]
+    required: ["teamId", "userId"],
+    more: [202]
   }),
   "GET /teams/{teamId}/members/{userId}/access": managingRoute(200, "PersonAccess", {
     required: ["teamId", "userId"]
@@ -540,7 +542,7 @@ const dashboard: Record<string, Row> = {
   "PATCH /projects/{projectId}": managingRoute(200, "Project", {
     required: ["projectId"],
     body: members([], ["name", "slug", "visibility"]),
-    more: [409, ...body]
+    more: [202, 409, ...body]
   }),
   "DELETE /projects/{projectId}": managingRoute(200, "DeletedAck", { required: ["projectId"] }),
   "POST /projects/{projectId}/environments": managingRoute(201, "ProjectEnvironment", {
@@ -551,25 +553,34 @@ const dashboard: Record<string, Row> = {
   "PATCH /environments/{envId}": managingRoute(200, "ProjectEnvironment", {
     required: ["envId"],
     body: members([], ["name", "protected", "readers", "approvers", "approvals", "changes", "position"]),
-    more: body
+    more: [202, ...body]
   }),
   "DELETE /environments/{envId}": managingRoute(200, "DeletedAck", { required: ["envId"] }),
   "GET /projects/{projectId}/grants": sessionRoute(200, "AccessGrantList", { required: ["projectId"] }),
   "POST /projects/{projectId}/grants": sessionRoute(201, "AccessGrant", {
     required: ["projectId"],
     body: members(["userId", "level"], ["until", "reason"]),
-    more: body
+    more: [202, ...body]
   }),
   "GET /environments/{envId}/grants": sessionRoute(200, "AccessGrantList", { required: ["envId"] }),
   "POST /environments/{envId}/grants": sessionRoute(201, "AccessGrant", {
     required: ["envId"],
     body: members(["userId", "level"], ["until", "reason"]),
-    more: body
+    more: [202, ...body]
   }),
   "DELETE /access-grants/{grantId}": sessionRoute(200, "DeletedAck", { required: ["grantId"] }),
-  "POST /access-requests/{requestId}/approve": sessionRoute(200, "AccessDecision", {
+  "GET /teams/{teamId}/second-person": sessionRoute(200, "SecondPersonRequestList", { required: ["teamId"] }),
+  "POST /second-person/{requestId}/approve": sessionRoute(200, "SecondPersonDecision", {
     required: ["requestId"],
     more: [409]
+  }),
+  "POST /second-person/{requestId}/deny": sessionRoute(200, "SecondPersonDecision", {
+    required: ["requestId"],
+    more: [409]
+  }),
+  "POST /access-requests/{requestId}/approve": sessionRoute(200, "AccessDecision", {
+    required: ["requestId"],
+    more: [202, 409]
   }),
   "POST /access-requests/{requestId}/deny": sessionRoute(200, "AccessDecision", {
     required: ["requestId"],

@@ -43,6 +43,7 @@ export const isTeamAuthentic = (
     signInOnly: row.signInOnly,
     suspended: row.suspended,
     sessionAddresses: row.sessionAddresses,
+    secondPerson: row.secondPerson,
     mac: row.teamMac
   })
 
@@ -151,7 +152,8 @@ export const insertTeam = Effect.fnUntraced(function* (
       leakedCredentials: "revoke",
       signInOnly: null,
       suspended: false,
-      sessionAddresses: null
+      sessionAddresses: null,
+      secondPerson: false
     },
     { name, created_at: now, updated_at: now }
   )

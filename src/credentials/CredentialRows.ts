@@ -48,6 +48,7 @@ export interface TeamRow {
   readonly suspended: boolean
   /** Addresses that members may use; null: any. */
   readonly sessionAddresses: ReadonlyArray<string> | null
+  readonly secondPerson: boolean
   readonly teamMac: StoredMac
   readonly role: Role
   readonly active: boolean
@@ -91,6 +92,7 @@ export interface TokenRow extends CredentialRow {
   /** By the operator: no credential reaches the team. */
   readonly suspended: boolean
   readonly sessionAddresses: ReadonlyArray<string> | null
+  readonly secondPerson: boolean
   /** Addresses that may use the token; null: any. */
   readonly addresses: ReadonlyArray<string> | null
 }
@@ -170,7 +172,7 @@ const teamMembers = `'id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
         'secondFactorRequired', t.second_factor_required, 'stepUpMinutes', t.step_up_minutes,
         'leakedCredentials', t.leaked_credentials,
         'signInOnly', t.sign_in_only, 'suspended', t.suspended, 'ruledBy', m.ruled_by, 'roleLimit', m.role_limit, 'breakGlass', m.break_glass,
-        'sessionAddresses', t.session_addresses,
+        'sessionAddresses', t.session_addresses, 'secondPerson', t.second_person,
         'teamMac', encode(t.mac, 'hex'), 'active', m.active, 'deactivatedAt', ${millis("m.deactivated_at")},
         'updatedAt', ${millis("m.updated_at")}, 'mac', encode(m.mac, 'hex')`
 const namedJoins = `
@@ -195,7 +197,7 @@ export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
     t.admins_need_grants, t.tokens_follow_creators, t.second_factor_required, t.step_up_minutes,
     t.leaked_credentials,
     t.sign_in_only, t.suspended,
-    t.session_addresses, c.addresses,
+    t.session_addresses, t.second_person, c.addresses,
     ${sql.literal(PersonGrants.column("c.created_by"))}${environments.columns}
   FROM ${lookups(sql, batch)}
   LEFT JOIN api_tokens c ON c.lookup_id = q.lookup_id

@@ -58,6 +58,7 @@ export const purge = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
     ["passkey_challenges", ended(0)],
     ["device_requests", ended(1)],
     ["access_requests", ended(0)],
+    ["second_person_requests", ended(0)],
     ["change_requests", ended(0)],
     ["oauth_interactions", ended(0)],
     ["oauth_codes", ended(1)],

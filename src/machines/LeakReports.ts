@@ -104,6 +104,7 @@ const RuleRow = Schema.Struct({
   signInOnly: Schema.NullOr(Schema.Array(Schema.String)),
   suspended: Schema.Boolean,
   sessionAddresses: Schema.NullOr(Schema.Array(Schema.String)),
+  secondPerson: Schema.Boolean,
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 
@@ -113,7 +114,7 @@ const rulesOf = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, teams: Rea
     RuleRow,
     sql`
       SELECT id, plan, admins_need_grants, tokens_follow_creators, second_factor_required, step_up_minutes,
-        leaked_credentials, sign_in_only, suspended, session_addresses, mac
+        leaked_credentials, sign_in_only, suspended, session_addresses, second_person, mac
       FROM teams WHERE id = ANY(${teams}::uuid[]) ORDER BY id`
   )
   const macs = yield* rowSeal.ready

@@ -37,6 +37,7 @@ import { change } from "#src/access/Change.ts"
 import type { Permit } from "#src/access/Permit.ts"
 import * as Actions from "#src/access/Actions.ts"
 import * as Policy from "#src/access/Policy.ts"
+import { orWaits, SecondPerson } from "#src/access/SecondPerson.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import type { EnvironmentTarget, ProjectTarget } from "#src/access/Target.ts"
@@ -49,7 +50,8 @@ const services = Effect.all({
   sql: SqlClient.SqlClient,
   crypto: Crypto,
   audit: Audit,
-  rowSeal: RowSeal
+  rowSeal: RowSeal,
+  secondPerson: SecondPerson
 })
 type Needs = Effect.Effect.Success<typeof services>
 type Manage = Permit<"access:manage" | "access:grant", ProjectTarget | EnvironmentTarget>
@@ -193,23 +195,43 @@ export const give = Effect.fnUntraced(function* (needs: GrantNeeds, permit: At, 
 })
 
 const add = (needs: Needs, permit: Manage, input: CreateAccessGrant) =>
-  change(needs, permit.event(), function* () {
-    const { sql } = needs
-    const creator = permit.caller.user
-    if (creator === null) return yield* Effect.dieMessage("only a person gives grants")
-    const { email, role } = yield* memberOf(needs, permit, input)
-    if (!Policy.levelWithin(role, input.level)) {
-      return yield* new ValidationFailed({ field: "level", message: `A ${role} cannot be granted this level.` })
-    }
-    const now = yield* Clock.currentTimeMillis
-    const until = input.until === undefined || input.until === null ? null : new Date(input.until)
-    if (until !== null && until.getTime() <= now) {
-      return yield* new ValidationFailed({ field: "until", message: "The end must lie in the future." })
-    }
-    const { level, reason = null, userId } = input
-    const id = yield* give(needs, permit, { user: { id: userId, email }, level, until, reason, createdBy: creator.id })
-    return yield* Rows.single(GrantRow, sql`SELECT ${columns(sql)} WHERE g.id = ${id}`)
-  })
+  orWaits(
+    change(needs, permit.event(), function* () {
+      const { sql } = needs
+      const creator = permit.caller.user
+      if (creator === null) return yield* Effect.dieMessage("only a person gives grants")
+      const { email, role } = yield* memberOf(needs, permit, input)
+      if (!Policy.levelWithin(role, input.level)) {
+        return yield* new ValidationFailed({ field: "level", message: `A ${role} cannot be granted this level.` })
+      }
+      const now = yield* Clock.currentTimeMillis
+      const until = input.until === undefined || input.until === null ? null : new Date(input.until)
+      if (until !== null && until.getTime() <= now) {
+        return yield* new ValidationFailed({ field: "until", message: "The end must lie in the future." })
+      }
+      const { level, reason = null, userId } = input
+      const { target } = permit
+      const waits =
+        userId === creator.id
+          ? yield* needs.secondPerson.check(
+              permit,
+              target.type === "environment"
+                ? { kind: "environment_grant", environmentId: target.environmentId, input }
+                : { kind: "project_grant", projectId: target.projectId, input },
+              `a grant of ${level} to oneself${target.type === "environment" ? ` in ${target.slug}` : ""}`
+            )
+          : undefined
+      if (waits !== undefined) return waits
+      const id = yield* give(needs, permit, {
+        user: { id: userId, email },
+        level,
+        until,
+        reason,
+        createdBy: creator.id
+      })
+      return yield* Rows.single(GrantRow, sql`SELECT ${columns(sql)} WHERE g.id = ${id}`)
+    })
+  )
 
 const targetOf = (id: AccessGrantId, level: GrantLevel, email: string) => ({
   type: "access_grant",

@@ -19,6 +19,7 @@ import * as ApprovalRequests from "#src/access/ApprovalRequests.ts"
 import { change } from "#src/access/Change.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
+import { manages, orWaits, SecondPerson, Waits } from "#src/access/SecondPerson.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import type { RowMac } from "#src/rows/RowMac.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
@@ -35,7 +36,8 @@ const services = Effect.all({
   sql: SqlClient.SqlClient,
   crypto: Crypto,
   audit: Audit,
-  rowSeal: RowSeal
+  rowSeal: RowSeal,
+  secondPerson: SecondPerson
 })
 type Needs = Effect.Effect.Success<typeof services>
 
@@ -229,7 +231,12 @@ const lockedRoles = Effect.fnUntraced(function* ({ sql }: Needs, { teamId, user 
  * The request, locked, while it is pending and the person may decide. FORBIDDEN for its author, for a person without
  * the right now, and for a level above the author's current role.
  */
-const lockToDecide = Effect.fnUntraced(function* (needs: Needs, before: RequestRow, caller: Caller) {
+const lockToDecide = Effect.fnUntraced(function* (
+  needs: Needs,
+  before: RequestRow,
+  caller: Caller,
+  mayDecideOwn = false
+) {
   const { id, teamId } = before
   const by = caller.user?.id
   const team = Policy.teamOf(caller, teamId)
@@ -240,7 +247,8 @@ const lockToDecide = Effect.fnUntraced(function* (needs: Needs, before: RequestR
   if (row.status !== "pending") return yield* over()
   const role = roles.get(by) ?? null
   const request = { userId: row.user.id, level: row.level }
-  if (!Policy.mayDecide(caller, { ...team, role }, row, request)) return yield* new Forbidden()
+  const isOwn = mayDecideOwn && by === row.user.id && role !== null && manages(role)
+  if (!isOwn && !Policy.mayDecide(caller, { ...team, role }, row, request)) return yield* new Forbidden()
   const authorRole = roles.get(row.user.id)
   if (authorRole === undefined || !Policy.levelWithin(authorRole, row.level)) {
     return yield* new Forbidden({ message: "The role of the person who made the request no longer allows this level." })
@@ -275,11 +283,21 @@ const stillApproved = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, row:
   return Policy.mayDecide({ user: approvedBy, grants }, { role, adminsNeedGrants }, row, { userId: user.id, level })
 })
 
+/** Of an owner's or admin's own request: whether they may approve it, or the request for a second person. */
+const ownDecision = (needs: Needs, permit: EnvironmentPermit<"access:approve" | "access:decide">, row: RequestRow) => {
+  const role = Policy.teamOf(permit.caller, row.teamId)?.role ?? null
+  if (role === null || !manages(role) || permit.caller.user?.id !== row.user.id) return Effect.succeed(false)
+  const waiting = { kind: "access_request", requestId: row.id } as const
+  return needs.secondPerson.checkOwn(permit, waiting, `approving one's own request: ${row.level} in ${row.environment}`)
+}
+
 const approve = Effect.fn("AccessRequests.approve")(function* (needs: Needs, id: AccessRequestId) {
   const { event, permit, row: before } = yield* toDecide(needs, id, "access.approve")
   const { audit, rowSeal, sql } = needs
-  return yield* change(needs, event, function* () {
-    const { by, row } = yield* lockToDecide(needs, before, permit.caller)
+  const work = change(needs, event, function* () {
+    const own = yield* ownDecision(needs, permit, before)
+    if (own instanceof Waits) return own
+    const { by, row } = yield* lockToDecide(needs, before, permit.caller, own)
     if (row.approvals > 1 && row.approvedBy?.id === by) {
       return yield* new GrantAlreadyDecided({
         message: "You approved it already. Another person has to approve it too."
@@ -296,6 +314,7 @@ const approve = Effect.fn("AccessRequests.approve")(function* (needs: Needs, id:
     yield* AccessGrants.give(needs, permit, { user, level, until, reason, createdBy: by })
     return { status: "approved" as const }
   })
+  return yield* orWaits(work)
 })
 
 export class AccessRequests extends Effect.Service<AccessRequests>()("projects/AccessRequests", {

@@ -23,6 +23,7 @@ import { Audit } from "#src/trail/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import * as Protection from "#src/access/Protection.ts"
 import * as Policy from "#src/access/Policy.ts"
+import { orWaits, SecondPerson } from "#src/access/SecondPerson.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -35,7 +36,8 @@ const services = Effect.all({
   sql: SqlClient.SqlClient,
   crypto: Crypto,
   audit: Audit,
-  rowSeal: RowSeal
+  rowSeal: RowSeal,
+  secondPerson: SecondPerson
 })
 type Needs = Effect.Effect.Success<typeof services>
 
@@ -256,7 +258,7 @@ const update = Effect.fn("Environments.update")(function* (
   const { access, audit, rowSeal, sql } = needs
   const intent = { audit: "environment.update" } as const
   const permit = yield* access.environmentWithId("environments:manage", environmentId, intent)
-  return yield* change(needs, permit.event(), function* () {
+  const work = change(needs, permit.event(), function* () {
     const {
       approvals = null,
       approvers,
@@ -271,8 +273,13 @@ const update = Effect.fn("Environments.update")(function* (
     }
     if (approvers !== undefined) yield* checkMembers(needs, permit.target.teamId, approvers)
     const before = yield* lockedProtection(needs, environmentId)
-    const refusal = Protection.isLowered(before, input) ? permit.refusalOf("environments:open") : undefined
-    if (refusal !== undefined) return yield* refusal
+    if (Protection.isLowered(before, input)) {
+      const refusal = permit.refusalOf("environments:open")
+      if (refusal !== undefined) return yield* refusal
+      const about = `a lower protection of ${permit.target.slug}`
+      const waits = yield* needs.secondPerson.check(permit, { kind: "environment", environmentId, input }, about)
+      if (waits !== undefined) return waits
+    }
     const sealedChanges = {
       ...(isProtected === null ? {} : { protected: isProtected }),
       ...(readers === null ? {} : { readers }),
@@ -290,6 +297,7 @@ const update = Effect.fn("Environments.update")(function* (
     yield* audit.append(permit.event())
     return row
   })
+  return yield* orWaits(work)
 })
 
 /** Deletes the environment with its secrets. A later environment with the same slug is a different one. */

@@ -29,6 +29,7 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
+import { manages, orWaits, SecondPerson } from "#src/access/SecondPerson.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as TeamRows from "#src/access/TeamRows.ts"
@@ -51,6 +52,7 @@ const services = Effect.all({
   audit: Audit,
   passwords: Passwords,
   rowSeal: RowSeal,
+  secondPerson: SecondPerson,
   sessions: Sessions
 })
 type Needs = Effect.Effect.Success<typeof services>
@@ -105,8 +107,6 @@ const lockedRoleOf = Effect.fnUntraced(function* (needs: Needs, { caller, target
   return self?.role
 })
 
-const manages = (role: Role) => role === "owner" || role === "admin"
-
 /** "Only owners manage owners" (docs/contract/session-routes.md), also before they join. */
 const mayInvite = (acting: Role | undefined, role: Role) =>
   acting === "owner" || (acting === "admin" && role !== "owner")
@@ -157,9 +157,14 @@ const invite = Effect.fn("Invitations.invite")(function* (needs: Needs, teamId: 
   const permit = yield* needs.access.team("members:manage", teamId, { audit: "member.invite" })
   const { user } = permit.caller
   if (user === null) return yield* new Forbidden()
-  return yield* change(needs, eventAbout(permit, "", input.email), function* () {
+  const work = change(needs, eventAbout(permit, "", input.email), function* () {
     const now = yield* DateTime.nowAsDate
     yield* checkInvite(needs, permit, input, now)
+    const about = `an invitation of ${input.email} as ${input.role}`
+    const waits = manages(input.role)
+      ? yield* needs.secondPerson.check(permit, { kind: "invitation", input }, about)
+      : undefined
+    if (waits !== undefined) return waits
     yield* RowJournal.end(
       sql,
       "invitations",
@@ -185,6 +190,7 @@ const invite = Effect.fn("Invitations.invite")(function* (needs: Needs, teamId: 
     }
     return invitation
   })
+  return yield* orWaits(work)
 })
 
 /** Open invitations, newest first. */

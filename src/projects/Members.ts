@@ -18,6 +18,7 @@ import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
 import * as Actions from "#src/access/Actions.ts"
 import * as Policy from "#src/access/Policy.ts"
+import { orWaits, SecondPerson } from "#src/access/SecondPerson.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import { membershipFields, isMembershipAuthentic, removeApprover } from "#src/access/TeamRows.ts"
@@ -38,7 +39,8 @@ const services = Effect.all({
   baseUrl: Effect.map(AppConfig, (config) => config.baseUrl),
   audit: Audit,
   revocation: Revocation,
-  rowSeal: RowSeal
+  rowSeal: RowSeal,
+  secondPerson: SecondPerson
 })
 type Needs = Effect.Effect.Success<typeof services>
 
@@ -158,7 +160,7 @@ const update = Effect.fn("Members.update")(function* (
   input: UpdateMember
 ) {
   const permit = yield* needs.access.team("members:manage", teamId, { audit: "member.update" })
-  return yield* change(needs, eventAbout(permit, userId), function* () {
+  const work = change(needs, eventAbout(permit, userId), function* () {
     const members = yield* lockedMembersOf(needs, teamId)
     const member = yield* memberWithId(members, userId)
     const self = yield* actingMember(permit, members)
@@ -166,12 +168,20 @@ const update = Effect.fn("Members.update")(function* (
     if ((member.role === "owner" || role === "owner") && self.role !== "owner") return yield* onlyOwnersManageOwners()
     if (role === member.role && active === member.active) return recordOf(member)
     if (role !== "owner" || !active) yield* keepsAnOwner(members, userId)
-    const refusal = isRaised(member, { role, active }) ? permit.refusalOf("members:raise") : undefined
-    if (refusal !== undefined) return yield* refusal
+    if (isRaised(member, { role, active })) {
+      const refusal = permit.refusalOf("members:raise")
+      if (refusal !== undefined) return yield* refusal
+      const about = `${member.email} made ${role}`
+      const waits = managers.has(role)
+        ? yield* needs.secondPerson.check(permit, { kind: "member", userId, input }, about)
+        : undefined
+      if (waits !== undefined) return waits
+    }
     const revocations = yield* applyChange(needs, permit, member, { role, active })
     yield* needs.audit.append(eventAbout(permit, userId, member.email), ...revocations)
     return recordOf({ ...member, role, active })
   })
+  return yield* orWaits(work)
 })
 
 /** Part of the caller's transaction: removes the person from the team. Returns the entries of the revocations. */
@@ -237,7 +247,7 @@ const passwordResetLink = Effect.fn("Members.passwordResetLink")(function* (
 ) {
   const { audit, revocation } = needs
   const permit = yield* needs.access.team("members:raise", teamId, { audit: "password.reset_link" })
-  return yield* change(needs, eventAbout(permit, userId), function* () {
+  const work = change(needs, eventAbout(permit, userId), function* () {
     const members = yield* lockedMembersOf(needs, teamId)
     const member = yield* memberWithId(members, userId)
     const self = yield* actingMember(permit, members)
@@ -246,10 +256,16 @@ const passwordResetLink = Effect.fn("Members.passwordResetLink")(function* (
         message: "You can make a password link only for a person whom you manage in all of their teams."
       })
     }
+    const about = `a link for a new password of ${member.email}`
+    const waits = managers.has(member.role)
+      ? yield* needs.secondPerson.check(permit, { kind: "password", userId }, about)
+      : undefined
+    if (waits !== undefined) return waits
     const link = yield* createLink(needs, { userId, createdBy: self.userId })
     yield* audit.append(eventAbout(permit, userId, member.email))
     return link.url
   })
+  return yield* orWaits(work)
 })
 
 const EndedGrantRow = Schema.Struct({
@@ -273,6 +289,11 @@ const endGrants = Effect.fnUntraced(function* ({ sql }: Needs, permit: Manage, {
   yield* RowJournal.remove(
     sql,
     "access_requests",
+    sql`team_id = ${teamId} AND user_id = ${userId} AND status = 'pending'`
+  )
+  yield* RowJournal.remove(
+    sql,
+    "second_person_requests",
     sql`team_id = ${teamId} AND user_id = ${userId} AND status = 'pending'`
   )
   return grants.map(({ environment, environmentId, id, level, projectId }): AuditEvent => ({

@@ -14,6 +14,7 @@ import { Audit } from "#src/trail/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
+import { orWaits, SecondPerson } from "#src/access/SecondPerson.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -27,7 +28,8 @@ const services = Effect.all({
   sql: SqlClient.SqlClient,
   crypto: Crypto,
   audit: Audit,
-  rowSeal: RowSeal
+  rowSeal: RowSeal,
+  secondPerson: SecondPerson
 })
 type Needs = Effect.Effect.Success<typeof services>
 
@@ -205,16 +207,19 @@ const update = Effect.fn("Projects.update")(function* (needs: Needs, projectId: 
   const { access, audit, rowSeal, sql } = needs
   const permit = yield* access.project("projects:manage", projectId, { audit: "project.update" })
   const { teamId } = permit.target
-  return yield* change(needs, permit.event(), function* () {
+  const work = change(needs, permit.event(), function* () {
     // The team's lock keeps other projects from taking the slug meanwhile.
     yield* lockTeam(needs, teamId)
     const { name = null, slug = null, visibility = null } = input
-    if (visibility === "team") {
-      const isGranted = yield* Rows.exists(
-        sql`SELECT 1 FROM projects WHERE id = ${projectId} AND visibility = 'granted'`
-      )
-      const refusal = isGranted ? permit.refusalOf("projects:open") : undefined
+    const isOpened =
+      visibility === "team" &&
+      (yield* Rows.exists(sql`SELECT 1 FROM projects WHERE id = ${projectId} AND visibility = 'granted'`))
+    if (isOpened) {
+      const refusal = permit.refusalOf("projects:open")
       if (refusal !== undefined) return yield* refusal
+      const about = "a granted project shown to the whole team"
+      const waits = yield* needs.secondPerson.check(permit, { kind: "project", projectId, input }, about)
+      if (waits !== undefined) return waits
     }
     const isTaken = yield* Rows.exists(sql`
         SELECT 1 FROM projects
@@ -233,6 +238,7 @@ const update = Effect.fn("Projects.update")(function* (needs: Needs, projectId: 
     yield* audit.append(permit.event({ target: { type: "project", id: projectId, name: row.name } }))
     return row
   })
+  return yield* orWaits(work)
 })
 
 /** Contents that end with a project: its environments, each with its live secrets and the API tokens that name it. */

@@ -14,6 +14,7 @@ import { Audit } from "#src/trail/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { RequestInfo } from "#src/database/RequestInfo.ts"
+import { orWaits, SecondPerson } from "#src/access/SecondPerson.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import { insertTeam } from "#src/access/TeamRows.ts"
 import { AppConfig } from "#src/AppConfig.ts"
@@ -29,6 +30,7 @@ const services = Effect.all({
   crypto: Crypto,
   audit: Audit,
   rowSeal: RowSeal,
+  secondPerson: SecondPerson,
   teamCreation: Effect.map(AppConfig, (config) => config.teamCreation)
 })
 type Needs = Effect.Effect.Success<typeof services>
@@ -42,12 +44,13 @@ const TeamRow = Schema.Struct({
   secondFactorRequired: Schema.Boolean,
   stepUpMinutes: Schema.Number,
   leakedCredentials: LeakRule,
-  sessionAddresses: Schema.NullOr(Schema.Array(Schema.String))
+  sessionAddresses: Schema.NullOr(Schema.Array(Schema.String)),
+  secondPerson: Schema.Boolean
 })
 const EarlierRow = Schema.Struct({ versions: Schema.Number, secrets: Schema.Number })
 const columns = (sql: SqlClient.SqlClient) =>
   sql.literal(
-    "name, plan, admins_need_grants, tokens_follow_creators, second_factor_required, step_up_minutes, leaked_credentials, session_addresses"
+    "name, plan, admins_need_grants, tokens_follow_creators, second_factor_required, step_up_minutes, leaked_credentials, session_addresses, second_person"
   )
 
 const recordOf = (caller: Caller, id: TeamId, row: typeof TeamRow.Type): TeamRecord => ({
@@ -120,6 +123,21 @@ const checkOwnAddress = Effect.fnUntraced(function* (addresses: ReadonlyArray<st
   }
 })
 
+/** Whether the change takes away a rule that binds owners and admins. */
+const lowers = (before: typeof TeamRow.Type, after: UpdateTeam): boolean => {
+  const addresses = after.sessionAddresses
+  return (
+    (before.secondPerson && after.secondPerson === false) ||
+    (before.adminsNeedGrants && after.adminsNeedGrants === false) ||
+    (before.tokensFollowCreators && after.tokensFollowCreators === false) ||
+    (before.secondFactorRequired && after.secondFactorRequired === false) ||
+    (after.stepUpMinutes ?? 0) > before.stepUpMinutes ||
+    (before.sessionAddresses !== null &&
+      addresses !== undefined &&
+      (addresses === null || addresses.some((one) => before.sessionAddresses?.includes(one) === false)))
+  )
+}
+
 /**
  * Only owners change the plan and the rules, which have their own rights. On a smaller plan, existing tokens keep their
  * dates.
@@ -139,7 +157,15 @@ const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId
     })
   }
   if (rules.sessionAddresses !== undefined) yield* checkOwnAddress(rules.sessionAddresses)
-  return yield* change(needs, permit.event(), function* () {
+  const work = change(needs, permit.event(), function* () {
+    const before = yield* Rows.single(
+      TeamRow,
+      sql`SELECT ${columns(sql)} FROM teams WHERE id = ${teamId} FOR NO KEY UPDATE`
+    )
+    const waits = lowers(before, input)
+      ? yield* needs.secondPerson.check(permit, { kind: "team", input }, "weaker rules of the team")
+      : undefined
+    if (waits !== undefined) return waits
     const changes = { ...(plan === undefined ? {} : { plan }), ...rules }
     yield* rowSeal.update("teams", sql`id = ${teamId}`, () => changes, {
       ...(name === undefined ? {} : { name }),
@@ -155,6 +181,7 @@ const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId
     yield* audit.append(permit.event())
     return recordOf(permit.caller, teamId, row)
   })
+  return yield* orWaits(work)
 })
 
 /** Counts of earlier versions and their secrets, which a change to the Developer plan deletes permanently. */

@@ -27,7 +27,8 @@ export const authorizationTables = {
       "leakedCredentials",
       "signInOnly",
       "suspended",
-      "sessionAddresses"
+      "sessionAddresses",
+      "secondPerson"
     ],
     ended: []
   },
@@ -61,6 +62,11 @@ export const authorizationTables = {
       "createdAt",
       "expiresAt"
     ],
+    ended: []
+  },
+  second_person_requests: {
+    key: ["id"],
+    columns: ["id", "teamId", "userId", "payload", "status", "createdAt", "expiresAt"],
     ended: []
   },
   sessions: {
@@ -260,6 +266,7 @@ const laterDefaults: ReadonlyMap<string, Readonly<Record<string, unknown>>> = ne
     "teams",
     {
       secondFactorRequired: false,
+      secondPerson: false,
       stepUpMinutes: 15,
       leakedCredentials: "revoke",
       signInOnly: null,

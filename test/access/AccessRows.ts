@@ -336,6 +336,9 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
       answers: noGrant
     }
   ],
+  "GET /teams/:teamId/second-person": [ofTeam("manage", [200], "/second-person")],
+  "POST /second-person/:requestId/approve": [mine(`/second-person/${nowhere}/approve`, noGrant)],
+  "POST /second-person/:requestId/deny": [mine(`/second-person/${nowhere}/deny`, noGrant)],
   "POST /access-requests/:requestId/approve": [mine(`/access-requests/${nowhere}/approve`, noGrant)],
   "POST /access-requests/:requestId/deny": [mine(`/access-requests/${nowhere}/deny`, noGrant)],
 

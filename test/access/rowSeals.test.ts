@@ -230,6 +230,7 @@ const byMember = (s: Scene) => readsValue(s, { session: s.ofMember.text })
 
 /** Used once, or by others' programs: tried in the journeys of `test/oauth`, `test/machines` and of reset links. */
 type Elsewhere =
+  | "second_person_requests"
   | "totp_factors"
   | "recovery_codes"
   | "sign_in_steps"
@@ -275,7 +276,8 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
       leakedCredentials: withValue("'notify'"),
       signInOnly: withValue("'{corp}'"),
       suspended: flipped("suspended"),
-      sessionAddresses: withValue("ARRAY['127.0.0.1']")
+      sessionAddresses: withValue("ARRAY['127.0.0.1']"),
+      secondPerson: flipped("second_person")
     }
   },
   memberships: {

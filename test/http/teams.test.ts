@@ -73,7 +73,8 @@ layer(TestApp.shared, { excludeTestServices: true })("teams", (it) => {
         secondFactorRequired: false,
         stepUpMinutes: 15,
         leakedCredentials: "revoke",
-        sessionAddresses: null
+        sessionAddresses: null,
+        secondPerson: false
       })
       for (const json of [{}, { plan: "enterprise" }, { name: "" }]) {
         assert.deepStrictEqual(codeOf(yield* change(owner, json)), [400, "VALIDATION_FAILED"])

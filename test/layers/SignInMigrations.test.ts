@@ -55,7 +55,14 @@ const newColumns: ReadonlyArray<readonly [table: string, columns: ReadonlyArray<
 const texts: ReadonlyArray<readonly [table: AuthorizationTable, row: Record<string, unknown>, text: string]> = [
   [
     "teams",
-    { plan: "team", leakedCredentials: "revoke", stepUpMinutes: 15, signInOnly: null, sessionAddresses: null },
+    {
+      plan: "team",
+      leakedCredentials: "revoke",
+      stepUpMinutes: 15,
+      signInOnly: null,
+      sessionAddresses: null,
+      secondPerson: false
+    },
     '["teams","teams id","team",false,false]'
   ],
   [

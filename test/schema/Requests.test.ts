@@ -111,7 +111,7 @@ describe("a refusal", () => {
 
   const sentences = /^[a-z]/
   /** Alphabet of the sentences that the error envelope lets through. */
-  const plain = /^(?:must |is too |is not accepted: )[\w .,:;()$+{}-]{1,160}$/
+  const plain = /^(?:must |is too |is not accepted: )[\w .,:;()$+{}-]{1,200}$/
 
   for (const route of routes) {
     const parts = [route.payload, route.query, route.path, route.headers].flatMap(

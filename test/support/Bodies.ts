@@ -2,6 +2,7 @@
  * Bodies of answers, typed and decoded by the endpoint that the request names: a test cannot read a member that the
  * contract does not have, and a body that breaks the contract fails where it is read, with the reason.
  */
+import type { SecondPersonRequestId } from "#schema/Ids.ts"
 import * as HttpApi from "@effect/platform/HttpApi"
 import type * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
@@ -180,6 +181,11 @@ const routes = {
     list: "GET /access-requests",
     withdraw: "DELETE /access-requests/:requestId"
   },
+  secondPerson: {
+    list: "GET /teams/:teamId/second-person",
+    approve: "POST /second-person/:requestId/approve",
+    deny: "POST /second-person/:requestId/deny"
+  },
   accessDecisions: {
     approve: "POST /access-requests/:requestId/approve",
     deny: "POST /access-requests/:requestId/deny"
@@ -258,8 +264,8 @@ export type BodyOf<
     : unknown
   : never
 
-/** A write that waits for an approval is another answer: a test that expects it says so by `as`. */
-type Written<A> = Exclude<A, ChangeRequest>
+/** A write that waits for an approval, and an action that waits for a second person, are another answer: a test that expects it says so by `as`. */
+type Written<A> = Exclude<A, ChangeRequest | { readonly requestId: SecondPersonRequestId }>
 
 type Failure = Schema.Schema.Encoded<(typeof Errors)[keyof typeof Errors]>
 type Further<F> = F extends ErrorBody<string> ? Omit<F, keyof ErrorBody<string>> : never

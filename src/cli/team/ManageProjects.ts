@@ -120,7 +120,9 @@ export const updateProject = Help.command(
         call(connection, client.update({ path: { projectId: project.id }, payload }))
       )
     )
-    yield* options.json ? json(updated) : note(`Changed ${plain(updated.slug)}.`)
+    yield* options.json
+      ? json(updated)
+      : note("requestId" in updated ? Management.waits(updated) : `Changed ${plain(updated.slug)}.`)
   })
 )
 
@@ -290,7 +292,9 @@ const updateEnvironment = Help.command(
         call(connection, client.updateEnvironment({ path: { envId: environment.id }, payload }))
       )
     )
-    yield* options.json ? json(updated) : note(`Changed ${plain(updated.slug)}.`)
+    yield* options.json
+      ? json(updated)
+      : note("requestId" in updated ? Management.waits(updated) : `Changed ${plain(updated.slug)}.`)
   })
 )
 

@@ -140,3 +140,7 @@ export const payloadOf =
       const why = issue?.message.startsWith("must ") === true ? issue.message : "is not acceptable"
       return usage(`${field === "" ? "This" : field} ${why}.`)
     })
+
+/** Text for an action that waits for a second person. */
+export const waits = ({ requestId }: { readonly requestId: string }): string =>
+  `This waits until another owner or admin approves it, on the dashboard's page of requests (${plain(requestId)}).`

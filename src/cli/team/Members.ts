@@ -76,6 +76,7 @@ const invite = Help.command(
       )
     )
     if (options.json) return yield* json(invitation)
+    if ("requestId" in invitation) return yield* note(Management.waits(invitation))
     yield* note(`The link works until ${plain(invitation.expiresAt)}, once:`)
     yield* out(`${plain(invitation.inviteUrl)}\n`)
   })
@@ -118,7 +119,11 @@ const update = Help.command(
     )
     yield* options.json
       ? json(updated)
-      : note(`${plain(updated.email)}: ${plain(updated.role)}${updated.active ? "" : ", deactivated"}.`)
+      : note(
+          "requestId" in updated
+            ? Management.waits(updated)
+            : `${plain(updated.email)}: ${plain(updated.role)}${updated.active ? "" : ", deactivated"}.`
+        )
   })
 )
 

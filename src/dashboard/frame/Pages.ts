@@ -29,6 +29,7 @@ import { isLoopbackHost } from "#src/net/Loopback.ts"
 import { pathOf } from "#src/net/RequestPath.ts"
 import { AccessRequests } from "#src/projects/AccessRequests.ts"
 import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
+import { Waits } from "#src/access/SecondPerson.ts"
 import { Proposed } from "#src/secrets/SecretStore.ts"
 import * as Assets from "./Assets.ts"
 import * as Form from "./Form.ts"
@@ -148,15 +149,21 @@ const toWaiting = ({ request: { environment, projectId } }: Proposed) =>
     Html.seeOther(withNotice(`${Paths.environment({ projectId, slug: environment })}/access`, "change-waits"))
   )
 
+const isWaiting = <E>(error: E): error is Extract<E, Waits> => error instanceof Waits
+/** Redirects an action that waits for a second person to the page of requests. */
+const toRequests = () => Effect.succeed(Html.seeOther(withNotice(Paths.waiting, "second-person-waits")))
+
 /** Turns any failure into a page, and logs it as the API does. */
 const guarded = <E, R>(visitor: Visitor | Visit, work: Effect.Effect<Response, E, R>) =>
   Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
-    Effect.catchAllCause(Effect.catchIf(work, isProposed<E>, toWaiting), (cause) =>
-      Effect.flatMap(CurrentExchange, (exchange) =>
-        Effect.map(judge(cause, exchange, request.method, visitor.path), (verdict) =>
-          isApiError(verdict) ? failed(visitor, request, verdict) : verdict
+    Effect.catchAllCause(
+      Effect.catchIf(Effect.catchIf(work, isProposed<E>, toWaiting), isWaiting, toRequests),
+      (cause) =>
+        Effect.flatMap(CurrentExchange, (exchange) =>
+          Effect.map(judge(cause, exchange, request.method, visitor.path), (verdict) =>
+            isApiError(verdict) ? failed(visitor, request, verdict) : verdict
+          )
         )
-      )
     )
   )
 

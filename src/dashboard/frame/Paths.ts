@@ -32,6 +32,7 @@ export const start = "/app/start"
 export const theme = "/app/theme"
 export const search = "/app/search"
 export const waiting = "/app/waiting"
+export const secondPerson = "/app/waiting/second-person"
 export const newTeam = "/app/teams/new"
 export const device = "/device"
 

@@ -39,6 +39,7 @@ import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { Teams } from "#src/projects/Teams.ts"
 import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
 import { Incidents } from "#src/secrets/Incidents.ts"
+import { SecondPersonRequests } from "#src/projects/SecondPersonRequests.ts"
 import { Gaps } from "#src/secrets/Gaps.ts"
 import { Search } from "#src/secrets/Search.ts"
 import { SecretStore } from "#src/secrets/SecretStore.ts"
@@ -87,6 +88,7 @@ export type Services =
   | SignInIssuers
   | TeamSignIn
   | Teams
+  | SecondPersonRequests
   | Tokens
   | ValueRequests
   | Webhooks
@@ -94,6 +96,7 @@ export type Services =
 export const accountNotices = Effect.serviceFunctions(AccountNotices)
 export const accessGrants = Effect.serviceFunctions(AccessGrants)
 export const accessRequests = Effect.serviceFunctions(AccessRequests)
+export const secondPerson = Effect.serviceFunctions(SecondPersonRequests)
 export const changeRequests = Effect.serviceFunctions(ChangeRequests)
 export const auditTrail = Effect.serviceFunctions(AuditTrail)
 export const cliGrants = Effect.serviceFunctions(CliGrants)

@@ -108,7 +108,7 @@ const RuleFields = ({
     <Ui.CheckBox
       name="adminsNeedGrants"
       checked={record.adminsNeedGrants}
-      hint="Applies where only people with a grant can read values. They can still grant themselves access, and the audit trail shows it."
+      hint="Applies where only people with a grant can read values. They can still grant themselves access, unless a second person decides; the audit trail shows it."
     >
       Owners and admins need grants too
     </Ui.CheckBox>
@@ -125,6 +125,13 @@ const RuleFields = ({
       hint="People without one must add one first. CLI logins and agents that were approved without one stop."
     >
       A second factor is required
+    </Ui.CheckBox>
+    <Ui.CheckBox
+      name="secondPerson"
+      checked={record.secondPerson}
+      hint="A grant to oneself, a lower protection, a new owner or admin and a reset link for one wait for another owner or admin. So does switching this off."
+    >
+      A second person decides about what owners and admins could give themselves
     </Ui.CheckBox>
     <Ui.TextField
       name="stepUpMinutes"
@@ -302,6 +309,7 @@ const changedRules = (form: Form.Form, record: TeamRecord): Record<string, unkno
     adminsNeedGrants: form.has("adminsNeedGrants"),
     tokensFollowCreators: form.has("tokensFollowCreators"),
     secondFactorRequired: form.has("secondFactorRequired"),
+    secondPerson: form.has("secondPerson"),
     stepUpMinutes: form.has("stepUpMinutes") ? Number(form.text("stepUpMinutes")) : record.stepUpMinutes,
     leakedCredentials: form.filled("leakedCredentials") ?? record.leakedCredentials,
     ...addressesIn(form, record)

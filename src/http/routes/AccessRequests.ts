@@ -3,6 +3,7 @@ import * as Layer from "effect/Layer"
 import { ServerApi } from "#schema/ServerApi.ts"
 import { AccessRequests } from "#src/projects/AccessRequests.ts"
 import { EnvironmentAccess } from "#src/projects/EnvironmentAccess.ts"
+import { acceptWaiting } from "./SecondPerson.ts"
 import * as Endpoints from "#src/http/engine/Endpoints.ts"
 
 const requestGroup = Endpoints.group(ServerApi, "accessRequests", (handlers) =>
@@ -17,7 +18,7 @@ const requestGroup = Endpoints.group(ServerApi, "accessRequests", (handlers) =>
 const decisionGroup = Endpoints.group(ServerApi, "accessDecisions", (handlers) =>
   Effect.map(AccessRequests, (requests) =>
     handlers
-      .handle("approve", ({ path }) => requests.approve(path.requestId))
+      .handle("approve", ({ path }) => acceptWaiting(requests.approve(path.requestId)))
       .handle("deny", ({ path }) => requests.deny(path.requestId))
   )
 )

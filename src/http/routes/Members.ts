@@ -8,6 +8,7 @@ import { Invitations } from "#src/projects/Invitations.ts"
 import { Members } from "#src/projects/Members.ts"
 import * as Endpoints from "#src/http/engine/Endpoints.ts"
 import * as SessionCookie from "#src/http/authentication/SessionCookie.ts"
+import { acceptWaiting } from "./SecondPerson.ts"
 
 export const layer = Endpoints.group(ServerApi, "members", (handlers) =>
   Effect.gen(function* () {
@@ -17,7 +18,7 @@ export const layer = Endpoints.group(ServerApi, "members", (handlers) =>
 
     return handlers
       .handle("list", ({ path }) => Effect.map(members.list(path.teamId), (items) => ({ items })))
-      .handle("invite", ({ path, payload }) => invitations.invite(path.teamId, payload))
+      .handle("invite", ({ path, payload }) => acceptWaiting(invitations.invite(path.teamId, payload)))
       .handle("acceptInvitation", ({ payload }) =>
         Effect.gen(function* () {
           yield* cookie.refuseCrossSite
@@ -26,10 +27,14 @@ export const layer = Endpoints.group(ServerApi, "members", (handlers) =>
           return { user, teams }
         })
       )
-      .handle("update", ({ path, payload }) => members.update(path.teamId, path.userId, payload))
+      .handle("update", ({ path, payload }) => acceptWaiting(members.update(path.teamId, path.userId, payload)))
       .handle("remove", ({ path }) => Effect.as(members.remove(path.teamId, path.userId), { deleted: true }))
       .handle("passwordReset", ({ path }) =>
-        Effect.map(members.passwordResetLink(path.teamId, path.userId), (link) => ({ resetUrl: Redacted.value(link) }))
+        acceptWaiting(
+          Effect.map(members.passwordResetLink(path.teamId, path.userId), (link) => ({
+            resetUrl: Redacted.value(link)
+          }))
+        )
       )
   })
 )

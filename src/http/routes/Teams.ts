@@ -3,6 +3,7 @@ import { ServerApi } from "#schema/ServerApi.ts"
 import { Members } from "#src/projects/Members.ts"
 import { Teams } from "#src/projects/Teams.ts"
 import * as Endpoints from "#src/http/engine/Endpoints.ts"
+import { acceptWaiting } from "./SecondPerson.ts"
 
 export const layer = Endpoints.group(ServerApi, "teams", (handlers) =>
   Effect.gen(function* () {
@@ -11,7 +12,7 @@ export const layer = Endpoints.group(ServerApi, "teams", (handlers) =>
 
     return handlers
       .handle("create", ({ payload }) => teams.create(payload.name))
-      .handle("update", ({ path, payload }) => teams.update(path.teamId, payload))
+      .handle("update", ({ path, payload }) => acceptWaiting(teams.update(path.teamId, payload)))
       .handle("leave", ({ path }) => Effect.as(members.leave(path.teamId), { deleted: true }))
   })
 )

@@ -1,0 +1,168 @@
+/**
+ * Actions that wait for a second owner or admin, where the team requires one (docs/contract/second-person.md). A use
+ * case calls `check` in its transaction, before the change. The request keeps the action; an approval runs it.
+ */
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as FiberRef from "effect/FiberRef"
+import * as Schema from "effect/Schema"
+import { CreateAccessGrant } from "#schema/AccessApi.ts"
+import { Forbidden } from "#schema/Errors.ts"
+import {
+  AccessRequestId,
+  EnvironmentId,
+  ProjectId,
+  type SecondPersonRequestId,
+  SecondPersonRequestIdOut,
+  type TeamId,
+  UserId,
+  UserIdOut
+} from "#schema/Ids.ts"
+import { UpdateEnvironment, UpdateProject } from "#schema/ManageProjectsApi.ts"
+import { Invite, UpdateMember, UpdateTeam } from "#schema/TeamsApi.ts"
+import type { Role } from "#schema/Scopes.ts"
+import { Crypto } from "#src/crypto/Crypto.ts"
+import * as Rows from "#src/database/Rows.ts"
+import { days } from "#src/Days.ts"
+import { methods } from "#src/Methods.ts"
+import { type AuthorizationRow, columnsOf } from "#src/rows/AuthorizationRows.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
+import { Audit } from "#src/trail/Audit.ts"
+import type { Action } from "./Actions.ts"
+import type { Permit } from "./Permit.ts"
+import type { Target } from "./Target.ts"
+import { isMembershipAuthentic, membershipFields } from "./TeamRows.ts"
+
+const services = Effect.all({ sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit, rowSeal: RowSeal })
+type Needs = Effect.Effect.Success<typeof services>
+
+const kind = <const Kind extends string, Fields extends Schema.Struct.Fields>(kind: Kind, fields: Fields) =>
+  Schema.Struct({ kind: Schema.Literal(kind), ...fields })
+
+/** Every action that can wait, with its input. */
+export const Waiting = Schema.Union(
+  kind("project_grant", { projectId: ProjectId, input: CreateAccessGrant }),
+  kind("environment_grant", { environmentId: EnvironmentId, input: CreateAccessGrant }),
+  kind("environment", { environmentId: EnvironmentId, input: UpdateEnvironment }),
+  kind("project", { projectId: ProjectId, input: UpdateProject }),
+  kind("member", { userId: UserId, input: UpdateMember }),
+  kind("invitation", { input: Invite }),
+  kind("password", { userId: UserId }),
+  kind("team", { input: UpdateTeam }),
+  kind("access_request", { requestId: AccessRequestId })
+)
+export type Waiting = typeof Waiting.Type
+
+/** Leaves a use case whose action waits, after its transaction has stored the request. */
+export class Waits extends Data.TaggedError("Waits")<{ readonly requestId: SecondPersonRequestId }> {}
+
+/** Fails with `Waits` when the transaction ended with one. */
+export const orWaits = <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<Exclude<A, Waits>, E | Waits, R> =>
+  Effect.flatMap(work, (result) =>
+    result instanceof Waits ? Effect.fail(result) : Effect.succeed(result as Exclude<A, Waits>)
+  )
+
+/** True while an approved request runs. */
+const isApproved = FiberRef.unsafeMake(false)
+export const approved = Effect.locally(isApproved, true)
+
+const requestLife = days(7)
+/** An abuse limit. */
+const requestsPerTeam = 100
+
+export const manages = (role: Role): boolean => role === "owner" || role === "admin"
+
+const ManagerRow = Schema.Struct({ userId: UserIdOut, ...membershipFields })
+
+/** Active owners and admins of the team whose rows are authentic. */
+const managersOf = ({ rowSeal, sql }: Needs, teamId: TeamId) =>
+  Effect.zipWith(
+    rowSeal.ready,
+    Rows.findAll(
+      ManagerRow,
+      sql`
+        SELECT user_id, role, active, deactivated_at, updated_at, ruled_by, role_limit, break_glass, mac
+        FROM memberships WHERE team_id = ${teamId} AND active AND role IN ('owner', 'admin')`
+    ),
+    (macs, rows) => rows.filter((row) => isMembershipAuthentic(macs, teamId, row.userId, row))
+  )
+
+/** Whether the team requires a second person. A team whose row no server wrote reaches no use case. */
+const isRequired = ({ rowSeal, sql }: Needs, teamId: TeamId) =>
+  Effect.zipWith(
+    rowSeal.ready,
+    Effect.orDie(sql<AuthorizationRow<"teams"> & { readonly mac: Uint8Array | null }>`
+      SELECT ${sql.literal(columnsOf("teams"))}, mac FROM teams WHERE id = ${teamId}`),
+    (macs, [team]) => team !== undefined && (!macs.isAuthentic("teams", team) || team.secondPerson === true)
+  )
+
+/**
+ * Part of the use case's transaction, after its checks. Undefined: the action happens now. Else the request is stored,
+ * and the transaction ends with the `Waits`. Without another active owner or admin it happens, with an alarm.
+ */
+const check = Effect.fnUntraced(function* (
+  needs: Needs,
+  permit: Permit<Action, Target>,
+  waiting: Waiting,
+  about: string
+) {
+  const { audit, crypto, rowSeal, sql } = needs
+  const { teamId } = permit.target
+  const { user } = permit.caller
+  if (user === null || (yield* FiberRef.get(isApproved)) || !(yield* isRequired(needs, teamId))) return undefined
+  const others = (yield* managersOf(needs, teamId)).filter(({ userId }) => userId !== user.id)
+  if (others.length === 0) {
+    const target = { type: "user", id: user.id, name: about }
+    yield* audit.append(permit.event({ audit: "access.break_glass", target }))
+    return undefined
+  }
+  const now = new Date(yield* Clock.currentTimeMillis)
+  const open = yield* Rows.count(sql`
+    SELECT count(*) AS n FROM second_person_requests
+    WHERE team_id = ${teamId} AND status = 'pending' AND expires_at > ${now}`)
+  if (open >= requestsPerTeam) {
+    return yield* new Forbidden({
+      message: `${requestsPerTeam} requests of this team wait already. Decide about them first.`
+    })
+  }
+  const id = SecondPersonRequestIdOut.make(yield* crypto.uuid)
+  const row = yield* rowSeal.values(
+    "second_person_requests",
+    {
+      id,
+      teamId,
+      userId: user.id,
+      payload: Schema.encodeSync(Waiting)(waiting),
+      status: "pending",
+      createdAt: now,
+      expiresAt: new Date(now.getTime() + requestLife)
+    },
+    { about }
+  )
+  yield* Rows.run(sql`INSERT INTO second_person_requests ${row}`)
+  yield* audit.append(
+    permit.event({ audit: "second_person.request", target: { type: "second_person_request", id, name: about } })
+  )
+  return new Waits({ requestId: id })
+})
+
+/**
+ * As `check`, for a decision about one's own request, which is refused elsewhere. True: the person may decide, because
+ * another one approved it or no other exists. False: the team does not require a second person.
+ */
+const checkOwn = Effect.fnUntraced(function* (
+  needs: Needs,
+  permit: Permit<Action, Target>,
+  waiting: Waiting,
+  about: string
+) {
+  if (yield* FiberRef.get(isApproved)) return true
+  if (!(yield* isRequired(needs, permit.target.teamId))) return false
+  return (yield* check(needs, permit, waiting, about)) ?? true
+})
+
+export class SecondPerson extends Effect.Service<SecondPerson>()("access/SecondPerson", {
+  effect: Effect.map(services, (needs) => methods(needs, { check, checkOwn, managersOf }))
+}) {}

@@ -1,0 +1,266 @@
+/** Actions that wait for a second owner or admin, where the team requires one. */
+import { assert, layer } from "@effect/vitest"
+import * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import { auditEntry } from "#test/support/Json.ts"
+import * as MovableClock from "#test/support/MovableClock.ts"
+import * as TestApp from "#test/support/TestApp.ts"
+import * as World from "#test/support/World.ts"
+
+const app = TestApp.server.pipe(
+  Layer.provideMerge(Layer.merge(TestApp.backends, TestApp.config({}))),
+  Layer.provideMerge(MovableClock.layer)
+)
+const { codeOf } = TestApp
+const Waits = Schema.Struct({ requestId: Schema.String })
+
+/** A team that requires a second person, two days after its owner and admins joined. */
+const setUp = Effect.gen(function* () {
+  const project = yield* World.project()
+  const { team } = project
+  const people = {
+    ada: yield* World.member(team, "admin"),
+    bea: yield* World.member(team, "admin"),
+    cid: yield* World.member(team, "member")
+  }
+  yield* MovableClock.advance("2 days")
+  const sessionOf = (person: World.Person) => Effect.map(World.session(person), ({ text }) => text)
+  const [owner, ada, bea] = [yield* sessionOf(team.owner), yield* sessionOf(people.ada), yield* sessionOf(people.bea)]
+  const set = yield* TestApp.patch(`/teams/${team.id}`, {
+    session: owner,
+    json: { secondPerson: true, adminsNeedGrants: true }
+  })
+  assert.isTrue(set.json.secondPerson)
+  const at = `/environments/${project.production.id}`
+  assert.strictEqual((yield* TestApp.patch(at, { session: owner, json: { readers: "granted" } })).status, 200)
+  const written = yield* TestApp.post("/secrets", {
+    session: owner,
+    json: { projectId: project.id, environment: "production", key: "K", value: "v" }
+  })
+  assert.oneOf(written.status, [201, 403])
+  const readsAs = (session: string) =>
+    Effect.map(
+      TestApp.get(`/secrets/with-values?projectId=${project.id}&environment=production`, { session }),
+      ({ status }) => status
+    )
+  const grant = (session: string, person: World.Person) =>
+    TestApp.post(`${at}/grants`, { session, json: { userId: person.id, level: "values" } })
+  const approve = (id: string, session: string) => TestApp.post(`/second-person/${id}/approve`, { session })
+  const deny = (id: string, session: string) => TestApp.post(`/second-person/${id}/deny`, { session })
+  const list = (session: string) => TestApp.get(`/teams/${team.id}/second-person`, { session })
+  const actions = Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const rows = yield* sql<{
+      readonly body: string
+    }>`SELECT body FROM audit_entries WHERE team_id = ${team.id} ORDER BY id`
+    return rows.map(auditEntry)
+  })
+  return { actions, ada, approve, at, bea, deny, grant, list, owner, people, project, readsAs, sessionOf, team }
+})
+
+const waitsOf = (answer: TestApp.Answer): string => {
+  assert.strictEqual(answer.status, 202, answer.text)
+  return answer.as(Waits).requestId
+}
+
+layer(app, { excludeTestServices: true })("where a second person decides", (it) => {
+  it.effect("a grant to oneself happens once another one approves", () =>
+    Effect.gen(function* () {
+      const { actions, ada, approve, bea, grant, list, people, readsAs } = yield* setUp
+      const id = waitsOf(yield* grant(ada, people.ada))
+      assert.strictEqual(yield* readsAs(ada), 403)
+      const shown = (yield* list(bea)).json.items
+      assert.deepStrictEqual(
+        shown.map((one) => [one.id, one.user.email, one.mayDecide]),
+        [[id, people.ada.email, true]]
+      )
+      assert.deepStrictEqual(
+        (yield* list(ada)).json.items.map((one) => one.mayDecide),
+        [false]
+      )
+      assert.deepStrictEqual(codeOf(yield* approve(id, ada)), [403, "FORBIDDEN"])
+      assert.deepStrictEqual((yield* approve(id, bea)).json, { status: "approved", url: null })
+      assert.strictEqual(yield* readsAs(ada), 200)
+      assert.deepStrictEqual(codeOf(yield* approve(id, bea)), [409, "GRANT_ALREADY_DECIDED"])
+      // The trail names both: who began it, and who approved.
+      const entries = (yield* actions).filter(
+        ({ action, outcome }) => outcome === "allowed" && /second|grant/.test(action)
+      )
+      assert.deepStrictEqual(
+        entries.map(({ action, actor }) => [action, actor.name]),
+        [
+          ["second_person.request", people.ada.email],
+          ["second_person.approve", people.bea.email],
+          ["access.grant", people.ada.email]
+        ]
+      )
+    })
+  )
+
+  it.effect("an approval of one's own request waits, and is refused where no second person is required", () =>
+    Effect.gen(function* () {
+      const { ada, approve, bea, owner, project, readsAs, team } = yield* setUp
+      const ask = Effect.map(
+        TestApp.post(`/environments/${project.production.id}/access-requests`, {
+          session: ada,
+          json: { level: "values", hours: 2, reason: "Incident 42" }
+        }),
+        (asked) => asked.json.id
+      )
+      const approveOwn = (id: string) => TestApp.post(`/access-requests/${id}/approve`, { session: ada })
+      const id = waitsOf(yield* approveOwn(yield* ask))
+      assert.strictEqual(yield* readsAs(ada), 403)
+      assert.strictEqual((yield* approve(id, bea)).status, 200)
+      assert.strictEqual(yield* readsAs(ada), 200)
+      const off = waitsOf(yield* TestApp.patch(`/teams/${team.id}`, { session: owner, json: { secondPerson: false } }))
+      assert.strictEqual((yield* approve(off, ada)).status, 200)
+      const asked = yield* TestApp.post(`/environments/${project.production.id}/access-requests`, {
+        session: bea,
+        json: { level: "values", hours: 2, reason: "Incident 42" }
+      })
+      const refused = yield* TestApp.post(`/access-requests/${asked.json.id}/approve`, { session: bea })
+      assert.deepStrictEqual(codeOf(refused), [403, "FORBIDDEN"])
+    })
+  )
+
+  it.effect("everything that binds owners and admins waits, and the rest does not", () =>
+    Effect.gen(function* () {
+      const { ada, approve, at, bea, grant, owner, people, project, team } = yield* setUp
+      const ofTeam = `/teams/${team.id}`
+      const raise = (json: object, session = ada) =>
+        TestApp.patch(`${ofTeam}/members/${people.cid.id}`, { session, json })
+      const invite = (role: string) =>
+        TestApp.post(`${ofTeam}/invitations`, { session: ada, json: { email: `${role}-${team.id}@example.com`, role } })
+      const reset = (person: World.Person) =>
+        TestApp.post(`${ofTeam}/members/${person.id}/password-reset`, { session: ada })
+      const waiting = {
+        protection: yield* TestApp.patch(at, { session: ada, json: { protected: false } }),
+        readers: yield* TestApp.patch(at, { session: ada, json: { readers: "team" } }),
+        promotion: yield* raise({ role: "admin" }),
+        ownership: yield* raise({ role: "owner" }, owner),
+        invitation: yield* invite("admin"),
+        reset: yield* reset(people.bea),
+        grants: yield* TestApp.patch(ofTeam, { session: owner, json: { adminsNeedGrants: false } }),
+        off: yield* TestApp.patch(ofTeam, { session: owner, json: { secondPerson: false } })
+      }
+      const ids = Object.entries(waiting).map(([name, answer]) => {
+        assert.strictEqual(answer.status, 202, name)
+        return [name, waitsOf(answer)] as const
+      })
+      // Actions for others, which bind no owner or admin, go on.
+      for (const answer of [
+        yield* grant(ada, people.cid),
+        yield* invite("member"),
+        yield* reset(people.cid),
+        yield* TestApp.patch(at, { session: ada, json: { name: "Live" } })
+      ]) {
+        assert.isBelow(answer.status, 202, answer.text)
+      }
+      // An admin neither takes the setting away nor makes it wait.
+      const away = yield* TestApp.patch(ofTeam, { session: ada, json: { secondPerson: false } })
+      assert.deepStrictEqual(codeOf(away), [403, "FORBIDDEN"])
+      for (const [name, id] of ids) {
+        const decided = yield* approve(id, bea)
+        // Once a member is owner, an admin's earlier wish to make them admin is not possible any more.
+        assert.strictEqual(decided.status, 200, `${name}: ${decided.text}`)
+        const hasLink = name === "invitation" || name === "reset"
+        assert.strictEqual(decided.json.url === null, !hasLink, name)
+      }
+      const after = yield* TestApp.patch(ofTeam, { session: owner, json: { name: "Later" } })
+      assert.deepInclude(after.json, { secondPerson: false, adminsNeedGrants: false })
+      const environments = yield* TestApp.get(`/projects/${project.id}/environments`, { session: owner })
+      assert.deepInclude(
+        environments.json.items.find(({ slug }) => slug === "production"),
+        { protected: false, readers: "team" }
+      )
+      // Without the setting a grant to oneself happens at once.
+      assert.strictEqual((yield* grant(ada, people.ada)).status, 201)
+    })
+  )
+
+  it.effect("a person who rose or was reset within a day decides nothing", () =>
+    Effect.gen(function* () {
+      const { ada, approve, bea, deny, grant, owner, people, sessionOf, team } = yield* setUp
+      const sql = yield* SqlClient.SqlClient
+      const id = waitsOf(yield* grant(ada, people.ada))
+      const raised = waitsOf(
+        yield* TestApp.patch(`/teams/${team.id}/members/${people.cid.id}`, { session: owner, json: { role: "admin" } })
+      )
+      assert.strictEqual((yield* approve(raised, bea)).status, 200)
+      const cid = yield* sessionOf(people.cid)
+      assert.deepStrictEqual(codeOf(yield* approve(id, cid)), [403, "FORBIDDEN"])
+      assert.deepStrictEqual(codeOf(yield* deny(id, cid)), [403, "FORBIDDEN"])
+      const now = new Date(
+        (yield* sql<{ readonly at: Date }>`
+        SELECT max(updated_at) AS at FROM memberships WHERE user_id = ${people.cid.id}`)[0]?.at ?? 0
+      )
+      yield* sql`
+        INSERT INTO account_notices (id, user_id, kind, about, created_at)
+        VALUES (gen_random_uuid(), ${people.bea.id}, 'password_reset', '', ${now})`
+      assert.deepStrictEqual(codeOf(yield* approve(id, bea)), [403, "FORBIDDEN"])
+      yield* MovableClock.advance("25 hours")
+      assert.strictEqual((yield* approve(id, yield* sessionOf(people.cid))).status, 200)
+    })
+  )
+
+  it.effect("a request is nothing to others, ends when it is denied, and no row of the database makes one", () =>
+    Effect.gen(function* () {
+      const { ada, approve, bea, deny, grant, list, owner, people, readsAs, sessionOf } = yield* setUp
+      const sql = yield* SqlClient.SqlClient
+      const id = waitsOf(yield* grant(ada, people.ada))
+      const stranger = yield* sessionOf((yield* World.team()).owner)
+      const gone = [404, "GRANT_NOT_FOUND"]
+      for (const session of [stranger, yield* sessionOf(people.cid)]) {
+        assert.deepStrictEqual(codeOf(yield* approve(id, session)), gone)
+        assert.deepStrictEqual(codeOf(yield* deny(id, session)), gone)
+      }
+      assert.deepStrictEqual((yield* deny(id, bea)).json, { status: "denied", url: null })
+      yield* sql`UPDATE second_person_requests SET status = 'pending' WHERE id = ${id}`
+      assert.deepStrictEqual(codeOf(yield* approve(id, bea)), gone)
+      const forged = waitsOf(yield* grant(ada, people.ada))
+      yield* sql`
+        UPDATE second_person_requests SET payload = jsonb_set(payload, '{input,level}', '"write"') WHERE id = ${forged}`
+      assert.deepStrictEqual((yield* list(owner)).json.items, [])
+      assert.deepStrictEqual(codeOf(yield* approve(forged, bea)), gone)
+      // The author takes a request back.
+      const mine = waitsOf(yield* grant(ada, people.ada))
+      assert.strictEqual((yield* deny(mine, ada)).status, 200)
+      assert.strictEqual(yield* readsAs(ada), 403)
+    })
+  )
+
+  it.effect("the author's rights are judged again, and a late approval does nothing", () =>
+    Effect.gen(function* () {
+      const { ada, approve, bea, grant, owner, people, team } = yield* setUp
+      const id = waitsOf(yield* grant(ada, people.ada))
+      yield* TestApp.patch(`/teams/${team.id}/members/${people.ada.id}`, { session: owner, json: { role: "member" } })
+      assert.deepStrictEqual(codeOf(yield* approve(id, bea)), [403, "FORBIDDEN"])
+      const late = waitsOf(yield* grant(bea, people.bea))
+      yield* MovableClock.advance("8 days")
+      const again = yield* World.session(team.owner)
+      assert.deepStrictEqual(codeOf(yield* approve(late, again.text)), [404, "GRANT_NOT_FOUND"])
+    })
+  )
+
+  it.effect("one person alone goes on, with an alarm", () =>
+    Effect.gen(function* () {
+      const { actions, grant, owner, people, readsAs, team } = yield* setUp
+      for (const person of [people.ada, people.bea]) {
+        const off = yield* TestApp.patch(`/teams/${team.id}/members/${person.id}`, {
+          session: owner,
+          json: { active: false }
+        })
+        assert.strictEqual(off.status, 200, off.text)
+      }
+      assert.strictEqual((yield* grant(owner, team.owner)).status, 201)
+      assert.strictEqual(yield* readsAs(owner), 200)
+      const broken = (yield* actions).filter(({ action }) => action === "access.break_glass")
+      assert.deepStrictEqual(
+        broken.map(({ actor, target }) => [actor.id, target?.name]),
+        [[team.owner.id, "a grant of values to oneself in production"]]
+      )
+    })
+  )
+})
