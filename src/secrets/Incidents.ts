@@ -201,7 +201,7 @@ const open = Effect.fn("Incidents.open")(function* (
     )
     yield* audit.append(permit.event({ target: { type: "incident", id, name: `${subject.type}: ${subject.name}` } }))
   })
-  return yield* shown(needs, permit, id)
+  return yield* readIncident(needs, permit, id)
 })
 
 const altered = new IntegrityFailure({ message: "The list of this incident is not what was signed." })
@@ -251,7 +251,7 @@ const burnDownOf = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, id
   return burnDown
 })
 
-const shown = Effect.fnUntraced(function* (
+const readIncident = Effect.fnUntraced(function* (
   needs: Needs,
   permit: TeamPermit<"audit:read" | "members:manage">,
   id: IncidentId
@@ -274,7 +274,7 @@ const shown = Effect.fnUntraced(function* (
 })
 
 const show = Effect.fn("Incidents.show")(function* (needs: Needs, teamId: TeamId, id: IncidentId) {
-  return yield* shown(needs, yield* mayRead(needs, teamId), id)
+  return yield* readIncident(needs, yield* mayRead(needs, teamId), id)
 })
 
 /** One statement for the state of all values. A list that will be made once more is shown as it was signed. */
@@ -349,7 +349,7 @@ const replace = Effect.fn("Incidents.replace")(function* (
     ENVIRONMENT_NOT_FOUND: Effect.die,
     PROJECT_NOT_FOUND: Effect.die
   })
-  return yield* shown(needs, permit, id)
+  return yield* readIncident(needs, permit, id)
 })
 
 /** A page for the person who holds the vendor's key. */

@@ -215,7 +215,7 @@ const find = Effect.fn("Search.find")(function* (needs: Needs, text: string) {
   )
   const isNamed = ({ environment }: FoundEnvironment) =>
     words.some((word) => environmentName(environment).toLowerCase().includes(word))
-  const found: Found = {
+  const matches: Found = {
     keys: yield* findKeys(needs.sql, placesOf(permits, projects, reached, words), words),
     projects: fitting(all, projectName, words),
     environments: fitting(
@@ -226,7 +226,7 @@ const find = Effect.fn("Search.find")(function* (needs: Needs, text: string) {
     people: words.length === 0 ? [] : yield* findPeople(needs, caller, words),
     tokens: words.length === 0 ? [] : yield* findTokens(needs, caller, words)
   }
-  return found
+  return matches
 })
 
 export class Search extends Effect.Service<Search>()("secrets/Search", {

@@ -83,27 +83,27 @@ interface Needs {
   /** In order of last use, oldest first. */
   readonly snapshots: Map<string, Snapshot>
   readonly pending: Map<string, Deferred.Deferred<unknown, unknown>>
-  readonly held: { bytes: number }
+  readonly usage: { bytes: number }
   /** Epoch of the database. When it changes, the cache is dropped. */
   readonly epoch: () => number
 }
 
-const drop = ({ held, snapshots }: Needs, name: string) => {
+const drop = ({ snapshots, usage }: Needs, name: string) => {
   const snapshot = snapshots.get(name)
   if (snapshot === undefined) return
   snapshots.delete(name)
-  held.bytes -= snapshot.bytes
+  usage.bytes -= snapshot.bytes
 }
 
 /** Replaces the snapshot of the same name. */
 const keep = (needs: Needs, name: string, snapshot: Snapshot) => {
-  const { held, snapshots } = needs
+  const { snapshots, usage } = needs
   drop(needs, name)
   if (snapshot.bytes > capacity / 4) return
   snapshots.set(name, snapshot)
-  held.bytes += snapshot.bytes
+  usage.bytes += snapshot.bytes
   for (const oldest of snapshots.keys()) {
-    if (held.bytes <= capacity) break
+    if (usage.bytes <= capacity) break
     drop(needs, oldest)
   }
 }
@@ -254,11 +254,11 @@ const values: <E, R>(...asked: AskedValues<E, R>) => Effect.Effect<OpenedValues,
 >(...[needs, environmentId, revision, representation, source, again = false]: AskedValues<E, R>) {
   const name = valuesName(environmentId, representation)
   const epoch = needs.epoch()
-  const held = find(needs, name, yield* Clock.currentTimeMillis)
-  const isCurrent = held !== undefined && held.revision >= revision
+  const cached = find(needs, name, yield* Clock.currentTimeMillis)
+  const isCurrent = cached !== undefined && cached.revision >= revision
   Metrics.snapshotLookedUp(isCurrent)
   const snapshot = isCurrent
-    ? held
+    ? cached
     : yield* oneAtATime(
         needs,
         name,
@@ -313,13 +313,13 @@ export class Snapshots extends Effect.Service<Snapshots>()("secrets/Snapshots", 
   effect: Effect.gen(function* () {
     const snapshots: Needs["snapshots"] = new Map()
     const pending: Needs["pending"] = new Map()
-    const held = { bytes: 0 }
+    const usage = { bytes: 0 }
     const epoch = yield* DatabaseEpoch.watch(() => {
       snapshots.clear()
       pending.clear()
-      held.bytes = 0
+      usage.bytes = 0
     })
-    const needs: Needs = { cipher: yield* SnapshotCipher, snapshots, pending, held, epoch }
+    const needs: Needs = { cipher: yield* SnapshotCipher, snapshots, pending, usage, epoch }
     return {
       ...methods(needs, { holds, follow, forget }),
       get: <A, E, R>(

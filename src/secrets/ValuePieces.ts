@@ -21,11 +21,11 @@ const pieceBytes = 16_384
 /** Bytes that are opened between turns. */
 const openedAtOnce = 1_048_576
 
-let made = 0
+let pieceCount = 0
 
 /** Bytes that are one piece. */
 export const whole = (cipher: SnapshotCipher, of: string, keys: ReadonlyArray<string>, bytes: Uint8Array): Piece => {
-  const name = `${of}/${++made}`
+  const name = `${of}/${++pieceCount}`
   return { keys, name, sealed: cipher.seal(bytes, Buffer.from(name)) }
 }
 
@@ -129,15 +129,15 @@ export const change = Effect.fnUntraced(function* (
     yield* turn
     const opened = yield* open(cipher, pieces.slice(Math.max(0, place), place + 1))
     if (Option.isNone(opened)) return Option.none()
-    const held = yield* values(opened.value)
+    const entries = yield* values(opened.value)
     for (const bytes of opened.value) bytes.fill(0)
     for (const key of changed) {
       const value = changes.get(key)
-      if (held.has(key) !== (typeof value === "string")) sameKeys = false
-      if (typeof value === "string") held.set(key, value)
-      else held.delete(key)
+      if (entries.has(key) !== (typeof value === "string")) sameKeys = false
+      if (typeof value === "string") entries.set(key, value)
+      else entries.delete(key)
     }
-    const sorted = [...held].sort(([a], [b]) => (a < b ? -1 : 1))
+    const sorted = [...entries].sort(([a], [b]) => (a < b ? -1 : 1))
     result.push(...(yield* seal(cipher, of, sorted)))
   }
   return Option.some<Changed>({ pieces: result, sameKeys })

@@ -252,7 +252,7 @@ layer(app, { excludeTestServices: true })("a thief's way in", (it) => {
       assert.deepStrictEqual(yield* teamsOf(thief.jar), [elsewhere.id])
       const byPasskey = yield* PasskeySignIn.prove(thief.passkey)
       assert.deepStrictEqual(yield* teamsOf(byPasskey.jar), [elsewhere.id])
-      // What is added in such a session opens no more than the session.
+      // An authenticator that is added in such a session opens no more than the session.
       const second = yield* PasskeySignIn.add(
         yield* SignIn.submit("/app/confirm", byPasskey.jar, { password: SignIn.password }).pipe(
           Effect.map((answer) => SignIn.kept(answer, byPasskey.jar))
