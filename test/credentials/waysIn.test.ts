@@ -95,8 +95,8 @@ const assertOut = (thief: Thief) =>
 const linkOf = (team: World.Team, person: World.Person) =>
   Effect.gen(function* () {
     const { text } = yield* World.session(team.owner)
-    const made = yield* TestApp.post(`/teams/${team.id}/members/${person.id}/password-reset`, { session: text })
-    return made.json.resetUrl
+    const created = yield* TestApp.post(`/teams/${team.id}/members/${person.id}/password-reset`, { session: text })
+    return created.json.resetUrl
   })
 const newPassword = "another of thirty drops"
 const use = (link: string) =>
@@ -161,8 +161,8 @@ layer(app, { excludeTestServices: true })("a thief's way in", (it) => {
         assert.strictEqual(back.answer.status, 303, back.answer.text)
         assert.deepStrictEqual(yield* teamsOf(back.jar), [team.id])
         yield* assertOut(thief)
-        const left = yield* SignIn.see("/app/account/ways-in", back.jar)
-        assert.include(left.text, "Your password alone")
+        const remaining = yield* SignIn.see("/app/account/ways-in", back.jar)
+        assert.include(remaining.text, "Your password alone")
       })
     )
   }
