@@ -124,15 +124,15 @@ layer(OpenId.layer, { excludeTestServices: true })("a session of a team's own is
       const team = yield* World.team()
       const { text: owner } = yield* World.session(team.owner)
       const issuer = yield* FakeIssuer.make()
-      const created = yield* TestApp.post(`/teams/${team.id}/sign-in/issuers`, {
+      const registered = yield* TestApp.post(`/teams/${team.id}/sign-in/issuers`, {
         session: owner,
         json: { name: "Own", issuer: issuer.url, clientId: issuer.clientId, clientSecret: issuer.clientSecret }
       })
       const group = randomUUID()
-      yield* OpenId.rule(team, owner, [created.json.key, group, "member"])
+      yield* OpenId.rule(team, owner, [registered.json.key, group, "member"])
       const person = OpenId.personOf([group])
       issuer.signs(person)
-      const { jar } = yield* OpenId.signIn(issuer, created.json.key)
+      const { jar } = yield* OpenId.signIn(issuer, registered.json.key)
       const session = OpenId.sessionOf(jar)
       assert.deepStrictEqual(yield* teamsOf(jar), [team.id])
       const created = yield* TestApp.post("/teams", { session, json: { name: "Another" } })
