@@ -51,6 +51,7 @@ import _0045_approvers from "#migrations/0045_approvers.ts"
 import _0046_ways_in from "#migrations/0046_ways_in.ts"
 import _0047_address_skeletons from "#migrations/0047_address_skeletons.ts"
 import _0048_second_person from "#migrations/0048_second_person.ts"
+import _0049_secret_aliases from "#migrations/0049_secret_aliases.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -102,7 +103,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0045_approvers": _0045_approvers,
   "0046_ways_in": _0046_ways_in,
   "0047_address_skeletons": _0047_address_skeletons,
-  "0048_second_person": _0048_second_person
+  "0048_second_person": _0048_second_person,
+  "0049_secret_aliases": _0049_secret_aliases
 }
 
 type Registry = typeof registry

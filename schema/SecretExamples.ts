@@ -16,6 +16,7 @@ export const about = {
   owner: "platform team",
   note: "Role app of the Neon project shop",
   rotateBy: "2027-01-31",
+  alias: null,
   tags: ["billing", "pci"]
 }
 export const user = { type: "user", id: "01980a5d-11aa-7f00-b1c2-3d4e5f607182", name: "ada@example.com" }

@@ -160,6 +160,14 @@ export const SecretNote = name(1_000, "Purpose of the secret, 1 to 1000 characte
 
 /** Limit of tags per secret. */
 export const maxTags = 10
+/** The name that another program has for it, which `run` and files give back. */
+export const SecretAlias = Schema.String.pipe(
+  Schema.pattern(/^[A-Za-z_][A-Za-z0-9_.:-]{0,254}$/, {
+    title: "SecretAlias",
+    message: () => "must be 1 to 255 letters, digits and _ . : -, starting with a letter or _"
+  })
+).annotations({ description: "Name of it in another program, like ConnectionStrings__Default." })
+
 const SecretTags = eachOnce(boundedList(SecretTag, 0, maxTags), String, "must not repeat a tag").annotations({
   description: "Words that group secrets, at most 10. The list replaces all tags; an empty list removes them."
 })
@@ -170,11 +178,13 @@ export const DescribeSecret = strict(
       owner: optional(Schema.NullOr(SecretOwner)),
       note: optional(Schema.NullOr(SecretNote)),
       rotateBy: optional(Schema.NullOr(CalendarDay)),
+      alias: optional(Schema.NullOr(SecretAlias)),
       tags: optional(SecretTags)
     }),
     "owner",
     "note",
     "rotateBy",
+    "alias",
     "tags"
   )
 ).annotations({

@@ -59,6 +59,7 @@ const aboutFields = {
   owner: Schema.NullOr(Schema.String).annotations({ description: "Person or team responsible for it." }),
   note: Schema.NullOr(Schema.String),
   rotateBy: Schema.NullOr(Schema.String).annotations({ description: "Day by which its value should be replaced." }),
+  alias: Schema.NullOr(Schema.String).annotations({ description: "Name of it in another program." }),
   tags: Schema.Array(Schema.String).annotations({ description: "Words that group secrets, sorted." })
 } as const
 

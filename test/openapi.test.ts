@@ -398,7 +398,7 @@ const contract: Record<string, Row> = {
     credentials: all,
     scope: "secrets:write",
     required: ["secretId"],
-    body: { required: [], optional: ["owner", "note", "rotateBy", "tags"] },
+    body: { required: [], optional: ["owner", "note", "rotateBy", "alias", "tags"] },
     more: body
   },
   "GET /secrets/deleted": {

@@ -20,6 +20,8 @@ export interface ParsedEntry {
   readonly forms?: ReadonlyArray<Form>
   /** Lines of earlier entries of this key, which this one replaces. */
   readonly replaces?: ReadonlyArray<number>
+  /** The name in the file, where the key is another one. */
+  readonly alias?: string
   /** What the file says about the entry beside its value. */
   readonly note?: string
 }

@@ -199,6 +199,7 @@ export const remarksForPrograms = (meanings: ReadonlyArray<Meaning>) => ({
     .filter(({ foreign }) => foreign.length > 0)
     .map(({ foreign, key, line }) => ({ key, line, forms: foreign })),
   readOtherwise: meanings.filter(({ forms }) => forms.length > 0).map(({ forms, key, line }) => ({ key, line, forms })),
+  names: meanings.flatMap(({ alias, key }) => (alias === undefined ? [] : [{ key, alias }])),
   notes: meanings.filter(({ note }) => note !== undefined).map(({ key }) => key),
   replaced: meanings
     .filter(({ replaces }) => replaces.length > 0)

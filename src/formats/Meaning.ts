@@ -22,6 +22,7 @@ export interface Meaning {
   readonly forms: ReadonlyArray<Form>
   readonly replaces: ReadonlyArray<number>
   readonly note: string | undefined
+  readonly alias: string | undefined
   /** Why no text of the server can say this. */
   readonly problem: string | undefined
 }
@@ -92,13 +93,13 @@ const foreignOf = (text: string, plain: ReadonlySet<number>, format: ReadFormat)
 
 /** What one entry becomes, and what is to be said about it. */
 export const meaningOf = (entry: ParsedEntry, options: MeaningOptions): Meaning => {
-  const { forms = [], key, line, note, plainDollars = [], replaces = [] } = entry
+  const { alias, forms = [], key, line, note, plainDollars = [], replaces = [] } = entry
   const given = new Set(plainDollars === "all" ? dollarsOf(entry.value) : plainDollars)
   const { plain, value: text } =
     options.bareKeys === undefined
       ? { plain: given, value: entry.value }
       : withBraces(entry.value, given, options.bareKeys)
-  const about = { key, line, forms, replaces, note, foreign: foreignOf(text, plain, options.format) }
+  const about = { key, line, forms, replaces, note, alias, foreign: foreignOf(text, plain, options.format) }
   const asText = (value: string): Meaning => ({
     ...about,
     value,

@@ -106,7 +106,7 @@ export const tagsTarget = (id: string, name: string) => ({ type: "tags", id, nam
 export const describe = Effect.fnUntraced(function* (needs: Needs, id: SecretId, body: DescribeSecret) {
   const { access, audit, sql } = needs
   const permit = yield* access.environmentOfSecret("secrets:write", id, { audit: "secret.describe" })
-  const { note, owner, rotateBy } = body
+  const { alias, note, owner, rotateBy } = body
   const tags = body.tags === undefined ? undefined : [...body.tags].sort()
   return yield* change(needs, permit.event(), function* () {
     if (permit.proposes) return yield* waitsForNoApproval()
@@ -119,6 +119,7 @@ export const describe = Effect.fnUntraced(function* (needs: Needs, id: SecretId,
         owner = CASE WHEN ${owner === undefined}::boolean THEN s.owner ELSE ${owner ?? null}::text END,
         note = CASE WHEN ${note === undefined}::boolean THEN s.note ELSE ${note ?? null}::text END,
         rotate_by = CASE WHEN ${rotateBy === undefined}::boolean THEN s.rotate_by ELSE ${rotateBy ?? null}::date END,
+        alias = CASE WHEN ${alias === undefined}::boolean THEN s.alias ELSE ${alias ?? null}::text END,
         tags = CASE WHEN ${tags === undefined}::boolean THEN s.tags ELSE ${tags ?? []}::text[] END
       FROM environment e WHERE s.id = ${id} AND s.environment_id = e.id AND s.deleted_at IS NULL
       RETURNING s.id`)

@@ -39,9 +39,16 @@ export interface About {
   readonly owner: string | null
   readonly note: string | null
   readonly rotateBy: string | null
+  readonly alias: string | null
   readonly tags: ReadonlyArray<string>
 }
-export const aboutOf = ({ note, owner, rotateBy, tags }: About): About => ({ owner, note, rotateBy, tags })
+export const aboutOf = ({ alias, note, owner, rotateBy, tags }: About): About => ({
+  owner,
+  note,
+  rotateBy,
+  alias,
+  tags
+})
 
 /** A live secret with its text as written. */
 export interface OpenSecret extends SecretMetadata {

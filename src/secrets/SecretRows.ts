@@ -45,10 +45,11 @@ export const about = {
   owner: Schema.NullOr(Schema.String),
   note: Schema.NullOr(Schema.String),
   rotateBy: Schema.NullOr(Schema.String),
+  alias: Schema.NullOr(Schema.String),
   tags: Schema.Array(Schema.String)
 }
 export const aboutColumns = (sql: Sql) =>
-  sql.literal(`s.owner, s.note, to_char(s.rotate_by, 'YYYY-MM-DD') AS rotate_by, s.tags`)
+  sql.literal(`s.owner, s.note, to_char(s.rotate_by, 'YYYY-MM-DD') AS rotate_by, s.alias, s.tags`)
 const ListRow = Schema.Struct({
   ...metadata,
   ...about,
@@ -223,7 +224,7 @@ export const page = (sql: Sql, { target }: ReadPermit, part: string, size: numbe
       PageRow,
       sql`
         WITH found AS (
-          SELECT id, key, version, created_at, updated_at, owner, note, rotate_by, tags FROM secrets
+          SELECT id, key, version, created_at, updated_at, owner, note, rotate_by, alias, tags FROM secrets
           WHERE environment_id = ${target.environmentId} AND deleted_at IS NULL AND position(${part} IN key) > 0
         )
         SELECT e.revision, (SELECT count(*)::int FROM found) AS total, ${metadataColumns(sql)}, ${aboutColumns(sql)},

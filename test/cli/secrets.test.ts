@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as fs from "node:fs"
 import * as path from "node:path"
 import { Project } from "#schema/ProjectsApi.ts"
 import { failureOf, parsed, Texts } from "#test/support/Json.ts"
@@ -272,8 +273,55 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
       assert.include(doppler.stderr.replaceAll("\n", " "), "DOPPLER_PROJECT, DOPPLER_CONFIG, DOPPLER_ENVIRONMENT")
       const commented = JSON.stringify([{ key: "B", value: "2", comment: "of the\nshop" }])
       const infisical = yield* secrets("import", file("infisical.json", commented), "--yes")
-      assert.include(infisical.stderr, "1 comment of the file saved as a note")
+      assert.include(infisical.stderr, "1 secret has a name or note of the file now")
       assert.match((yield* secrets("note", "B")).stdout, /of the shop/)
+    })
+  )
+
+  it.scoped("gives a program the names that it had in its file, by run, export and a sealed file", () =>
+    Effect.gen(function* () {
+      const { file, home, run, secrets } = yield* setUp()
+      const names = { ConnectionStrings__Default: "c", TF_VAR_region: "r", nextPublicApiUrl: "n", PLAIN: "p" }
+      const text = Object.entries(names)
+        .map(([name, value]) => `${name}=${value}\n`)
+        .join("")
+      const imported = yield* secrets("import", file("names.env", text), "--yes", "--upper-case")
+      assert.strictEqual(imported.code, 0, imported.stderr)
+      const listed = (yield* secrets("list", "--json")).stdout
+      assert.include(listed, '"key": "CONNECTION_STRINGS__DEFAULT"')
+      assert.include(listed, '"alias": "ConnectionStrings__Default"')
+
+      const exported = yield* secrets("export", "--names", "alias", "--format", "json")
+      assert.deepStrictEqual(JSON.parse(exported.stdout), names)
+      const script = `process.stdout.write(${JSON.stringify(Object.keys(names))}.map((name) => process.env[name]).join())`
+      const ran = yield* run(["run", "--names", "alias", "--", process.execPath, "-e", script])
+      assert.strictEqual(ran.stdout, "c,r,n,p", ran.stderr)
+
+      const sealed = yield* run(["seal", "--upper-case", "names.env"])
+      assert.strictEqual(sealed.code, 0, sealed.stderr)
+      assert.include(sealed.stdout, "# ampoule name: ConnectionStrings__Default\nCONNECTION_STRINGS__DEFAULT=")
+      fs.writeFileSync(path.join(home, ".env.sealed"), sealed.stdout)
+      const opened = yield* run(["unseal", "--names", "alias", "--format", "json"])
+      assert.deepStrictEqual(JSON.parse(opened.stdout), names)
+      const inside = yield* run([
+        "run",
+        "--sealed",
+        ".env.sealed",
+        "--names",
+        "alias",
+        "--",
+        process.execPath,
+        "-e",
+        script
+      ])
+      assert.strictEqual(inside.stdout, "c,r,n,p", inside.stderr)
+
+      yield* secrets("note", "PLAIN", "--alias", "LD_PRELOAD")
+      const refused = yield* run(["run", "--names", "alias", "--", "true"])
+      assert.strictEqual(refused.code, 125)
+      assert.include(refused.stderr, "LD_PRELOAD")
+      yield* secrets("note", "PLAIN", "--alias", "")
+      assert.strictEqual((yield* run(["run", "--names", "alias", "--", "true"])).code, 0)
     })
   )
 

@@ -41,10 +41,15 @@ layer(app, { excludeTestServices: true })("what is said of a secret", (it) => {
   it.effect("is listed at once, and leaves the value, its version and the revision alone", () =>
     Effect.gen(function* () {
       const { list, owner: session, path, query, secret } = yield* setUp
-      const none = { owner: null, note: null, rotateBy: null, tags: [] }
+      const none = { owner: null, note: null, rotateBy: null, alias: null, tags: [] }
       assert.deepInclude((yield* list)[0], { key: "DB_URL", ...none })
       const before = yield* TestApp.get(`/secrets/inject?${query("development")}`, { session })
-      const about = { owner: "platform team", note: "Role app of the database", rotateBy: "2030-02-28" }
+      const about = {
+        owner: "platform team",
+        note: "Role app of the database",
+        rotateBy: "2030-02-28",
+        alias: "ConnectionStrings__Default"
+      }
       const written = yield* TestApp.patch(path, { session, json: about })
       assert.strictEqual(written.status, 200, written.text)
       assert.deepInclude(written.json, { ...secret, ...about })
@@ -113,6 +118,10 @@ layer(app, { excludeTestServices: true })("what is said of a secret", (it) => {
         [{ note: "x".repeat(1_001) }, "note"],
         [{ note: "two\nlines" }, "note"],
         [{ note: "right\u202eleft" }, "note"],
+        [{ alias: "a b" }, "alias"],
+        [{ alias: "1a" }, "alias"],
+        [{ alias: "A=B" }, "alias"],
+        [{ alias: "a".repeat(256) }, "alias"],
         [{ rotateBy: "2027-02-30" }, "rotateBy"],
         [{ rotateBy: "2027-02-03T00:00:00Z" }, "rotateBy"],
         [{ rotateBy: "tomorrow" }, "rotateBy"],

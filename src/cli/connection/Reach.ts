@@ -63,6 +63,10 @@ export const listAll = Effect.fnUntraced(function* (
   }
 })
 
+/** Names in other programs, by key. An older server sends none. */
+export const aliasesOf = (items: ReadonlyArray<Pick<SecretListItem, "key" | "alias">>): ReadonlyMap<string, string> =>
+  new Map(items.flatMap(({ alias, key }) => (alias === null ? [] : [[key, alias] as const])))
+
 const decodeId = Schema.decodeUnknown(SecretId)
 export const idOf = (connection: Connection, id: string) => call(connection, decodeId(id))
 

@@ -7,6 +7,7 @@ import * as Choice from "#src/cli/connection/Choice.ts"
 import { fetchEnvironment, noSecrets, type Resolved } from "#src/cli/values/EnvironmentSource.ts"
 import { type CliError, CliFailure, usage } from "#src/cli/terminal/Failure.ts"
 import type { RunOptions } from "#src/cli/values/RunOptions.ts"
+import { wantsAliases } from "#src/cli/values/Selection.ts"
 import { makeTail, send } from "./RunReport.ts"
 import * as Signals from "#src/cli/terminal/Signals.ts"
 import { supervise } from "./Supervisor.ts"
@@ -48,6 +49,17 @@ type OpenSealed<R> = (
   options: Target.TargetOptions
 ) => Effect.Effect<Resolved, CliError, R>
 
+/** Loaded on request: a plain run needs no names. */
+const aliasesFor = Effect.fnUntraced(function* (
+  session: Choice.ChosenLink,
+  target: Target.Target | undefined,
+  options: RunOptions
+) {
+  if (target === undefined || !wantsAliases(options)) return new Map<string, string>()
+  const { fetchAliases } = yield* Effect.promise(() => import("#src/cli/values/Aliases.ts"))
+  return yield* fetchAliases(session, target)
+})
+
 export const runCommand = Effect.fnUntraced(
   function* <R>(options: RunOptions, openSealed: OpenSealed<R>) {
     const command = yield* commandOf(options, yield* ChildCommand)
@@ -66,12 +78,13 @@ export const runCommand = Effect.fnUntraced(
       target === undefined
         ? yield* openSealed(session, sealed, options)
         : Option.getOrElse(yield* fetchEnvironment(session, target, options, { _tag: "first" }), () => noSecrets)
+    const aliases = first.aliases ?? (yield* aliasesFor(session, target, options))
     const tail = options.redact ? makeTail() : undefined
     const started = yield* Clock.currentTimeMillis
     const outcome = yield* supervise(
       {
         command,
-        options,
+        options: { ...options, aliases },
         update: (etag) =>
           target === undefined
             ? Effect.succeedNone

@@ -22,7 +22,7 @@ const openSealed = Effect.fnUntraced(function* (session: ChosenLink, name: strin
   if (activeKey !== undefined) {
     yield* warn(`${name} is sealed with an old key: \`ampoule reseal ${name}\` seals it with the active key.`)
   }
-  return { values, etag: Option.none() } satisfies Resolved
+  return { values, etag: Option.none(), aliases: file.aliases } satisfies Resolved
 })
 
 export const run = Help.command(
@@ -39,6 +39,7 @@ export const run = Help.command(
       "ampoule run --only 'DATABASE_*' -- ./migrate.sh",
       "ampoule run --command 'echo $GREETING && ./serve'",
       "ampoule run --names tf-var --prefix AWS_ -- terraform plan",
+      "ampoule run --names alias -- dotnet run",
       "ampoule run --allow HTTPS_PROXY -- npm test",
       "ampoule run --watch --offline -- npm start",
       "ampoule run --mount secrets.json -- ./serve --config secrets.json",

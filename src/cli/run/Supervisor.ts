@@ -2,6 +2,7 @@
 import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import type { SelectionOptions } from "#src/cli/values/Selection.ts"
 import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import type { Variables } from "#src/cli/terminal/ChildEnvironment.ts"
@@ -20,7 +21,7 @@ import { watching } from "./Watching.ts"
 
 interface Job<R> {
   readonly command: readonly [program: string, ...ReadonlyArray<string>]
-  readonly options: RunOptions
+  readonly options: RunOptions & Pick<SelectionOptions, "aliases">
   /** None when the content of the ETag is still current. */
   readonly update: (etag: string | undefined) => Effect.Effect<Option.Option<Resolved>, CliError, R>
   /** Receives the masked output, with `--redact`. */

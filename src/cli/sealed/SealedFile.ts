@@ -13,6 +13,8 @@ export interface SealedFile {
   readonly keyId: string
   /** Entry text by name, in the order of the file, including `_manifest` if there is one. */
   readonly entries: ReadonlyMap<string, string>
+  /** Names in other programs by key: the comment above an entry. They are not sealed. */
+  readonly aliases: ReadonlyMap<string, string>
 }
 
 /** Position and reason of a fault; lines count from 1, 0 = the whole file. Never includes the line's content. */
@@ -32,10 +34,33 @@ const header = (environmentId: string, keyId: string): string =>
     ""
   ].join("\n")
 
+const aliasLine = /^# ampoule name: ([A-Za-z_][A-Za-z0-9_.:-]{0,254})$/
+
+export const isAlias = (name: string | undefined): name is string =>
+  name !== undefined && aliasLine.test(`# ampoule name: ${name}`)
+
+const aliasesIn = (text: string): ReadonlyMap<string, string> => {
+  const aliases = new Map<string, string>()
+  let alias: string | undefined
+  for (const at of text.split(/\r?\n/)) {
+    const key = nameOf(at)
+    if (alias !== undefined && key !== undefined) aliases.set(key, alias)
+    alias = aliasLine.exec(at)?.[1]
+  }
+  return aliases
+}
+
 const line = (name: string, entry: string): string => `${name}="${entry}"\n`
 
-export const print = (environmentId: string, keyId: string, entries: ReadonlyMap<string, string>): string =>
-  header(environmentId, keyId) + [...entries].map(([name, entry]) => line(name, entry)).join("")
+export const print = (
+  environmentId: string,
+  keyId: string,
+  entries: ReadonlyMap<string, string>,
+  aliases: ReadonlyMap<string, string> = new Map()
+): string => {
+  const above = (name: string) => (aliases.has(name) ? `# ampoule name: ${aliases.get(name)}\n` : "")
+  return header(environmentId, keyId) + [...entries].map(([name, entry]) => above(name) + line(name, entry)).join("")
+}
 
 const conflicts = (text: string): ReadonlyArray<Fault> => {
   const lines = text.split("\n")
@@ -71,7 +96,7 @@ export const read = (text: string): Either.Either<SealedFile, ReadonlyArray<Faul
   }
   if (faults.length > 0) return Either.left(faults)
   if (keyId === undefined) return Either.left([{ line: 0, reason: "it has no sealed values" }])
-  return Either.right({ environmentId: environmentLine.exec(text)?.[1], keyId, entries })
+  return Either.right({ environmentId: environmentLine.exec(text)?.[1], keyId, entries, aliases: aliasesIn(text) })
 }
 
 export const nameOf = (at: string): string | undefined => /^(?:export )?([A-Za-z_][A-Za-z0-9_]*)=/.exec(at)?.[1]

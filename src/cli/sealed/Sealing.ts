@@ -22,6 +22,7 @@ import { type EnvironmentOptions } from "#src/cli/connection/Reach.ts"
 import { install, merge, resolve } from "./SealGit.ts"
 import * as SealedFile from "./SealedFile.ts"
 import * as SealingKeys from "./SealingKeys.ts"
+import { withKeys } from "#src/cli/values/FileNames.ts"
 import * as ValueInput from "#src/cli/values/ValueInput.ts"
 import * as WriteRisks from "#src/cli/values/WriteRisks.ts"
 
@@ -178,6 +179,7 @@ const sealFile = Help.command(
     more: ["Anyone with the public key can seal a new value. Review changes of the file as you review code."],
     examples: [
       "ampoule seal .env > .env.sealed",
+      "ampoule seal --upper-case appsettings.env > .env.sealed",
       "ampoule seal --manifest --project shop --env production .env > .env.sealed"
     ]
   },
@@ -187,6 +189,10 @@ const sealFile = Help.command(
     format: Options.choice("format", readFormats).pipe(
       Options.withDescription("Format of the plain file (default: detected from its name and content)"),
       Options.optional
+    ),
+    upperCase: Shared.flag(
+      "upper-case",
+      "Seal names like db-url as DB_URL; `run --sealed --names alias` gives them back"
     ),
     manifest: Shared.flag(
       "manifest",
@@ -205,15 +211,19 @@ const sealFile = Help.command(
     }
     if (parsed.right.length === 0) return yield* new CliFailure({ message: `${source} has no entries.` })
     if (parsed.right.length > maximumEntries) return yield* tooMany
-    for (const { key } of parsed.right) yield* parseKey(key)
-    yield* WriteRisks.warnOfRisks(parsed.right, [])
+    const named = options.upperCase ? yield* withKeys(parsed.right) : parsed.right
+    for (const { key } of named) yield* parseKey(key)
+    yield* WriteRisks.warnOfRisks(named, [])
     const key = yield* SealingKeys.active(options)
     const entries = yield* SealingKeys.sealAll(
       key,
-      parsed.right.map((entry) => [entry.key, Redacted.make(entry.value)] as const),
+      named.map((entry) => [entry.key, Redacted.make(entry.value)] as const),
       options.manifest
     )
-    yield* out(SealedFile.print(key.environmentId, key.keyId, entries))
+    const aliases = new Map(
+      named.flatMap(({ alias, key }) => (SealedFile.isAlias(alias) ? [[key, alias] as const] : []))
+    )
+    yield* out(SealedFile.print(key.environmentId, key.keyId, entries, aliases))
   })
 )
 

@@ -8,6 +8,7 @@ import * as Credential from "#src/cli/connection/Credential.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import { writeWhole } from "#src/cli/terminal/Folders.ts"
 import { codecs, formats } from "#src/cli/values/Formats.ts"
+import { selectEntries } from "#src/cli/values/Selection.ts"
 import { fileArgument, openOnServer, readSealed } from "./OpenSealed.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
@@ -19,10 +20,11 @@ export const unseal = Help.command(
   "unseal",
   {
     says: "Open a sealed file on the server and print its values. An altered entry makes the whole file fail.",
-    examples: ["ampoule unseal", "ampoule unseal --format json config/.env.sealed"]
+    examples: ["ampoule unseal", "ampoule unseal --names alias", "ampoule unseal --format json config/.env.sealed"]
   },
   {
     ...Shared.inEnvironment,
+    ...Shared.selection,
     format: Options.choice("format", formats).pipe(
       Options.withDefault("dotenv" as const),
       Options.withDescription("Format of the output")
@@ -34,10 +36,11 @@ export const unseal = Help.command(
     const session = yield* Credential.open(options)
     const { activeKey, values } = yield* openOnServer(session, file, options)
     const ordered = [...file.entries.keys()].filter((name) => Object.hasOwn(values, name))
-    const printed = (yield* codecs).print(
-      options.format,
-      ordered.map((key) => ({ key, value: values[key] ?? "" }))
+    const entries = yield* selectEntries(
+      ordered.map((key) => ({ key, value: values[key] ?? "" })),
+      { ...options, aliases: file.aliases }
     )
+    const printed = (yield* codecs).print(options.format, entries)
     if (Either.isLeft(printed)) {
       return yield* new CliFailure({
         message: `${printed.left.key} cannot be written as ${options.format}: ${printed.left.reason}.`,
@@ -81,7 +84,7 @@ export const reseal = Help.command(
         .map((name) => [name, Redacted.make(values[name] ?? "")] as const),
       file.entries.has(SealedEnv.manifestName)
     )
-    yield* writeWhole(options.file, SealedFile.print(envId, key.keyId, entries), "the sealed file", {
+    yield* writeWhole(options.file, SealedFile.print(envId, key.keyId, entries, file.aliases), "the sealed file", {
       keepMode: true
     })
     if (options.json) return yield* json({ ...summary, keyId: key.keyId, resealed: entries.size })

@@ -9,8 +9,8 @@ import { codecs, formats, printEntries, readers } from "#src/cli/values/Formats.
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { stdoutIsTerminal, value, warn } from "#src/cli/terminal/Output.ts"
-import { onEnvironment } from "#src/cli/connection/Reach.ts"
-import { selectEntries } from "#src/cli/values/Selection.ts"
+import { aliasesOf, listAll, onEnvironment } from "#src/cli/connection/Reach.ts"
+import { selectEntries, wantsAliases } from "#src/cli/values/Selection.ts"
 import { sourceTexts } from "#src/cli/values/SourceTexts.ts"
 
 const mostNamed = 10
@@ -100,7 +100,8 @@ export const exportCommand = Help.command(
             onNone: (): ReadonlyArray<Entry> => [],
             onSome: ({ values }) => Object.entries(values).map(([key, value]) => ({ key, value }))
           })
-      const entries = yield* selectEntries(all, options)
+      const aliases = wantsAliases(options) ? aliasesOf(yield* listAll(session, location)) : new Map<string, string>()
+      const entries = yield* selectEntries(all, { ...options, aliases })
       const text = yield* printEntries(options.format, entries, "--format", {
         source: options.source,
         ...(reader === undefined ? {} : { reader })

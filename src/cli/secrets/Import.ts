@@ -14,7 +14,7 @@ import { codecs, readFormats } from "#src/cli/values/Formats.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import { inPlan, refusal, remarks, remarksForPrograms } from "#src/formats/ImportPlan.ts"
 import { writeNotes } from "./ImportNotes.ts"
-import { keyOf } from "#src/cli/terminal/KeyNames.ts"
+import { withKeys } from "#src/cli/values/FileNames.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { json, note, plain, showPlan, stdinIsTerminal } from "#src/cli/terminal/Output.ts"
 import { listAll, within } from "#src/cli/connection/Reach.ts"
@@ -28,23 +28,6 @@ const tooMany = (there: number, more: number) =>
     message: `An environment holds at most ${mostSecrets} secrets: ${there === 0 ? "" : `it has ${there}, `}${more} would come.`,
     hint: "Nothing was written. Spread them over several environments or projects."
   })
-
-const refuseSameKey = Effect.fnUntraced(function* (
-  entries: ReadonlyArray<ParsedEntry>,
-  renamed: ReadonlyArray<ParsedEntry>
-) {
-  const first = new Map<string, number>()
-  for (const [i, { key, line }] of renamed.entries()) {
-    const other = first.get(key)
-    if (other !== undefined) {
-      return yield* new CliFailure({
-        message: `line ${line}: ${plain(entries[i]?.key ?? "")} and ${plain(entries[other]?.key ?? "")} would both be ${plain(key)}.`,
-        hint: "Rename one of them in the file, then try again."
-      })
-    }
-    first.set(key, i)
-  }
-})
 
 /** Names outside the key grammar, and values that are too long, by their lines. */
 export const refuseInvalid = Effect.fnUntraced(function* (entries: ReadonlyArray<ParsedEntry>) {
@@ -117,8 +100,7 @@ const readFile = Effect.fnUntraced(function* (options: ImportOptions) {
   const { entries, leftOut, origin } = parsed.right
   if (entries.length === 0) return yield* new CliFailure({ message: `${name} holds no entries.` })
   if (entries.length > mostSecrets) yield* tooMany(0, entries.length)
-  const renamed = options.upperCase ? entries.map((entry) => ({ ...entry, key: keyOf(entry.key) })) : entries
-  yield* refuseSameKey(entries, renamed)
+  const renamed = options.upperCase ? yield* withKeys(entries) : entries
   yield* refuseInvalid(renamed)
   const readAs = origin === undefined ? format : `${format} of \`${origin}\``
   if (!options.json)
@@ -175,7 +157,7 @@ export const importFile = Effect.fnUntraced(function* (options: ImportOptions) {
       yield* note(`${totals.created} created, ${totals.updated} updated, ${totals.unchanged} unchanged`)
       if (notes > 0)
         yield* note(
-          `${notes} ${notes === 1 ? "comment" : "comments"} of the file saved as ${notes === 1 ? "a note" : "notes"}`
+          `${notes} ${notes === 1 ? "secret has" : "secrets have"} a name or note of the file now (\`ampoule secrets notes\`)`
         )
     })
   )

@@ -17,21 +17,40 @@ const atOnce = 4
 /** A note is one line. */
 const lineOf = (text: string): string => text.replace(/\s+/g, " ").trim().slice(0, longestNote)
 
-/** Comments as notes, where a secret has none: a note that somebody wrote stays. The number that was written. */
+interface Metadata {
+  readonly note?: string
+  readonly alias?: string
+}
+
+/**
+ * Comments as notes and names of the file as aliases, where a secret has none: what a person wrote stays. The number of
+ * secrets that got one.
+ */
 export const writeNotes = Effect.fnUntraced(function* (
   session: Connection,
   location: Location,
   meanings: ReadonlyArray<Meaning>
 ) {
-  const notes = new Map(meanings.flatMap(({ key, note }) => (note === undefined ? [] : [[key, lineOf(note)] as const])))
-  if (notes.size === 0) return 0
+  const byKey = new Map(
+    meanings.flatMap(({ alias, key, note }) =>
+      note === undefined && alias === undefined ? [] : [[key, { alias, note }] as const]
+    )
+  )
+  if (byKey.size === 0) return 0
   const client = yield* secretsClient(session)
-  const items = (yield* listAll(session, location)).filter(({ key, note }) => note === null && notes.has(key))
+  const wanted = (yield* listAll(session, location)).flatMap((item) => {
+    const { alias, note } = byKey.get(item.key) ?? {}
+    const metadata: Metadata = {
+      ...(note === undefined || item.note !== null ? {} : { note: lineOf(note) }),
+      ...(alias === undefined || item.alias !== null ? {} : { alias })
+    }
+    return Object.keys(metadata).length === 0 ? [] : [{ id: item.id, key: item.key, metadata }]
+  })
   const results = yield* Effect.forEach(
-    items,
-    Effect.fnUntraced(function* ({ id, key }) {
-      const payload = decode({ note: notes.get(key) })
-      if (Option.isNone(payload)) return `${plain(key)}: the comment is no text that a note can hold`
+    wanted,
+    Effect.fnUntraced(function* ({ id, key, metadata }) {
+      const payload = decode(metadata)
+      if (Option.isNone(payload)) return `${plain(key)}: the name or comment of the file is none that a secret can have`
       const path = { secretId: yield* idOf(session, id) }
       const result = yield* Effect.either(call(session, client.describe({ path, payload: payload.value })))
       return result._tag === "Left" ? `${plain(key)}: ${describe(result.left).message}` : undefined
@@ -40,7 +59,7 @@ export const writeNotes = Effect.fnUntraced(function* (
   )
   const problems = results.filter((problem) => problem !== undefined)
   if (problems.length > 0) {
-    yield* warn(`the values are written, but ${problems.length} of ${notes.size} comments are not. ${problems[0]}`)
+    yield* warn(`the values are written, but names or comments of ${problems.length} secrets are not. ${problems[0]}`)
   }
-  return items.length - problems.length
+  return wanted.length - problems.length
 })

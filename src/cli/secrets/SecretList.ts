@@ -23,6 +23,7 @@ const Item = Shape.struct({
   owner: Shape.optional(Shape.nullable(Shape.string)),
   note: Shape.optional(Shape.nullable(Shape.string)),
   rotateBy: Shape.optional(Shape.nullable(Shape.string)),
+  alias: Shape.optional(Shape.nullable(Shape.string)),
   tags: Shape.optional(Shape.array(Shape.string)),
   references: Shape.array(Shape.string),
   updatedBy: Shape.struct({ type: Shape.string, id: Shape.string, name: Shape.nullable(Shape.string) })

@@ -43,6 +43,13 @@ export const note = Help.command(
     owner: Options.optional(Shared.text("owner", "text", "Person or team responsible for the secret")),
     text: Options.optional(Shared.text("text", "text", "Purpose of the secret")),
     rotateBy: Options.optional(Shared.text("rotate-by", "day", "Day by which to replace the value, like 2027-01-31")),
+    alias: Options.optional(
+      Shared.text(
+        "alias",
+        "name",
+        "Its name in another program, like ConnectionStrings__Default (see `run --names alias`)"
+      )
+    ),
     tags: Options.optional(Shared.text("tags", "list", "Words that group secrets, separated by commas")),
     key: Shared.keyArgument
   },
@@ -53,6 +60,7 @@ export const note = Help.command(
         ...member("owner", options.owner),
         ...member("note", options.text),
         ...member("rotateBy", options.rotateBy),
+        ...member("alias", options.alias),
         ...Option.match(options.tags, {
           onNone: () => ({}),
           onSome: (text) => ({ tags: text.split(/[\s,]+/).filter((tag) => tag !== "") })

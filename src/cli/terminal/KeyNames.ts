@@ -25,11 +25,14 @@ const styles = {
   "upper-camel": pascal,
   "lower-snake": (key: string) => key.toLowerCase(),
   "lower-kebab": (key: string) => words(key).join("-"),
-  "tf-var": (key: string) => `TF_VAR_${key.toLowerCase()}`,
+  /** A key that has the prefix already is not given it twice. */
+  "tf-var": (key: string) => `TF_VAR_${key.replace(/^TF_VAR_/, "").toLowerCase()}`,
   dotnet: (key: string) => sections(key, ":"),
   "dotnet-env": (key: string) => sections(key, "__")
 } as const
-export type Style = keyof typeof styles
+/** The name that another program has for a secret does not follow from its key (`secrets note --alias`). */
+const aliasStyle = "alias"
+export type Style = keyof typeof styles | typeof aliasStyle
 export const styleNames = [
   "camel",
   "upper-camel",
@@ -37,18 +40,20 @@ export const styleNames = [
   "lower-kebab",
   "tf-var",
   "dotnet",
-  "dotnet-env"
+  "dotnet-env",
+  aliasStyle
 ] as const satisfies ReadonlyArray<Style>
 
 /** Left: two keys with the same resulting name. */
 export const rename = (
   values: Readonly<Record<string, string>>,
-  style: Style
+  style: Style,
+  aliases: ReadonlyMap<string, string>
 ): Either.Either<Readonly<Record<string, string>>, readonly [string, string]> => {
   const from = new Map<string, string>()
   const renamed: Array<readonly [string, string]> = []
   for (const [key, value] of Object.entries(values)) {
-    const name = styles[style](key)
+    const name = style === aliasStyle ? (aliases.get(key) ?? key) : styles[style](key)
     const other = from.get(name)
     if (other !== undefined) return Either.left([other, key])
     from.set(name, key)

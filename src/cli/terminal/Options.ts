@@ -110,7 +110,7 @@ export const selection = {
   prefix: Options.optional(text("prefix", "text", "Only keys that begin with this text")),
   names: Options.choice("names", styleNames).pipe(
     Options.withDescription(
-      "Rename the variables: DB_URL as dbUrl, DbUrl, db_url, db-url, TF_VAR_db_url, DbUrl; A__B_C as A:BC or A__BC"
+      "Rename the variables: DB_URL as dbUrl, DbUrl, db_url, db-url, TF_VAR_db_url, DbUrl; A__B_C as A:BC or A__BC; alias: the name of the secret in other programs (`secrets note --alias`)"
     ),
     Options.optional
   )

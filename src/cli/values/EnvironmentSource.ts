@@ -20,6 +20,8 @@ export const ValuesBody = Shape.struct({ values: Shape.record(Shape.string) }) s
 export interface Resolved {
   readonly values: Readonly<Record<string, string>>
   readonly etag: Option.Option<string>
+  /** Names in other programs by key, of a source that has them. */
+  readonly aliases?: ReadonlyMap<string, string>
 }
 
 export const noSecrets: Resolved = { values: {}, etag: Option.none() }

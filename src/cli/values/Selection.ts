@@ -7,7 +7,13 @@ import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import { rename } from "#src/cli/terminal/KeyNames.ts"
 import type { selection } from "#src/cli/terminal/Options.ts"
 
-export type SelectionOptions = Command.Command.ParseConfig<typeof selection>
+export type SelectionOptions = Command.Command.ParseConfig<typeof selection> & {
+  /** Names in other programs by key, for `--names alias`. */
+  readonly aliases?: ReadonlyMap<string, string>
+}
+
+export const wantsAliases = ({ names }: Pick<SelectionOptions, "names">): boolean =>
+  Option.getOrUndefined(names) === "alias"
 
 export const selectValues = (
   values: ChildEnvironment.Variables,
@@ -21,7 +27,7 @@ export const selectValues = (
   if (Option.isNone(options.names)) return Effect.succeed(selected)
   const style = options.names.value
   return Effect.mapError(
-    rename(selected, style),
+    rename(selected, style, options.aliases ?? new Map()),
     ([one, other]) =>
       new CliFailure({
         message: `${one} and ${other} would have the same name with --names ${style}.`,

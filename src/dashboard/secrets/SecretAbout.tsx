@@ -42,6 +42,7 @@ const Facts = ({ about, location }: AboutProps) => (
       )}
     </Ui.Fact>
     <Ui.Fact name="Note" is={about.note ?? <span class="hint">none</span>} />
+    {about.alias === null ? null : <Ui.Fact name="Name in other programs" is={<code>{about.alias}</code>} />}
     <Ui.Fact
       name="Tags"
       is={about.tags.length === 0 ? <span class="hint">none</span> : <Tags of={about.tags} at={location.path} />}
@@ -52,7 +53,7 @@ const Facts = ({ about, location }: AboutProps) => (
 export const AboutPanel = (props: AboutProps & { readonly problem: AnyApiError | undefined }) => {
   const { about, attempt, location, problem } = props
   const tags = problem === undefined ? about.tags.join(" ") : attempt.form.text("tags")
-  const valueOf = (name: "owner" | "note" | "rotateBy") =>
+  const valueOf = (name: "owner" | "note" | "rotateBy" | "alias") =>
     problem === undefined ? (about[name] ?? "") : attempt.form.text(name)
   return (
     <section class="panel" aria-labelledby="about">
@@ -63,6 +64,15 @@ export const AboutPanel = (props: AboutProps & { readonly problem: AnyApiError |
           <summary class="button button-plain">Change</summary>
           <form method="post" action={`${here(props)}/about`} class="confirm-panel confirm-plain">
             {problem?.field === undefined ? <Ui.ProblemNote problem={problem} /> : null}
+            <Ui.TextField
+              name="alias"
+              label="Name in other programs"
+              mono
+              optional
+              value={valueOf("alias")}
+              hint="Like ConnectionStrings__Default. ampoule run --names alias uses it."
+              problem={problem}
+            />
             <Ui.TextField
               name="owner"
               label="Owner"
@@ -110,5 +120,6 @@ export const decodeAbout = (form: Form.Form) =>
     owner: form.filled("owner") ?? null,
     note: form.filled("note") ?? null,
     rotateBy: form.filled("rotateBy") ?? null,
+    alias: form.filled("alias") ?? null,
     tags: [...new Set(Form.listItems(form.text("tags").toLowerCase()))]
   })
