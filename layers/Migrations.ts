@@ -129,6 +129,7 @@ export const servedFrom: ReadonlyMap<number, number> = new Map([
   [41, 40],
   [42, 41],
   [46, 45],
+  [47, 46],
   [48, 47]
 ])
 

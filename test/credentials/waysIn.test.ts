@@ -347,6 +347,7 @@ const exceptions: ReadonlyMap<string, string> = new Map([
   ["access_grants", "a right of a member; end-access and removals delete it"],
   ["access_requests", "a wish; it opens nothing before a decision"],
   ["second_person_requests", "a wish; it opens nothing before a decision"],
+  ["teams", "a rule of the team (`second_person`), and no person"],
   ["change_requests", "a proposed write; it opens nothing"],
   ["account_notices", "words to the person"],
   ["environments", "approvers of requests; a removal takes the person out"],
