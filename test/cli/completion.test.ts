@@ -107,7 +107,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("names of the server in co
         assert.strictEqual(fs.statSync(path.join(folder, file)).mode & 0o777, 0o600)
         assert.notInclude(fs.readFileSync(path.join(folder, file), "utf8") + file, "shop")
 
-        // Later the server is requestsBefore again; while it is away, what is there serves, and the next press does not wait.
+        // Later completion asks the server again. While it is away, stored names serve, and the next press does not wait.
         const age = () => {
           const kept = parsed(Kept)(fs.readFileSync(path.join(folder, file), "utf8"))
           fs.writeFileSync(path.join(folder, file), JSON.stringify({ ...kept, at: kept.at - 120_000 }))
@@ -124,7 +124,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("names of the server in co
         assert.strictEqual(server.asked.length, before)
         server.answer = answer
 
-        // Another credential sees nothing of it, and who has none is requestsBefore for nothing.
+        // Another credential sees nothing of it, and a caller without one causes no request.
         server.answer = () => FakeServer.refusal(403, "ACCESS_DENIED")
         const other = yield* run(["__complete", "secrets", "get", ...inShop, ""], { AMPOULE_API_TOKEN: `${token}2` })
         assert.deepStrictEqual([other.code, other.stdout, other.stderr], [0, "", ""])
