@@ -95,7 +95,7 @@ const projectById = ({ rowSeal, sql }: Needs, id: ProjectId) =>
 
 const namedOf = <E>({ rowSeal }: Needs, row: Effect.Effect<EnvironmentRows.EnvironmentRow | undefined, E>) =>
   Effect.zipWith(rowSeal.ready, Effect.orDie(row), (macs, found) =>
-    found === undefined ? null : EnvironmentRows.named(found, macs)
+    found === undefined ? null : EnvironmentRows.namedEnvironment(found, macs)
   )
 
 const oneEnvironment = (needs: Needs, where: Statement.Fragment) =>
@@ -346,7 +346,7 @@ const eachEnvironment = Effect.fnUntraced(function* <A extends Scope>(
       ${within === undefined ? needs.sql`` : needs.sql`AND e.project_id = any(${within}::uuid[])`}
     ORDER BY p.team_id, p.slug COLLATE "C", e.position, e.id LIMIT ${maxSearched}`)
   return rows.flatMap((row) => {
-    const target = environmentTarget(caller, EnvironmentRows.named(row, macs))
+    const target = environmentTarget(caller, EnvironmentRows.namedEnvironment(row, macs))
     const team = target === undefined ? undefined : Policy.teamOf(caller, target.teamId)
     if (team === undefined || target === undefined) return []
     const request = { caller, team, target, action }

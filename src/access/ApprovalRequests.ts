@@ -33,7 +33,7 @@ type Table = "access_requests" | "change_requests"
 
 export const Person = Schema.Struct({ id: UserIdOut, email: Schema.String })
 
-/** The members that the rows of both tables have. */
+/** Columns of both tables. */
 export const fields = {
   teamId: TeamIdOut,
   projectId: ProjectIdOut,
@@ -62,7 +62,7 @@ export const columns = (sql: SqlClient.SqlClient, table: Table, own: string, joi
     JOIN memberships m ON m.team_id = r.team_id AND m.user_id = r.user_id AND m.active
     JOIN users u ON u.id = r.user_id ${joins}`)
 
-/** Abuse limits; a list shows all that can be pending where one person decides, within reason. */
+/** Limits against abuse, and the limit of a list. */
 const listLimit = 500
 const requestsPerEnvironment = 100
 const PendingRow = Schema.Struct({ ofPerson: Schema.Number, ofEnvironment: Schema.Number })
@@ -89,20 +89,20 @@ interface Needs {
   readonly sql: SqlClient.SqlClient
 }
 
-/** How one kind of request differs from the other. */
+/** The differences between the kinds of requests. */
 interface Kind<N extends Needs, Row extends RequestRow, I, Item> {
-  /** The first word of its spans' names. */
+  /** First word of its span names. */
   readonly name: string
   readonly noun: string
   readonly audit: { readonly list: AuditAction; readonly withdraw: AuditAction }
   readonly Row: Schema.Schema<Row, I>
   readonly columns: (sql: SqlClient.SqlClient) => Fragment
-  /** False for a pending row that no server wrote. */
+  /** False for a forged pending row. */
   readonly isOwn: (needs: N) => Effect.Effect<(row: Row) => boolean>
   readonly recordOf: (caller: Caller, row: Row) => Item
   /** The part of its audit entries that names the request. */
   readonly about: (row: Row) => Pick<AuditEvent, "keys" | "target">
-  /** Deletes a pending one, and returns its row. */
+  /** Deletes a pending request and returns its row. */
   readonly remove: (sql: SqlClient.SqlClient, id: string) => Effect.Effect<ReadonlyArray<unknown>, SqlError>
 }
 
@@ -119,7 +119,7 @@ const sees = (caller: Caller, row: RequestRow): boolean => {
 
 export const make = <N extends Needs, Row extends RequestRow, I, Item>(kind: Kind<N, Row, I, Item>) => {
   /** The same for a request that does not exist and one that the caller does not see. */
-  const gone = () => new GrantNotFound({ message: `No such ${kind.noun}.` })
+  const notFound = () => new GrantNotFound({ message: `No such ${kind.noun}.` })
   const over = () => new GrantAlreadyDecided({ message: `This ${kind.noun} was already decided.` })
 
   const pending = Effect.fnUntraced(function* (needs: N, caller: Caller, environmentId: EnvironmentId | null) {
@@ -127,7 +127,7 @@ export const make = <N extends Needs, Row extends RequestRow, I, Item>(kind: Kin
     const isOwn = yield* kind.isOwn(needs)
     const userId = caller.user?.id ?? null
     const all = caller.teams.filter(({ scopes }) => scopes === null || scopes.includes("secrets:read"))
-    const managed = all.filter(({ role }) => role !== null && Actions.roleAllows(role, "access:manage"))
+    const managedTeams = all.filter(({ role }) => role !== null && Actions.roleAllows(role, "access:manage"))
     const rows = yield* Rows.findAll(
       kind.Row,
       sql`
@@ -135,7 +135,7 @@ export const make = <N extends Needs, Row extends RequestRow, I, Item>(kind: Kin
         WHERE r.team_id = any(${all.map(({ id }) => id)}::uuid[]) AND r.status = 'pending'
           AND (${environmentId}::uuid IS NULL OR r.environment_id = ${environmentId})
           AND r.expires_at > ${new Date(yield* Clock.currentTimeMillis)}
-          AND (r.user_id = ${userId} OR r.team_id = any(${managed.map(({ id }) => id)}::uuid[])
+          AND (r.user_id = ${userId} OR r.team_id = any(${managedTeams.map(({ id }) => id)}::uuid[])
             OR ${userId}::uuid = any(e.approvers))
         ORDER BY r.id LIMIT ${listLimit}`
     )
@@ -161,7 +161,7 @@ export const make = <N extends Needs, Row extends RequestRow, I, Item>(kind: Kin
       kind.Row,
       sql`SELECT ${kind.columns(sql)} WHERE r.id = ${id} AND r.expires_at > ${now}`
     )
-    return row !== undefined && (row.status !== "pending" || isOwn(row)) ? row : yield* gone()
+    return row !== undefined && (row.status !== "pending" || isOwn(row)) ? row : yield* notFound()
   })
 
   /** The request, with the permit for its environment and the entry about this use. */
@@ -172,10 +172,10 @@ export const make = <N extends Needs, Row extends RequestRow, I, Item>(kind: Kin
     permitFor: (row: Row, intent: Intent) => Effect.Effect<P, E | EnvironmentNotFound, CurrentCaller>
   ) {
     const row = yield* find(needs, id)
-    if (!sees(yield* CurrentCaller, row)) return yield* gone()
+    if (!sees(yield* CurrentCaller, row)) return yield* notFound()
     const about = kind.about(row)
     const permitEffect = permitFor(row, about.keys === undefined ? { audit } : { audit, keys: about.keys })
-    const permit = yield* Effect.catchAll(permitEffect, (error) => Effect.fail(isNotFound(error) ? gone() : error))
+    const permit = yield* Effect.catchAll(permitEffect, (error) => Effect.fail(isNotFound(error) ? notFound() : error))
     return { row, permit, event: permit.event(about) }
   })
 
@@ -191,7 +191,7 @@ export const make = <N extends Needs, Row extends RequestRow, I, Item>(kind: Kin
     })
   })
 
-  return { gone, over, pending, list, listOfEnvironment, find, withPermit, withdraw } as const
+  return { notFound, over, pending, list, listOfEnvironment, find, withPermit, withdraw } as const
 }
 
 const isNotFound = <E>(error: E | EnvironmentNotFound): error is EnvironmentNotFound =>

@@ -40,7 +40,7 @@ export const columns = (project: "p" | "ep"): string => `
  * Null if the MAC of the environment or of its project is invalid: then it does not exist. Member by member
  * (docs/architecture.md, "No request makes a hidden class").
  */
-export const named = (row: EnvironmentRow, macs: RowMac): NamedEnvironment | null => {
+export const namedEnvironment = (row: EnvironmentRow, macs: RowMac): NamedEnvironment | null => {
   if (row.eTeamId === null || row.eTeamId === undefined) return null
   const environment = {
     id: row.eId,

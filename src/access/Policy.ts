@@ -409,12 +409,12 @@ export const projectVisible = (
 ): boolean => {
   const { environmentIds, projectIds } = caller.restrictions
   const team = teamOf(caller, at.teamId)
-  const reached = ({ environmentId }: ActiveGrant) =>
+  const isReached = ({ environmentId }: ActiveGrant) =>
     environmentId === null || environmentIds === null || environmentIds.includes(environmentId)
   return (
     team !== undefined &&
     (!isHidden(team, at.visibility) ||
-      caller.grants.some((grant) => grant.projectId === at.projectId && reached(grant))) &&
+      caller.grants.some((grant) => grant.projectId === at.projectId && isReached(grant))) &&
     (projectIds === null || projectIds.includes(at.projectId)) &&
     (environmentIds === null || at.environmentIds.some((id) => environmentIds.includes(id)))
   )

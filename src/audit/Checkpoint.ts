@@ -238,12 +238,12 @@ export class Reader {
       return
     }
     this.#notes++
-    const opened = SignedNote.open(note, this.#keys)
-    if (Either.isLeft(opened)) {
-      this.#problems.say(`Checkpoint ${this.#notes} of the file ${opened.left}.`)
+    const signedText = SignedNote.open(note, this.#keys)
+    if (Either.isLeft(signedText)) {
+      this.#problems.say(`Checkpoint ${this.#notes} of the file ${signedText.left}.`)
       return
     }
-    const checkpoint = parse(opened.right)
+    const checkpoint = parse(signedText.right)
     if (checkpoint === undefined) {
       this.#problems.say("A signed text of the file is no checkpoint.")
       return

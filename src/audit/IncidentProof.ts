@@ -85,12 +85,12 @@ const readsOf = (
   { environmentId, key, version }: Pick<ExposedLine, "environmentId" | "key" | "version">
 ): VersionReads => {
   const writes = history.writes(environmentId, key).filter((write) => write.version === version)
-  const written = writes[0]?.revision
+  const firstRevision = writes[0]?.revision
   const matches = new Map<KeyRead, boolean>()
   for (const one of handed.get(place(environmentId, key)) ?? []) {
     if (one.version === undefined) {
-      if (one.revision !== undefined && written !== undefined && one.revision < written) continue
-      matches.set(one, one.revision !== undefined && written !== undefined)
+      if (one.revision !== undefined && firstRevision !== undefined && one.revision < firstRevision) continue
+      matches.set(one, one.revision !== undefined && firstRevision !== undefined)
     } else if (one.version === version) matches.set(one, true)
   }
   for (const earlier of earlierKeys(history, environmentId, version, writes)) {
@@ -125,15 +125,15 @@ const agreesOnReads = (
   { certain, count, firstAt, lastAt }: ExposedLine,
   upTo: number
 ): boolean => {
-  const counted = reads.times.filter((at) => at < upTo - maxCommitDelay)
+  const timesBefore = reads.times.filter((at) => at < upTo - maxCommitDelay)
   const first = reads.times.reduce((least, at) => Math.min(least, at), Number.POSITIVE_INFINITY)
   const last = (times: ReadonlyArray<number>) => times.reduce((most, at) => Math.max(most, at), 0)
   return (
-    count >= Math.max(counted.length, 1) &&
+    count >= Math.max(timesBefore.length, 1) &&
     count <= reads.times.length &&
-    (counted.length > 0 ? Date.parse(firstAt) === first : reads.times.includes(Date.parse(firstAt))) &&
+    (timesBefore.length > 0 ? Date.parse(firstAt) === first : reads.times.includes(Date.parse(firstAt))) &&
     reads.times.includes(Date.parse(lastAt)) &&
-    Date.parse(lastAt) >= last(counted) &&
+    Date.parse(lastAt) >= last(timesBefore) &&
     (!certain || reads.certain)
   )
 }
@@ -189,7 +189,7 @@ export class IncidentProof {
   }
 
   #check({ exposed, head, kept }: BurnDown, problems: Problems, { since, until }: Bounds): number {
-    const handed = readsBySubject(this.#history, head)
+    const readsByPlace = readsBySubject(this.#history, head)
     const listedAt = Date.parse(head.listedAt ?? head.openedAt)
     const upTo = Date.parse(head.upTo)
     const isCovered = (at: string) => (since === null || at >= since) && (until === null || at < until)
@@ -209,7 +209,7 @@ export class IncidentProof {
       }
       const versions = versionsAt(this.#history, environmentId, key, listedAt)
       const isCurrent = versions.has(one.version) || (since !== null && versions.size === 0)
-      if (!isCurrent || !agreesOnReads(readsOf(this.#history, handed, one), one, upTo)) {
+      if (!isCurrent || !agreesOnReads(readsOf(this.#history, readsByPlace, one), one, upTo)) {
         problems.say(
           `The burn-down says that v${one.version} of ${key} in ${environment} was handed out ${one.count} times, ${firstAt} to ${lastAt}: the trail does not.`
         )
@@ -219,7 +219,9 @@ export class IncidentProof {
       for (const key of keys) {
         const versions = [...versionsAt(this.#history, environmentId, key, listedAt)].filter((version) => version > 0)
         const wasHanded = (version: number) =>
-          readsOf(this.#history, handed, { environmentId, key, version }).times.some((at) => at < upTo - maxCommitDelay)
+          readsOf(this.#history, readsByPlace, { environmentId, key, version }).times.some(
+            (at) => at < upTo - maxCommitDelay
+          )
         if (versions.length > 0 && versions.every(wasHanded)) {
           problems.say(`The burn-down says that ${key} in ${environment} was not handed out: the trail says it was.`)
         }

@@ -176,23 +176,24 @@ export class Verifier {
     const state = this.#streams.get(stream) ?? this.#begin(stream)
     // Each stream reports one break: the links after it are meaningless.
     if (state.broken) return
-    const broken = (what: string) => {
+    const markBroken = (what: string) => {
       state.broken = true
       this.#problem(stream, seq, what)
     }
     if (seq !== state.seq + 1) {
       if (seq <= state.seq) {
-        return broken(state.entries === 0 ? "is before the beginning of the stream" : "is out of order or repeated")
+        return markBroken(state.entries === 0 ? "is before the beginning of the stream" : "is out of order or repeated")
       }
       return state.entries === 0
-        ? broken(`is the first of its stream: entries ${state.seq + 1} to ${seq - 1} are missing`)
-        : broken(`follows entry ${state.seq}: entries between them are missing`)
+        ? markBroken(`is the first of its stream: entries ${state.seq + 1} to ${seq - 1} are missing`)
+        : markBroken(`follows entry ${state.seq}: entries between them are missing`)
     }
     const computed = chain(state.hash, body)
-    if (!sameBytes(computed, hash)) return broken("does not fit its hash and the entry before: it was altered or moved")
+    if (!sameBytes(computed, hash))
+      return markBroken("does not fit its hash and the entry before: it was altered or moved")
     const parsed = parseBody(body)
-    if (parsed === undefined) return broken("is no entry")
-    if (parsed["stream"] !== stream || parsed["seq"] !== seq) return broken("was written as another entry")
+    if (parsed === undefined) return markBroken("is no entry")
+    if (parsed["stream"] !== stream || parsed["seq"] !== seq) return markBroken("was written as another entry")
     if (columns !== undefined) this.#compare(stream, seq, parsed, columns)
     const list = textOf(parsed["keyList"])
     if (list !== null && this.#options.lists?.has(list) === false) {
@@ -203,17 +204,17 @@ export class Verifier {
     state.mac = mac
     state.entries++
     const at = Date.parse(textOf(parsed["at"]) ?? "")
-    if (Number.isNaN(at)) return broken("has no time")
+    if (Number.isNaN(at)) return markBroken("has no time")
     this.#from = Math.min(at, this.#from ?? at)
     this.#to = Math.max(at, this.#to ?? at)
     while (state.waiting[0]?.seq === seq) {
       const one = state.waiting.shift()
       if (one !== undefined && !sameBytes(one.hash, computed)) {
-        return broken(`is another entry than ${one.source} vouches for: the stream was rewritten`)
+        return markBroken(`is another entry than ${one.source} vouches for: the stream was rewritten`)
       }
     }
     if (this.#options.sealed !== undefined && seq > state.sealedTo) {
-      if (state.final) return broken("was added after the stream was closed")
+      if (state.final) return markBroken("was added after the stream was closed")
       if (state.unsealed++ === 0) state.unsealedFirst = seq
       state.unsealedOldest = Math.min(state.unsealedOldest, at)
       state.unsealedNewest = Math.max(state.unsealedNewest, at)

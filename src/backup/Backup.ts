@@ -44,7 +44,7 @@ export const sealedFile = <A, E, R>(
     const crypto = yield* Crypto
     const { file, kind, recipients } = options
     if (fs.existsSync(file)) {
-      return yield* new SealedFileRefused({ message: `${file} is there already; name another file.` })
+      return yield* new SealedFileRefused({ message: `${file} already exists; name another file.` })
     }
     const { header, key } = yield* SealedFile.begin(
       kind,

@@ -273,20 +273,20 @@ const openEach = Effect.fnUntraced(function* (progress: Progress) {
   yield* keyWalk(sql)
   let dataKeys = 0
   let values = 0
-  const refused: Array<string> = []
+  const unopenedIds: Array<string> = []
   for (;;) {
     const rows = yield* sql<KeyRow>`FETCH ${sql.literal(String(rowsPerFetch))} FROM key_walk`
     for (const row of rows) {
       const result = yield* openKey(row)
       if (result.key) dataKeys++
       if (result.value === "opened") values++
-      if (!result.key || result.value === "refused") refused.push(row.id)
+      if (!result.key || result.value === "refused") unopenedIds.push(row.id)
     }
     yield* progress("opening", dataKeys)
     if (rows.length < rowsPerFetch) break
   }
   yield* sql`CLOSE key_walk`
-  return { dataKeys, values, refused }
+  return { dataKeys, values, refused: unopenedIds }
 })
 
 /**

@@ -83,7 +83,7 @@ const callerOf = (
   createdAt: row.createdAt,
   expiresAt: row.expiresAt,
   lastUsedAt: row.lastUsedAt,
-  named: EnvironmentRows.named(row, macs)
+  named: EnvironmentRows.namedEnvironment(row, macs)
 })
 /** Inputs for Liveness. */
 const lifeInputs = (row: PersonRow, teams: ReadonlyArray<TeamRow>) => ({

@@ -114,8 +114,8 @@ export const sealTables = Effect.fnUntraced(
       yield* sql`SELECT pg_advisory_xact_lock(${lock}::bigint)`
       for (const name of yield* unsealedTables(needs)) {
         yield* sql`LOCK TABLE ${sql(name)} IN SHARE ROW EXCLUSIVE MODE`
-        const used = yield* sql`SELECT 1 FROM ${sql(name)} LIMIT 1`
-        if (used.length > 0 && unsealed === "never") return yield* startRefused
+        const rows = yield* sql`SELECT 1 FROM ${sql(name)} LIMIT 1`
+        if (rows.length > 0 && unsealed === "never") return yield* startRefused
         if (isCredential(name)) yield* pepper(needs, name)
         if (name === "users") yield* sealPasswords(needs)
         if (isAuthorizationTable(name)) {

@@ -117,8 +117,8 @@ const printAll = (changes: ReadonlyArray<RowChange>): ReadonlyArray<string> => {
   const isBounded = ({ after, name }: RowChange) => after !== absent || isLasting(name)
   const others = changes.filter((one) => !isBounded(one))
   if (others.length <= maxListedEnds) return changes.map(print)
-  const named = [...changes.filter(isBounded), ...others.slice(0, maxListedEnds)]
-  return [...named.map(print), `+${others.length - maxListedEnds}`]
+  const listedChanges = [...changes.filter(isBounded), ...others.slice(0, maxListedEnds)]
+  return [...listedChanges.map(print), `+${others.length - maxListedEnds}`]
 }
 
 const { note, take } = TransactionNotes.make<RowChange>()

@@ -181,12 +181,12 @@ export class LastChanges {
       this.#paths.set(name, path)
       path.add(change, at)
     } else if (RowJournal.isLasting(name)) {
-      const gone = this.#gone.get(name) ?? { times: 0, at: 0 }
-      this.#gone.set(name, gone)
-      if (change.after === RowJournal.absent) gone.times--
+      const missing = this.#gone.get(name) ?? { times: 0, at: 0 }
+      this.#gone.set(name, missing)
+      if (change.after === RowJournal.absent) missing.times--
       else if (change.before === RowJournal.absent) {
-        gone.times++
-        gone.at = Math.max(gone.at, at)
+        missing.times++
+        missing.at = Math.max(missing.at, at)
       }
     }
   }

@@ -44,7 +44,7 @@ const BoxRow = Schema.Struct({
 const keysOf = ({ changes }: RequestRow) => changes.map(({ key }) => key)
 const targetOf = ({ id, user }: RequestRow) => ({ type: "change_request", id, name: user.email })
 
-const { gone, list, listOfEnvironment, over, withPermit, withdraw } = ApprovalRequests.make({
+const { notFound, list, listOfEnvironment, over, withPermit, withdraw } = ApprovalRequests.make({
   name: "ChangeRequests",
   noun: "change",
   audit: { list: "change.list", withdraw: "change.withdraw" },
@@ -123,7 +123,7 @@ const boxOf = ({ sql }: Needs, row: RequestRow) =>
 const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id: ChangeRequestId) {
   const { event, permit, row } = yield* toDecide(needs, id, "change.approve")
   const box = yield* boxOf(needs, row)
-  if (box === undefined) return yield* gone()
+  if (box === undefined) return yield* notFound()
   if (box.sealed === null) return yield* over()
   if (!Actions.roleAllows(box.role, "secrets:write")) {
     return yield* new Forbidden({ message: "The role of the author does not allow this any more." })
@@ -153,7 +153,7 @@ const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id:
     }
   )
   // The permit needs no approval. The requests of a deleted environment are deleted with it.
-  return yield* Effect.catchTags(written, { Proposed: Effect.die, ENVIRONMENT_NOT_FOUND: gone })
+  return yield* Effect.catchTags(written, { Proposed: Effect.die, ENVIRONMENT_NOT_FOUND: notFound })
 })
 
 /** The audit entries of the write name the request, and with it the author. */

@@ -69,18 +69,18 @@ export const mergeProcesses = (
   label: string,
   parts: ReadonlyArray<readonly [value: string, families: ReadonlyArray<Family>]>
 ): ReadonlyArray<Family> => {
-  const joined = new Map<string, Family>()
+  const merged = new Map<string, Family>()
   for (const [value, families] of parts) {
     for (const family of families) {
       const samples = family.samples.map((sample) => ({
         ...sample,
         labels: [...sample.labels, [label, value] as const]
       }))
-      const existing = joined.get(family.name)
-      joined.set(family.name, { ...family, samples: [...(existing?.samples ?? []), ...samples] })
+      const existing = merged.get(family.name)
+      merged.set(family.name, { ...family, samples: [...(existing?.samples ?? []), ...samples] })
     }
   }
-  return [...joined.values()]
+  return [...merged.values()]
 }
 
 const escapeLabel = (value: string) => value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n")

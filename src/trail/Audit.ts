@@ -216,7 +216,7 @@ const commitBatch = Effect.fnUntraced(function* (needs: Needs, batch: ReadonlyAr
  */
 const record = Effect.fnUntraced(function* (needs: CommittingNeeds, ...events: ReadonlyArray<AuditEvent>) {
   if (events.length === 0) return
-  if (yield* insideTransaction) return yield* Effect.dieMessage("an audit entry of its own inside a transaction")
+  if (yield* insideTransaction) return yield* Effect.dieMessage("audit.record inside a transaction")
   const entries: Array<Entry.Entry> = []
   for (const event of events) entries.push(yield* toEntry(needs, event, { keyList: Entry.keyListOf(event) }))
   yield* dieWhenNotWritten(needs.commit(entries))

@@ -108,13 +108,13 @@ const sealOwn = Effect.fnUntraced(function* (needs: Needs, head: Chain.Head, fin
  * Handles a stream of this process that another process closed. A seal over entries of another writer raises an alarm.
  * The stream then ends at the last own head, and `verify` reports the entries after it.
  */
-const overruleOthers = Effect.fnUntraced(function* (needs: Needs, left: RetiredStream, head: Chain.Head) {
+const overruleOthers = Effect.fnUntraced(function* (needs: Needs, retired: RetiredStream, head: Chain.Head) {
   const { audit, sql, vault } = needs
   const [row] = yield* SealRows.ofStreams(sql)([head.stream])
   if (row === undefined || !row.final) return
   // Looks again, since a statement in flight may have been sealed too.
-  const own = yield* audit.seals.lastOwnHead(left)
-  const isOwn = row.seq < own.seq ? yield* SealRows.isIntact(sql, row) : yield* audit.seals.isOwnEnd(left, row)
+  const own = yield* audit.seals.lastOwnHead(retired)
+  const isOwn = row.seq < own.seq ? yield* SealRows.isIntact(sql, row) : yield* audit.seals.isOwnEnd(retired, row)
   if (isOwn) return
   yield* audit.seals.alarm.raise(
     head.stream,
@@ -128,13 +128,13 @@ const overruleOthers = Effect.fnUntraced(function* (needs: Needs, left: RetiredS
 /** Closes abandoned streams at their last own head. Entries after it are from another writer. */
 const closeRetired = Effect.fnUntraced(function* (needs: Needs, now: number) {
   const { audit, sql } = needs
-  for (const left of yield* audit.seals.streamsToClose(now)) {
-    const head = yield* audit.seals.lastOwnHead(left)
+  for (const retired of yield* audit.seals.streamsToClose(now)) {
+    const head = yield* audit.seals.lastOwnHead(retired)
     if (head.seq === 0) yield* SealRows.discard(sql, head.stream)
     const isOurs = head.seq > 0 && (yield* SealRows.put(needs, head, true, yield* Clock.currentTimeMillis))
-    if (!isOurs) yield* overruleOthers(needs, left, head)
+    if (!isOurs) yield* overruleOthers(needs, retired, head)
     forget(needs, head.stream)
-    yield* audit.seals.forgetClosed(left)
+    yield* audit.seals.forgetClosed(retired)
   }
 })
 

@@ -111,8 +111,8 @@ export const closeEnded = Effect.fnUntraced(function* (needs: Needs) {
   ]
   const rows = yield* openStreams(sql)(except)
   const hasEnded = observe(watched, rows, yield* Clock.currentTimeMillis)
-  const ended = rows.filter((row) => alone || hasEnded(row))
-  for (const row of ended.slice(0, maxStreamsPerPass)) yield* closeOne(needs, row)
+  const closable = rows.filter((row) => alone || hasEnded(row))
+  for (const row of closable.slice(0, maxStreamsPerPass)) yield* closeOne(needs, row)
 })
 
 const sealsOfOtherKeys = (sql: SqlClient.SqlClient) =>

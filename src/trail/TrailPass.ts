@@ -107,7 +107,7 @@ const recentPass = Effect.fnUntraced(function* (passes: Passes, isReport: boolea
   return latest !== undefined && latest !== last ? latest : yield* notReadYet
 })
 
-const altered = new IntegrityFailure({
+const trailAltered = new IntegrityFailure({
   message: "The audit trail was altered, so there is no report. `ampoule audit verify` shows where it was altered."
 })
 
@@ -117,9 +117,9 @@ const altered = new IntegrityFailure({
  */
 export const check = Effect.fnUntraced(function* (passes: Passes, within = 0) {
   const heads = yield* ExposureIndex.heads(passes.sql, passes.bounds.batchSize)
-  if (heads.altered) return yield* altered
+  if (heads.altered) return yield* trailAltered
   const pass = yield* heads.entries <= passes.bounds.maxWholeEntries
     ? fullPass(passes, within)
     : recentPass(passes, within === 0)
-  return pass.altered ? yield* altered : new Date(pass.startedAt).toISOString()
+  return pass.altered ? yield* trailAltered : new Date(pass.startedAt).toISOString()
 })

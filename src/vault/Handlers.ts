@@ -28,7 +28,7 @@ const authentication = (token: Redacted.Redacted<string>) =>
   })
 
 /** Replaces a defect with an outage, so that no key material goes over the wire. */
-const guarded = <A, E, R>(name: string, handler: Effect.Effect<A, E, R>) =>
+const withoutDefects = <A, E, R>(name: string, handler: Effect.Effect<A, E, R>) =>
   Effect.catchAllDefect(handler, (defect) =>
     Effect.zipRight(
       Effect.logError("internal error").pipe(
@@ -80,7 +80,7 @@ export const layer = ({ log, token, unwrapsPerSecond }: Options) =>
 
       return {
         GenerateDataKey: ({ context }) =>
-          guarded(
+          withoutDefects(
             "GenerateDataKey",
             Effect.gen(function* () {
               const { key, rootKeyId, wrapped } = yield* vault.generateDataKey(context)
@@ -89,7 +89,7 @@ export const layer = ({ log, token, unwrapsPerSecond }: Options) =>
             })
           ),
         Unwrap: ({ items }) =>
-          guarded(
+          withoutDefects(
             "Unwrap",
             Effect.zipRight(
               withLimit(items),
@@ -100,12 +100,12 @@ export const layer = ({ log, token, unwrapsPerSecond }: Options) =>
           ),
         // No key leaves here, so a rotation has no rate limit.
         Rewrap: ({ items }) =>
-          guarded(
+          withoutDefects(
             "Rewrap",
             each("rewrap", items, ({ context, rootKeyId, wrapped }) => vault.rewrap(context, wrapped, rootKeyId))
           ),
         WrapBytes: ({ bytes, context }) =>
-          guarded(
+          withoutDefects(
             "WrapBytes",
             Effect.gen(function* () {
               const wrapped = yield* vault.wrapBytes(context, Redacted.make(bytes))
@@ -113,11 +113,11 @@ export const layer = ({ log, token, unwrapsPerSecond }: Options) =>
               return wrapped
             })
           ),
-        MacAuditHead: ({ head }) => guarded("MacAuditHead", vault.macAuditHead(head)),
-        AuditHeadMatches: ({ head, mac }) => guarded("AuditHeadMatches", vault.auditHeadMatches(head, mac)),
-        SignCheckpoint: ({ text }) => guarded("SignCheckpoint", vault.signCheckpoint(text)),
-        CheckpointKeys: () => guarded("CheckpointKeys", vault.checkpointKeys),
-        Status: () => guarded("Status", vault.status)
+        MacAuditHead: ({ head }) => withoutDefects("MacAuditHead", vault.macAuditHead(head)),
+        AuditHeadMatches: ({ head, mac }) => withoutDefects("AuditHeadMatches", vault.auditHeadMatches(head, mac)),
+        SignCheckpoint: ({ text }) => withoutDefects("SignCheckpoint", vault.signCheckpoint(text)),
+        CheckpointKeys: () => withoutDefects("CheckpointKeys", vault.checkpointKeys),
+        Status: () => withoutDefects("Status", vault.status)
       }
     })
   ).pipe(Layer.merge(authentication(token)))

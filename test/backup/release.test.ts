@@ -156,7 +156,7 @@ describe("a backup", () => {
         assert.strictEqual(fs.statSync(file).mode & 0o777, 0o600)
         assert.isFalse(fs.existsSync(`${file}.unfinished`))
         const again = yield* run(folder, source, ["backup", file, "--recipient", recipient])
-        assert.include(again.stderr, "is there already")
+        assert.include(again.stderr, "already exists")
         // It has neither a value nor the root key nor a name.
         const bytes = fs.readFileSync(file)
         for (const needle of [
