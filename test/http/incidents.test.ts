@@ -216,7 +216,7 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
       assert.lengthOf(parsed(IncidentReport)((yield* cli("--grant", login.id, "--json")).stdout).exposed, 1)
       assert.strictEqual((yield* cli("--token", "a", "--grant", "b")).code, 2)
       const preview = yield* TestApp.get(`/app/teams/${team.id}/incidents/new?token=nightly`, { session: owner })
-      assert.include(preview.text, "What the token nightly was handed")
+      assert.include(preview.text, "Values that the token nightly received")
 
       for (const json of [{ token: "nightly" }, { grant: login.id }]) {
         assert.strictEqual((yield* TestApp.post(incidents, { session: owner, json })).status, 201)
