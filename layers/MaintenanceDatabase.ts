@@ -6,10 +6,12 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { AppConfig, type Settings, StartRefused } from "#src/AppConfig.ts"
 import * as Canary from "#src/crypto/Canary.ts"
+import * as Rows from "#src/database/Rows.ts"
 import * as DataFolder from "./DataFolder.ts"
 import * as Migrations from "./Migrations.ts"
 import * as PgPool from "./PgPool.ts"
@@ -43,18 +45,25 @@ export const knownMigrations = Object.keys(Migrations.registry).map((key): reado
   return [Number(key.slice(0, cut)), key.slice(cut + 1)]
 })
 
+const LedgerRow = Schema.Struct({ exists: Schema.Boolean })
+const LastRow = Schema.Struct({ last: Schema.Number })
+
 const isCurrent = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const [ledger] = yield* sql<{
-    readonly there: boolean
-  }>`SELECT to_regclass('effect_sql_migrations') IS NOT NULL AS there`
-  if (ledger?.there !== true) return yield* missing
-  const [last] = yield* sql<{ readonly id: number }>`SELECT max(migration_id) AS id FROM effect_sql_migrations`
+  const ledger = yield* Rows.decodeSingle(
+    LedgerRow,
+    sql`SELECT to_regclass('effect_sql_migrations') IS NOT NULL AS exists`
+  )
+  if (!ledger.exists) return yield* missing
+  const { last } = yield* Rows.decodeSingle(
+    LastRow,
+    sql`SELECT coalesce(max(migration_id), 0) AS last FROM effect_sql_migrations`
+  )
   const newest = Math.max(...knownMigrations.map(([id]) => id))
-  if (last?.id === newest) return
+  if (last === newest) return
   return yield* new StartRefused({
     message:
-      (last?.id ?? 0) > newest
+      last > newest
         ? "The database was migrated by a newer Ampoule; use that one."
         : "The database belongs to an older release: run `ampoule migrate` first, or use that release."
   })

@@ -7,6 +7,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
 import * as EventBusPostgres from "#layers/EventBusPostgres.ts"
 import { migrate } from "#layers/Migrations.ts"
 import * as PgConnection from "#layers/PgConnection.ts"
@@ -14,6 +15,7 @@ import * as PgPool from "#layers/PgPool.ts"
 import * as PostgresUrl from "#layers/PostgresUrl.ts"
 import * as PrivateConnection from "#layers/PrivateConnection.ts"
 import { isDatabaseUnavailable } from "#src/database/Dependency.ts"
+import * as Rows from "#src/database/Rows.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 export interface PostgresOptions {
@@ -138,18 +140,23 @@ export const lossySettings = (current: Record<"fsync" | "fullPageWrites" | "sync
   ...(current.synchronousCommit === "off" ? ["synchronous_commit"] : [])
 ]
 
+const DurabilityRow = Schema.Struct({
+  version: Schema.Number,
+  fsync: Schema.String,
+  fullPageWrites: Schema.String,
+  synchronousCommit: Schema.String
+})
+
 /** Refuses a database that may lose acknowledged writes, unless a setting allows it. */
 const checkDurability = (options: PostgresOptions) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const [current] = yield* sql<{
-      version: number
-      fsync: string
-      fullPageWrites: string
-      synchronousCommit: string
-    }>`SELECT current_setting('server_version_num')::int AS version, current_setting('fsync') AS fsync,
+    const current = yield* Rows.decodeSingle(
+      DurabilityRow,
+      sql`
+        SELECT current_setting('server_version_num')::int AS version, current_setting('fsync') AS fsync,
         current_setting('full_page_writes') AS full_page_writes, current_setting('synchronous_commit') AS synchronous_commit`
-    if (current === undefined) return
+    )
     if (current.version < 140_000) {
       return yield* new StartRefused({ message: "Ampoule needs PostgreSQL 14 or newer." })
     }

@@ -10,10 +10,10 @@
  * The text is PostgreSQL's own, so that every type is restored exactly, on either kind of database.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
-import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { createHash } from "node:crypto"
+import * as Rows from "#src/database/Rows.ts"
 
 export interface Info {
   readonly version: 1
@@ -109,19 +109,28 @@ export const fixedText = Effect.gen(function* () {
   yield* sql`SET LOCAL extra_float_digits = 1`
 })
 
+const ColumnRow = Schema.Struct({ name: Schema.String, columnName: Schema.String, type: Schema.String })
+const ReferenceRow = Schema.Struct({ name: Schema.String, target: Schema.String })
+
 /** Every table, referenced ones first. */
 export const tables = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const columns = yield* sql<{ readonly name: string; readonly columnName: string; readonly type: string }>`
+  const columns = yield* Rows.decodeAll(
+    ColumnRow,
+    sql`
     SELECT c.relname::text AS name, a.attname::text AS column_name, format_type(a.atttypid, a.atttypmod) AS type
     FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND c.relname <> ${ledger}
       AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
     ORDER BY c.relname, a.attnum`
-  const references = yield* sql<{ readonly name: string; readonly target: string }>`
+  )
+  const references = yield* Rows.decodeAll(
+    ReferenceRow,
+    sql`
     SELECT DISTINCT c.relname::text AS name, t.relname::text AS target FROM pg_constraint k
     JOIN pg_class c ON c.oid = k.conrelid JOIN pg_class t ON t.oid = k.confrelid
     WHERE k.contype = 'f' AND k.conrelid <> k.confrelid AND c.relnamespace = current_schema()::regnamespace`
+  )
   const byName = new Map<string, Array<{ name: string; type: string }>>()
   for (const { columnName, name, type } of columns) {
     const existing = byName.get(name)
@@ -189,13 +198,12 @@ const RootKeyRow = Schema.Struct({ rootKeyId: Schema.String })
 /** Ids of the root keys that wrap keys of the database. */
 export const rootKeyIds = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const rows = yield* SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: RootKeyRow,
-    execute: () => sql`
+  const rows = yield* Rows.decodeAll(
+    RootKeyRow,
+    sql`
       SELECT root_key_id FROM data_keys UNION SELECT root_key_id FROM sealing_keys
       UNION SELECT root_key_id FROM service_keys UNION SELECT root_key_id FROM webhook_secrets
       UNION SELECT root_key_id FROM vault_canary ORDER BY 1`
-  })(undefined)
+  )
   return rows.map(({ rootKeyId }) => rootKeyId)
 })

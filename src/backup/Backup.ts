@@ -124,6 +124,7 @@ export interface Options {
   readonly progress: Progress
 }
 
+const MigrationRow = Schema.Struct({ id: Schema.Number, name: Schema.String })
 const EnvironmentRow = Schema.Struct({
   teamId: TeamId,
   projectId: ProjectId,
@@ -151,8 +152,11 @@ export const backup = Effect.fn("Backup.backup")(function* (options: Options) {
         Effect.gen(function* () {
           yield* sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`
           yield* Archive.fixedText
-          const migrations = yield* sql<{ readonly id: number; readonly name: string }>`
+          const migrations = yield* Rows.decodeAll(
+            MigrationRow,
+            sql`
             SELECT migration_id AS id, name FROM ${sql(Archive.ledger)} ORDER BY migration_id`
+          )
           const info: Archive.Info = {
             version: 1,
             createdAt,

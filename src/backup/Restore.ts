@@ -1,6 +1,5 @@
 /** Restores a backup into an empty database: all of it, verified against the backup, or nothing. */
 import * as SqlClient from "@effect/sql/SqlClient"
-import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Redacted from "effect/Redacted"
@@ -10,6 +9,7 @@ import { createReadStream } from "node:fs"
 import { pipeline } from "node:stream"
 import { createGunzip } from "node:zlib"
 import { VaultUnavailable } from "#schema/Vault.ts"
+import * as Rows from "#src/database/Rows.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import * as Archive from "./Archive.ts"
@@ -49,25 +49,19 @@ interface Options<E, R> {
 const batchRows = 500
 const batchText = 2_000_000
 
-const CountRow = Schema.Struct({ n: Schema.Int })
 const LedgerRow = Schema.Struct({ exists: Schema.Boolean })
 
 const isNotEmpty = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const relations = SqlSchema.single({
-    Request: Schema.Void,
-    Result: CountRow,
-    execute: () => sql`
+  const relations = yield* Rows.decodeSingle(
+    Rows.CountRow,
+    sql`
       SELECT count(*)::int AS n FROM pg_class
       WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')`
-  })
-  if ((yield* relations(undefined)).n === 0) return false
-  const ledger = SqlSchema.single({
-    Request: Schema.String,
-    Result: LedgerRow,
-    execute: (name) => sql`SELECT to_regclass(${name}) IS NOT NULL AS there`
-  })
-  if (!(yield* ledger(Archive.ledger)).exists) return true
+  )
+  if (relations.n === 0) return false
+  const ledger = yield* Rows.decodeSingle(LedgerRow, sql`SELECT to_regclass(${Archive.ledger}) IS NOT NULL AS exists`)
+  if (!ledger.exists) return true
   // Migrated, but never used.
   for (const table of yield* Archive.tables) {
     const rows = yield* sql`SELECT 1 FROM ${sql(table.name)} LIMIT 1`

@@ -19,6 +19,7 @@ import type { KeyObject } from "node:crypto"
 import type { Scope } from "effect/Scope"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/database/Rows.ts"
 import { Crypto } from "./Crypto.ts"
 import { inTime, Vault } from "./Vault.ts"
 
@@ -57,7 +58,6 @@ const DataKeyRow = Schema.Struct({
   wrapped: Schema.Uint8ArrayFromSelf
 })
 type DataKeyRow = typeof DataKeyRow.Type
-const decodeRows = Schema.decodeUnknown(Schema.Array(DataKeyRow))
 
 export const contextOf = (environment: EnvironmentRef, keyId: string): KeyContext => ({
   purpose: "data-key",
@@ -159,26 +159,29 @@ const obtain = (needs: Needs, environment: EnvironmentRef, row: DataKeyRow) =>
     })
   )
 
-const activeRow = Effect.fnUntraced(function* ({ sql }: Needs, environment: EnvironmentRef) {
-  const rows = yield* sql`
-    SELECT id, generation, root_key_id, wrapped FROM data_keys
-    WHERE environment_id = ${environment.environmentId} AND state = 'active'`
-  return (yield* decodeRows(rows)).at(0)
-})
+const activeRow = ({ sql }: Needs, environment: EnvironmentRef) =>
+  Rows.findOne(
+    DataKeyRow,
+    sql`
+      SELECT id, generation, root_key_id, wrapped FROM data_keys
+      WHERE environment_id = ${environment.environmentId} AND state = 'active'`
+  )
 
 /** Undefined when another server was faster: its key is the active one. */
 const create = Effect.fnUntraced(function* (needs: Needs, environment: EnvironmentRef) {
   const { crypto, sql, vault } = needs
   const id = yield* crypto.uuid
   const { key, rootKeyId, wrapped } = yield* inTime(vault.generateDataKey(contextOf(environment, id)))
-  const rows = yield* sql`
+  const row = yield* Rows.findOne(
+    DataKeyRow,
+    sql`
     INSERT INTO data_keys (id, environment_id, generation, root_key_id, wrapped, state, created_at)
     SELECT ${id}::uuid, ${environment.environmentId}::uuid, coalesce(max(generation), 0) + 1, ${rootKeyId}, ${wrapped}::bytea,
       'active', ${DateTime.toDate(yield* DateTime.now)}::timestamptz
     FROM data_keys WHERE environment_id = ${environment.environmentId}
     ON CONFLICT DO NOTHING
     RETURNING id, generation, root_key_id, wrapped`
-  const row = (yield* decodeRows(rows)).at(0)
+  )
   return row === undefined ? undefined : yield* cacheKey(needs, environment, row, key)
 })
 
@@ -186,43 +189,38 @@ const create = Effect.fnUntraced(function* (needs: Needs, environment: Environme
  * The key that seals new values of an environment, created on first use. Each call reads the database, so a rotation
  * takes effect at its commit.
  */
-const active = Effect.fn("DataKeys.active")(
-  function* (needs: Needs, environment: EnvironmentRef) {
-    const find = Effect.flatMap(activeRow(needs, environment), (row) =>
-      row === undefined ? Effect.succeed(undefined) : obtain(needs, environment, row)
-    )
-    const key: DataKey | undefined = (yield* find) ?? (yield* create(needs, environment)) ?? (yield* find)
-    return key ?? (yield* Effect.dieMessage("an environment has neither an active data key nor room for one"))
-  },
-  Effect.catchTags({ SqlError: Effect.die, ParseError: Effect.die })
-)
+const active = Effect.fn("DataKeys.active")(function* (needs: Needs, environment: EnvironmentRef) {
+  const find = Effect.flatMap(activeRow(needs, environment), (row) =>
+    row === undefined ? Effect.succeed(undefined) : obtain(needs, environment, row)
+  )
+  const key: DataKey | undefined = (yield* find) ?? (yield* create(needs, environment)) ?? (yield* find)
+  return key ?? (yield* Effect.dieMessage("an environment has neither an active data key nor room for one"))
+})
 
 /**
  * The keys of stored values, by id. Fails with `IntegrityFailure` for an id of another environment, or a wrapped key
  * that was altered or moved.
  */
-const byId = Effect.fnUntraced(
-  function* (needs: Needs, environment: EnvironmentRef, ids: Iterable<string>) {
-    const now = yield* Clock.currentTimeMillis
-    const keys = new Map<string, DataKey>()
-    const absent = new Set<string>()
-    for (const id of ids) {
-      const entry = cached(needs, environment, id, now)
-      if (entry === undefined) absent.add(id)
-      else keys.set(id, entry)
-    }
-    if (absent.size === 0) return keys
-    const rows = yield* decodeRows(
-      yield* needs.sql`
+const byId = Effect.fnUntraced(function* (needs: Needs, environment: EnvironmentRef, ids: Iterable<string>) {
+  const now = yield* Clock.currentTimeMillis
+  const keys = new Map<string, DataKey>()
+  const absent = new Set<string>()
+  for (const id of ids) {
+    const entry = cached(needs, environment, id, now)
+    if (entry === undefined) absent.add(id)
+    else keys.set(id, entry)
+  }
+  if (absent.size === 0) return keys
+  const rows = yield* Rows.findAll(
+    DataKeyRow,
+    needs.sql`
         SELECT id, generation, root_key_id, wrapped FROM data_keys
         WHERE environment_id = ${environment.environmentId} AND id = ANY(${[...absent]}::uuid[])`
-    )
-    if (rows.length < absent.size) return yield* new IntegrityFailure()
-    for (const row of rows) keys.set(row.id, yield* obtain(needs, environment, row))
-    return keys
-  },
-  Effect.catchTags({ SqlError: Effect.die, ParseError: Effect.die })
-)
+  )
+  if (rows.length < absent.size) return yield* new IntegrityFailure()
+  for (const row of rows) keys.set(row.id, yield* obtain(needs, environment, row))
+  return keys
+})
 
 /** Drops the cached keys of an environment after its deletion, or that of its keys. */
 const forget = ({ cache }: Needs, environmentId: string) =>
@@ -230,19 +228,17 @@ const forget = ({ cache }: Needs, environmentId: string) =>
     for (const entry of cache.values()) if (entry.environmentId === environmentId) cache.delete(entry.id)
   })
 
-const decodeIds = Schema.decodeUnknown(Schema.Array(Schema.Struct({ id: Schema.String })))
+const EnvironmentRow = Schema.Struct({ id: Schema.String })
 
 /** Environments with cached keys that this or another process has deleted. */
 const deletedEnvironments = ({ cache, sql }: Needs) => {
   const ids = [...new Set([...cache.values()].map(({ environmentId }) => environmentId))]
   if (ids.length === 0) return Effect.succeed([])
-  return sql`
+  const statement = sql`
     SELECT e.id FROM environments e JOIN projects p ON p.id = e.project_id
-    WHERE e.id = ANY(${ids}::uuid[]) AND (e.deleted_at IS NOT NULL OR p.deleted_at IS NOT NULL)`.pipe(
-    Effect.flatMap(decodeIds),
-    // During an outage of the database, deletions are unknown; keys still expire.
-    Effect.catchTags({ SqlError: () => Effect.succeed([]), ParseError: Effect.die })
-  )
+    WHERE e.id = ANY(${ids}::uuid[]) AND (e.deleted_at IS NOT NULL OR p.deleted_at IS NOT NULL)`
+  // During an outage of the database, deletions are unknown; keys still expire.
+  return Effect.catchTag(Rows.decodeAll(EnvironmentRow, statement), "SqlError", () => Effect.succeed([]))
 }
 
 /** Drops expired keys that no request uses. They stay only while the vault is down. */

@@ -1,11 +1,11 @@
 /** Seals values again under a new data key of their environment, while requests read and write it. */
 import type * as SqlClient from "@effect/sql/SqlClient"
-import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import type { KeyObject } from "node:crypto"
+import * as Rows from "#src/database/Rows.ts"
 import type { Crypto } from "./Crypto.ts"
 import { contextOf, type DataKey, type DataKeys, type EnvironmentRef } from "./DataKeys.ts"
 import * as Envelope from "./Envelope.ts"
@@ -56,10 +56,9 @@ type SealedValueRow = typeof SealedValueRow.Type
 
 /** Live environments with data keys older than `before`, or with values under an older key. */
 const environmentsOf = ({ sql }: Needs, { before, environmentId, projectId }: Selection) =>
-  SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: EnvironmentRow,
-    execute: () => sql`
+  Rows.decodeAll(
+    EnvironmentRow,
+    sql`
       SELECT e.team_id, e.project_id, e.id AS environment_id FROM environments e
       JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
       WHERE e.deleted_at IS NULL
@@ -72,7 +71,7 @@ const environmentsOf = ({ sql }: Needs, { before, environmentId, projectId }: Se
           )
         )
       ORDER BY e.id`
-  })(undefined).pipe(Effect.catchTag("ParseError", Effect.die))
+  )
 
 const lock = ({ sql }: Needs, environment: EnvironmentRef) =>
   sql`SELECT 1 FROM environments WHERE id = ${environment.environmentId} AND deleted_at IS NULL FOR UPDATE`
@@ -106,16 +105,15 @@ const beginGeneration = (needs: Needs, environment: EnvironmentRef, before: Date
 
 /** Values after `after` under another key than the active one. */
 const valuesOfOtherKeys = ({ sql }: Needs, environment: EnvironmentRef, active: DataKey, after: Position) =>
-  SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: SealedValueRow,
-    execute: () => sql`
+  Rows.decodeAll(
+    SealedValueRow,
+    sql`
       SELECT v.secret_id, v.version, v.kind, coalesce(v.key, s.key) AS key, v.data_key_id, v.sealed
       FROM secret_versions v JOIN secrets s ON s.id = v.secret_id
       WHERE s.environment_id = ${environment.environmentId} AND v.data_key_id <> ${active.id}
         AND (v.secret_id, v.version) > (${after.secretId}::uuid, ${after.version}::int)
       ORDER BY v.secret_id, v.version LIMIT ${batchSize}`
-  })(undefined).pipe(Effect.catchTag("ParseError", Effect.die))
+  )
 
 /** The keys of these rows. An altered key is left out, and its values are reported one by one. */
 const keysOf = Effect.fnUntraced(function* (

@@ -1,10 +1,10 @@
 /** The tables with keys that a root key wraps. `vault_canary` is left to Canary.ts. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
-import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { KeyPurpose } from "#schema/Vault.ts"
+import * as Rows from "#src/database/Rows.ts"
 
 const WrappedKeyRow = Schema.Struct({
   /** Identifies the row within its table. */
@@ -38,10 +38,7 @@ export interface WrappedKeys {
 /** Takes about as long as a request. */
 const batchSize = 100
 
-const rowsOf = (statement: Effect.Effect<ReadonlyArray<unknown>, SqlError>) =>
-  SqlSchema.findAll({ Request: Schema.Void, Result: WrappedKeyRow, execute: () => statement })(undefined).pipe(
-    Effect.catchTag("ParseError", Effect.die)
-  )
+const rowsOf = (statement: Effect.Effect<ReadonlyArray<unknown>, SqlError>) => Rows.decodeAll(WrappedKeyRow, statement)
 
 export const wrappedKeys = (sql: SqlClient.SqlClient): ReadonlyArray<WrappedKeys> => [
   {
@@ -113,16 +110,12 @@ const RootKeyRow = Schema.Struct({ rootKeyId: Schema.String, n: Schema.Number })
 
 /** Number of rows per root key, over all tables that name one. */
 export const rowsPerRootKey = (sql: SqlClient.SqlClient) =>
-  SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: RootKeyRow,
-    execute: () => sql`
+  Rows.decodeAll(
+    RootKeyRow,
+    sql`
       SELECT root_key_id, count(*) AS n FROM (
         SELECT root_key_id FROM data_keys UNION ALL SELECT root_key_id FROM sealing_keys
         UNION ALL SELECT root_key_id FROM service_keys UNION ALL SELECT root_key_id FROM webhook_secrets
         UNION ALL SELECT root_key_id FROM vault_canary
       ) AS named GROUP BY root_key_id ORDER BY root_key_id`
-  })(undefined).pipe(
-    Effect.map((rows): ReadonlyMap<string, number> => new Map(rows.map(({ n, rootKeyId }) => [rootKeyId, n]))),
-    Effect.catchTag("ParseError", Effect.die)
-  )
+  ).pipe(Effect.map((rows): ReadonlyMap<string, number> => new Map(rows.map(({ n, rootKeyId }) => [rootKeyId, n]))))

@@ -1,6 +1,7 @@
 /**
- * Decodes rows of cold queries by their schema. A failed statement and a row that does not match are defects: no caller
- * can act on them.
+ * The one decoder of rows, for cold queries; hot ones are typed at the statement (docs/architecture.md). A row that does
+ * not match its schema is a defect. So is a failed statement, but for the functions that begin with `decode`: their
+ * callers act on the failure.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -26,13 +27,16 @@ const decoderOf = <A, I>(Row: Schema.Schema<A, I>): ReturnType<typeof compile<A,
   return decoder
 }
 
-export const findAll = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
-  Effect.orDie(Effect.flatMap(statement, (rows) => Either.mapLeft(decoderOf(Row)(rows), ParseResult.parseError)))
+export const decodeAll = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
+  Effect.flatMap(statement, (rows) => {
+    const decoded = decoderOf(Row)(rows)
+    return Either.isRight(decoded) ? Effect.succeed(decoded.right) : Effect.die(ParseResult.parseError(decoded.left))
+  })
 
 /** The first row, if any. */
-export const findOne = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
+export const decodeFirst = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
   Effect.map(
-    findAll(
+    decodeAll(
       Row,
       Effect.map(statement, (rows) => rows.slice(0, 1))
     ),
@@ -40,10 +44,21 @@ export const findOne = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Stateme
   )
 
 /** For a statement that always returns a row, such as a count or an INSERT with RETURNING. */
-export const single = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
-  Effect.flatMap(findOne(Row, statement), (row) =>
+export const decodeSingle = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
+  Effect.flatMap(decodeFirst(Row, statement), (row) =>
     row === undefined ? Effect.dieMessage("a statement that always returns a row returned none") : Effect.succeed(row)
   )
+
+export const findAll = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
+  Effect.orDie(decodeAll(Row, statement))
+
+/** The first row, if any. */
+export const findOne = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
+  Effect.orDie(decodeFirst(Row, statement))
+
+/** For a statement that always returns a row, such as a count or an INSERT with RETURNING. */
+export const single = <A, I, E, R>(Row: Schema.Schema<A, I>, statement: Statement<E, R>) =>
+  Effect.orDie(decodeSingle(Row, statement))
 
 /** Whether the statement returns a row. */
 export const exists = <E, R>(statement: Statement<E, R>) =>

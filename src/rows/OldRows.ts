@@ -5,6 +5,7 @@
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { timingSafeEqual } from "node:crypto"
 import { type SealRows, StartRefused } from "#src/AppConfig.ts"
 import * as Rows from "#src/database/Rows.ts"
@@ -32,8 +33,13 @@ interface Needs {
 const lock = 97_109_114
 const batch = 1_000
 
+const Bytes = Schema.Uint8ArrayFromSelf
+const TableRow = Schema.Struct({ name: Schema.String, mac: Bytes })
+const HashRow = Schema.Struct({ lookupId: Schema.String, hash: Bytes })
+const PasswordRow = Schema.Struct({ id: Schema.String, passwordHash: Schema.String })
+
 const unsealedTables = Effect.fnUntraced(function* ({ macs, sql }: Needs) {
-  const rows = yield* sql<{ readonly name: string; readonly mac: Uint8Array }>`SELECT name, mac FROM sealed_tables`
+  const rows = yield* Rows.decodeAll(TableRow, sql`SELECT name, mac FROM sealed_tables`)
   const tableMacs = new Map(rows.map(({ mac, name }) => [name, mac]))
   return [...new Set([...Object.keys(credentials), ...Object.keys(authorizationTables)])].filter((name) => {
     const mac = tableMacs.get(name)
@@ -46,8 +52,11 @@ const unsealedTables = Effect.fnUntraced(function* ({ macs, sql }: Needs) {
 const pepper = Effect.fnUntraced(function* ({ macs, sql }: Needs, table: keyof typeof credentials) {
   let after = ""
   for (;;) {
-    const rows = yield* sql<{ readonly lookupId: string; readonly hash: Uint8Array }>`
-      SELECT lookup_id, hash FROM ${sql(table)} WHERE lookup_id > ${after} ORDER BY lookup_id LIMIT ${batch}`
+    const rows = yield* Rows.decodeAll(
+      HashRow,
+      sql`
+        SELECT lookup_id, hash FROM ${sql(table)} WHERE lookup_id > ${after} ORDER BY lookup_id LIMIT ${batch}`
+    )
     yield* sql`
       UPDATE ${sql(table)} t SET hash = i.hash FROM unnest(
         ${rows.map((row) => row.lookupId)}::text[],
@@ -62,8 +71,10 @@ const pepper = Effect.fnUntraced(function* ({ macs, sql }: Needs, table: keyof t
 /** Seals the hashes of passwords; an account without a password has none. Their rows get their MAC afterwards. */
 const sealPasswords = Effect.fnUntraced(function* ({ macs, sql }: Needs) {
   for (;;) {
-    const rows = yield* sql<{ readonly id: string; readonly passwordHash: string }>`
-      SELECT id, password_hash FROM users WHERE password_hash LIKE '$argon2%' LIMIT ${batch}`
+    const rows = yield* Rows.decodeAll(
+      PasswordRow,
+      sql`SELECT id, password_hash FROM users WHERE password_hash LIKE '$argon2%' LIMIT ${batch}`
+    )
     if (rows.length === 0) return
     yield* sql`
       UPDATE users u SET password_hash = i.hash, mac = NULL FROM unnest(

@@ -260,7 +260,7 @@ export const read = Effect.fnUntraced(function* (vault: Vault["Type"], problems:
   const key = yield* Effect.catchTag(ServiceKeys.open({ sql, vault }, "row-seals"), "INTEGRITY_FAILURE", () =>
     Effect.succeed(undefined)
   )
-  const tables = yield* sql<{ readonly name: string }>`SELECT name FROM sealed_tables ORDER BY name`
+  const tables = yield* sql`SELECT name FROM sealed_tables`
   if (key === undefined) {
     if (tables.length > 0) problems.say("The key of the authorization rows does not open: no row is accepted.")
     return undefined

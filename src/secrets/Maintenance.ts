@@ -7,9 +7,11 @@ import type * as Statement from "@effect/sql/Statement"
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
+import * as Schema from "effect/Schema"
+import { EnvironmentIdOut, ProjectIdOut, TeamIdOut } from "#schema/Ids.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
+import * as Rows from "#src/database/Rows.ts"
 import { Idempotency } from "./Idempotency.ts"
 import { dayOf } from "./SecretAbout.ts"
 import { purgeDelay } from "./SecretRows.ts"
@@ -17,13 +19,15 @@ import { purgeDelay } from "./SecretRows.ts"
 /** Rows of one transaction: a purge must not make requests wait. */
 const batch = 500
 
-interface NamedRow {
-  readonly key: string
-  readonly environmentId: EnvironmentId
-  readonly environment: string
-  readonly projectId: ProjectId
-  readonly teamId: TeamId
-}
+const EnvironmentRow = Schema.Struct({ id: EnvironmentIdOut })
+const NamedRow = Schema.Struct({
+  key: Schema.String,
+  environmentId: EnvironmentIdOut,
+  environment: Schema.String,
+  projectId: ProjectIdOut,
+  teamId: TeamIdOut
+})
+type NamedRow = typeof NamedRow.Type
 
 /** One entry for each environment, with the changed keys. */
 const entriesOf = (action: "secret.purge" | "secret.rotation_due", rows: ReadonlyArray<NamedRow>) =>
@@ -47,10 +51,13 @@ export class Maintenance extends Effect.Service<Maintenance>()("secrets/Maintena
     /** Removes the secrets that `due` selects with all their versions, batch by batch, and records their keys. */
     const remove = (due: (now: number) => Statement.Fragment) =>
       Effect.gen(function* () {
-        const purged = yield* sql<NamedRow>`
+        const purged = yield* Rows.decodeAll(
+          NamedRow,
+          sql`
           DELETE FROM secrets s USING environments e
           WHERE e.id = s.environment_id AND s.id IN (${due(yield* Clock.currentTimeMillis)})
           RETURNING s.key, s.environment_id, e.slug AS environment, e.project_id, e.team_id`
+        )
         yield* audit.append(...entriesOf("secret.purge", purged))
         return purged.length
       }).pipe(sql.withTransaction, Effect.orDie, Effect.repeat({ while: (purged) => purged === batch }))
@@ -74,13 +81,16 @@ export class Maintenance extends Effect.Service<Maintenance>()("secrets/Maintena
      */
     const keysOfDeleted = Effect.gen(function* () {
       const before = new Date((yield* Clock.currentTimeMillis) - purgeDelay)
-      const emptied = yield* sql<{ readonly id: EnvironmentId }>`
+      const emptied = yield* Rows.decodeAll(
+        EnvironmentRow,
+        sql`
         SELECT e.id FROM environments e
         WHERE e.deleted_at <= ${before} AND NOT EXISTS (SELECT 1 FROM secrets s WHERE s.environment_id = e.id) AND (
           EXISTS (SELECT 1 FROM data_keys d WHERE d.environment_id = e.id)
           OR EXISTS (SELECT 1 FROM sealing_keys k WHERE k.environment_id = e.id)
           OR EXISTS (SELECT 1 FROM secret_counters c WHERE c.environment_id = e.id))
         LIMIT ${batch} FOR UPDATE OF e SKIP LOCKED`
+      )
       const ids = emptied.map(({ id }) => id)
       yield* sql`DELETE FROM secret_counters WHERE environment_id = any(${ids}::uuid[])`
       yield* sql`DELETE FROM sealing_keys WHERE environment_id = any(${ids}::uuid[])`
@@ -90,7 +100,9 @@ export class Maintenance extends Effect.Service<Maintenance>()("secrets/Maintena
 
     /** Once for each secret and day, by one process. The entry goes to the webhooks of the team. */
     const rotationsDue = Effect.gen(function* () {
-      const due = yield* sql<NamedRow>`
+      const due = yield* Rows.decodeAll(
+        NamedRow,
+        sql`
         UPDATE secrets s SET rotation_told = s.rotate_by FROM environments e
         WHERE e.id = s.environment_id AND s.id IN (
           SELECT s.id FROM secrets s
@@ -100,6 +112,7 @@ export class Maintenance extends Effect.Service<Maintenance>()("secrets/Maintena
             AND s.rotate_by <= ${dayOf(yield* Clock.currentTimeMillis)}::date
           LIMIT ${batch} FOR UPDATE OF s SKIP LOCKED)
         RETURNING s.key, s.environment_id, e.slug AS environment, e.project_id, e.team_id`
+      )
       yield* audit.append(...entriesOf("secret.rotation_due", due))
       return due.length
     }).pipe(sql.withTransaction, Effect.orDie, Effect.repeat({ while: (due) => due === batch }))

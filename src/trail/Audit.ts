@@ -7,8 +7,6 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { identity } from "effect/Function"
-import * as Option from "effect/Option"
-import type { ParseError } from "effect/ParseResult"
 import type { KeyObject } from "node:crypto"
 import * as Chain from "#src/audit/Chain.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -64,7 +62,7 @@ interface Needs {
 }
 
 type CommittingNeeds = Needs & {
-  readonly commit: (entries: ReadonlyArray<Entry.Entry>) => Effect.Effect<void, SqlError | ParseError>
+  readonly commit: (entries: ReadonlyArray<Entry.Entry>) => Effect.Effect<void, SqlError>
 }
 
 interface EntryParts extends Partial<Pick<Entry.Entry, "keyList" | "rows">> {
@@ -148,7 +146,7 @@ const reportForeignHead = (needs: Needs, stream: Streams.ReadStream | Streams.Wr
 
 /** Compares the database with the entries of this process, and returns the stream to write on. */
 const settleRead = Effect.fnUntraced(function* (needs: Needs, stream: Streams.ReadStream) {
-  const head = Option.getOrElse(yield* StreamRows.lastEntry(needs.sql)(stream.id), () => Streams.beginning(stream))
+  const head = (yield* StreamRows.lastEntry(needs.sql)(stream.id)) ?? Streams.beginning(stream)
   if (Streams.isOwnRead(stream, head)) Streams.settleRead(stream, head)
   else yield* reportForeignHead(needs, stream, head)
   return needs.own.read
@@ -253,24 +251,25 @@ const waitForHead = Effect.fnUntraced(function* (needs: Needs, now: number) {
     own.writes = [...own.writes, Streams.openWrite(yield* crypto.uuid, false)]
     needs.due.unsafeOpen()
   }
-  const head = untouched === undefined ? yield* StreamRows.lockedHead(sql)(stream.id) : Option.none()
-  if (Option.isSome(head)) return head
+  const head = untouched === undefined ? yield* StreamRows.lockedHead(sql)(stream.id) : undefined
+  if (head !== undefined) return head
   yield* StreamRows.open(sql, stream.id, Streams.beginning(stream), now)
   return yield* StreamRows.lockedHead(sql)(stream.id)
 })
 
 /** `retries` is the number of further streams to try. */
-const lockHead: (needs: Needs, now: number, retries: number) => Effect.Effect<OwnHead, SqlError | ParseError> =
-  Effect.fnUntraced(function* (needs: Needs, now: number, retries: number) {
+const lockHead: (needs: Needs, now: number, retries: number) => Effect.Effect<OwnHead, SqlError> = Effect.fnUntraced(
+  function* (needs: Needs, now: number, retries: number) {
     const ids = readyStreams(needs).map(({ id }) => id)
     const [free] = yield* StreamRows.freeHead(needs.sql, ids)
-    const head = free ?? Option.getOrUndefined(yield* waitForHead(needs, now))
+    const head = free ?? (yield* waitForHead(needs, now))
     const own = head === undefined ? undefined : yield* ownStreamOf(needs, head)
     if (own !== undefined) return own
     return retries === 0
       ? yield* Effect.dieMessage("another writer uses every stream of the audit trail")
       : yield* lockHead(needs, now, retries - 1)
-  })
+  }
+)
 
 export interface AppendOptions {
   /** Data-modifying parts of a WITH, the changes that the entries record. Undefined: no changes. */
@@ -341,7 +340,7 @@ const resetDue = ({ due, unsealed }: Needs) =>
 /** Reads the write stream's head, and raises an alarm if this process did not write it. */
 const settleWrite = Effect.fnUntraced(function* (needs: Needs, stream: Streams.WriteStream) {
   const row = yield* StreamRows.head(needs.sql)(stream.id)
-  const head = Option.getOrElse(row, () => ({ ...Streams.beginning(stream), followed: false }))
+  const head = row ?? { ...Streams.beginning(stream), followed: false }
   if (!head.followed && Streams.isOwnWrite(stream, head)) Streams.settleWrite(stream, head)
   else yield* reportForeignHead(needs, stream, head)
 })
@@ -369,10 +368,10 @@ const markReady = ({ own }: Needs, streams: ReadonlyArray<string>) =>
 const lastOwnHead = Effect.fnUntraced(function* ({ sql }: Needs, { stream }: Streams.RetiredStream) {
   if (stream.kind === "write") {
     const written = yield* StreamRows.lastCommitted(sql, stream)
-    if (Option.isSome(written)) Streams.settleWrite(stream, written.value)
+    if (written !== undefined) Streams.settleWrite(stream, written)
   } else if (stream.uncertain) {
     const last = yield* StreamRows.lastEntry(sql)(stream.id)
-    if (Option.isSome(last) && Streams.isOwnRead(stream, last.value)) Streams.settleRead(stream, last.value)
+    if (last !== undefined && Streams.isOwnRead(stream, last)) Streams.settleRead(stream, last)
   }
   return Streams.headOf(stream)
 })

@@ -9,12 +9,14 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import { AppConfig } from "#src/AppConfig.ts"
 import * as Chain from "#src/audit/Chain.ts"
 import type * as Checkpoint from "#src/audit/Checkpoint.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import { methods } from "#src/Methods.ts"
+import * as Rows from "#src/database/Rows.ts"
 import { causeText } from "#src/telemetry/CauseText.ts"
 import { Audit } from "./Audit.ts"
 import * as StreamClosing from "./StreamClosing.ts"
@@ -160,6 +162,8 @@ const sealAll = Effect.fnUntraced(function* (needs: Needs, final: boolean, mustC
   yield* closeRetired(needs, final ? Number.POSITIVE_INFINITY : now)
 })
 
+const StreamRow = Schema.Struct({ stream: Schema.String })
+
 /**
  * Reports that this process is alive. `complete`: the seals cover all its committed entries. It replaces only its own
  * last values.
@@ -170,7 +174,9 @@ const reportAlive = Effect.fnUntraced(function* (needs: Needs, now: number, comp
   const streams = yield* audit.seals.streams
   const knownTimes = streams.flatMap((stream) => (seen.get(stream) ?? []).map((at) => ({ stream, at })))
   for (const { stream } of knownTimes) noteSeenTime(needs, stream, now)
-  const rows = yield* sql<{ readonly stream: string }>`
+  const rows = yield* Rows.decodeAll(
+    StreamRow,
+    sql`
     UPDATE audit_seals s
     SET seen_at = ${time}, sealed_at = CASE WHEN ${complete}::boolean THEN ${time} ELSE s.sealed_at END
     FROM unnest(
@@ -179,6 +185,7 @@ const reportAlive = Effect.fnUntraced(function* (needs: Needs, now: number, comp
     ) AS own (stream, seen_at)
     WHERE NOT s.final AND s.stream = own.stream AND s.seen_at = own.seen_at
     RETURNING s.stream`
+  )
   const updated = new Set(rows.map(({ stream }) => stream))
   for (const stream of updated) seen.set(stream, [now])
   if (knownTimes.some(({ stream }) => !updated.has(stream))) yield* inspectOwn(needs, streams)

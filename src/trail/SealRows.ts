@@ -1,8 +1,8 @@
 /** Rows of `audit_seals`: the last sealed head of each stream, under a MAC of the vault. */
 import type * as SqlClient from "@effect/sql/SqlClient"
-import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as Rows from "#src/database/Rows.ts"
 import * as Chain from "#src/audit/Chain.ts"
 import { inTime, type Vault } from "#src/crypto/Vault.ts"
 import { Bytes } from "./StreamRows.ts"
@@ -23,27 +23,18 @@ export const columns = (sql: SqlClient.SqlClient) =>
   sql.literal("stream, seq, hash, final, root_key_id, mac, sealed_at, seen_at")
 
 export const all = (sql: SqlClient.SqlClient) =>
-  SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: SealRow,
-    execute: () => sql`SELECT ${columns(sql)} FROM audit_seals ORDER BY stream`
-  })(undefined)
+  Rows.decodeAll(SealRow, sql`SELECT ${columns(sql)} FROM audit_seals ORDER BY stream`)
 
 /** Seals made since then, of streams with entries. */
-export const sealedSince = (sql: SqlClient.SqlClient) =>
-  SqlSchema.findAll({
-    Request: Schema.DateFromSelf,
-    Result: SealRow,
-    execute: (since) => sql`
+export const sealedSince = (sql: SqlClient.SqlClient) => (since: Date) =>
+  Rows.decodeAll(
+    SealRow,
+    sql`
       SELECT ${columns(sql)} FROM audit_seals WHERE seq > 0 AND sealed_at >= ${since} ORDER BY stream`
-  })
+  )
 
-export const ofStreams = (sql: SqlClient.SqlClient) =>
-  SqlSchema.findAll({
-    Request: Schema.Array(Schema.String),
-    Result: SealRow,
-    execute: (streams) => sql`SELECT ${columns(sql)} FROM audit_seals WHERE stream = ANY(${streams}::uuid[])`
-  })
+export const ofStreams = (sql: SqlClient.SqlClient) => (streams: ReadonlyArray<string>) =>
+  Rows.decodeAll(SealRow, sql`SELECT ${columns(sql)} FROM audit_seals WHERE stream = ANY(${streams}::uuid[])`)
 
 /** Whether the vault made the seal. False also if it lacks the root key. */
 export const isGenuine = (vault: Vault["Type"], { final, hash, mac, rootKeyId, seq, stream }: SealRow) =>
@@ -94,12 +85,11 @@ export const isIntact = (sql: SqlClient.SqlClient, { hash, seq, stream }: Chain.
   seq === 0
     ? Effect.succeed(true)
     : Effect.map(
-        SqlSchema.findAll({
-          Request: Schema.Void,
-          Result: HashRow,
-          execute: () => sql`
+        Rows.decodeAll(
+          HashRow,
+          sql`
             SELECT hash FROM audit_entries WHERE stream = ${stream} AND seq = ${seq}
             UNION ALL SELECT NULL FROM audit_cuts WHERE stream = ${stream} AND seq >= ${seq}`
-        })(undefined),
+        ),
         (rows) => rows.some((row) => row.hash === null || Chain.sameBytes(row.hash, hash))
       )

@@ -1,9 +1,9 @@
 /** Streams of other processes: closes those of dead processes, and renews old MACs. */
 import type * as SqlClient from "@effect/sql/SqlClient"
-import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as Rows from "#src/database/Rows.ts"
 import * as Chain from "#src/audit/Chain.ts"
 import { implausibility } from "#src/audit/Tail.ts"
 import { Verifier } from "#src/audit/Verify.ts"
@@ -33,25 +33,23 @@ const maxObserved = 1_000
 /** Number of entries to check without a pause for other work. */
 const entriesPerBatch = 100
 
-const openStreams = (sql: SqlClient.SqlClient) =>
-  SqlSchema.findAll({
-    Request: Schema.Array(Schema.String),
-    Result: SealRows.SealRow,
-    execute: (except) => sql`
+const openStreams = (sql: SqlClient.SqlClient) => (except: ReadonlyArray<string>) =>
+  Rows.decodeAll(
+    SealRows.SealRow,
+    sql`
       SELECT ${SealRows.columns(sql)} FROM audit_seals
       WHERE NOT final AND stream <> ALL(${except}::uuid[])
       ORDER BY seen_at LIMIT ${maxObserved}`
-  })
+  )
 
 const EntryRow = Schema.Struct({ seq: Schema.Int, hash: Bytes, body: Schema.String, mac: Schema.NullOr(Bytes) })
-const entriesAfter = (sql: SqlClient.SqlClient, stream: string) =>
-  SqlSchema.findAll({
-    Request: Schema.Int,
-    Result: EntryRow,
-    execute: (seq) => sql`
+const entriesAfter = (sql: SqlClient.SqlClient, stream: string) => (seq: number) =>
+  Rows.decodeAll(
+    EntryRow,
+    sql`
       SELECT seq, hash, body, mac FROM audit_entries
       WHERE stream = ${stream} AND seq > ${seq} ORDER BY seq LIMIT ${entriesPerBatch}`
-  })
+  )
 
 /** Checks all unsealed entries, however many: the vault may have been down for a while. */
 const closeOne = Effect.fnUntraced(function* (needs: Needs, row: SealRows.SealRow) {
@@ -115,13 +113,12 @@ export const closeEnded = Effect.fnUntraced(function* (needs: Needs) {
   for (const row of closable.slice(0, maxStreamsPerPass)) yield* closeOne(needs, row)
 })
 
-const sealsOfOtherKeys = (sql: SqlClient.SqlClient) =>
-  SqlSchema.findAll({
-    Request: Schema.String,
-    Result: SealRows.SealRow,
-    execute: (rootKeyId) => sql`
+const sealsOfOtherKeys = (sql: SqlClient.SqlClient) => (rootKeyId: string) =>
+  Rows.decodeAll(
+    SealRows.SealRow,
+    sql`
       SELECT ${SealRows.columns(sql)} FROM audit_seals WHERE root_key_id <> ${rootKeyId} LIMIT 500`
-  })
+  )
 
 /** Renews MACs after a rotation of the root key, so that the old key is not needed for seals. */
 export const renewMacs = Effect.fnUntraced(function* ({ sql, vault }: Needs) {

@@ -1,12 +1,11 @@
 /** Heads of audit streams in the database, for comparison with the process's own. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import { SqlError } from "@effect/sql/SqlError"
-import * as SqlSchema from "@effect/sql/SqlSchema"
 import type * as Statement from "@effect/sql/Statement"
 import * as Effect from "effect/Effect"
-import type { ParseError } from "effect/ParseResult"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
+import * as Rows from "#src/database/Rows.ts"
 import type { Position, WriteStream } from "./Streams.ts"
 
 export const Bytes = Schema.Uint8ArrayFromSelf
@@ -17,16 +16,15 @@ const HeadRow = Schema.Struct({ ...PositionRow.fields, stream: Schema.String, fo
 export type HeadRow = typeof HeadRow.Type
 
 /** The last entry of a stream, or the last one before a recorded cut. */
-export const lastEntry = (sql: SqlClient.SqlClient) =>
-  SqlSchema.findOne({
-    Request: Schema.String,
-    Result: PositionRow,
-    execute: (stream) => sql`
+export const lastEntry = (sql: SqlClient.SqlClient) => (stream: string) =>
+  Rows.decodeFirst(
+    PositionRow,
+    sql`
       SELECT seq, hash FROM (
         (SELECT seq, hash FROM audit_entries WHERE stream = ${stream} ORDER BY seq DESC LIMIT 1)
         UNION ALL SELECT seq, hash FROM audit_cuts WHERE stream = ${stream}
       ) AS last ORDER BY last.seq DESC LIMIT 1`
-  })
+  )
 
 /**
  * The ORDER BY is for the planner. Without it Postgres expects many entries after the head, and scans the table for
@@ -38,12 +36,8 @@ const headColumns = (sql: SqlClient.SqlClient) =>
   (SELECT e.seq FROM audit_entries e WHERE e.stream = s.id AND e.seq > s.seq ORDER BY e.seq LIMIT 1) IS NOT NULL AS followed`)
 
 /** The head of a write stream. */
-export const head = (sql: SqlClient.SqlClient) =>
-  SqlSchema.findOne({
-    Request: Schema.String,
-    Result: HeadRow,
-    execute: (stream) => sql`SELECT ${headColumns(sql)} FROM audit_streams s WHERE s.id = ${stream}`
-  })
+export const head = (sql: SqlClient.SqlClient) => (stream: string) =>
+  Rows.decodeFirst(HeadRow, sql`SELECT ${headColumns(sql)} FROM audit_streams s WHERE s.id = ${stream}`)
 
 /** Locks a free head among `streams` until this transaction ends. */
 export const freeHead = (sql: SqlClient.SqlClient, streams: ReadonlyArray<string>) => sql<HeadRow>`
@@ -51,12 +45,8 @@ export const freeHead = (sql: SqlClient.SqlClient, streams: ReadonlyArray<string
   LIMIT 1 FOR UPDATE SKIP LOCKED`
 
 /** Locks the head of one stream until this transaction ends; waits for its current holder. */
-export const lockedHead = (sql: SqlClient.SqlClient) =>
-  SqlSchema.findOne({
-    Request: Schema.String,
-    Result: HeadRow,
-    execute: (stream) => sql`SELECT ${headColumns(sql)} FROM audit_streams s WHERE s.id = ${stream} FOR UPDATE`
-  })
+export const lockedHead = (sql: SqlClient.SqlClient) => (stream: string) =>
+  Rows.decodeFirst(HeadRow, sql`SELECT ${headColumns(sql)} FROM audit_streams s WHERE s.id = ${stream} FOR UPDATE`)
 
 export const open = (sql: SqlClient.SqlClient, stream: string, beginning: Position, now: number) => sql`
   INSERT INTO audit_streams (id, seq, hash, created_at)
@@ -68,15 +58,14 @@ export const move = (sql: SqlClient.SqlClient, stream: string, { hash, seq }: Po
 /** The last assigned position that was committed. */
 export const lastCommitted = (sql: SqlClient.SqlClient, { id, written }: WriteStream) => {
   const all = [...written].flatMap(([seq, hashes]) => hashes.map((hash) => ({ seq, hash })))
-  return SqlSchema.findOne({
-    Request: Schema.Void,
-    Result: PositionRow,
-    execute: () => sql`
+  return Rows.decodeFirst(
+    PositionRow,
+    sql`
       SELECT e.seq, e.hash FROM audit_entries e
       JOIN unnest(${all.map(({ seq }) => seq)}::bigint[], ${all.map(({ hash }) => hash)}::bytea[]) AS own (seq, hash)
         ON e.seq = own.seq AND e.hash = own.hash
       WHERE e.stream = ${id} ORDER BY e.seq DESC LIMIT 1`
-  })(undefined)
+  )
 }
 
 /** An error code of this module, in place of a SQLSTATE. */
@@ -117,5 +106,5 @@ export const insertAfter = (
 }
 
 /** The number is in use, by an earlier statement of this process or by another writer, or a committed entry is gone. */
-export const isStreamConflict = ({ cause }: SqlError | ParseError) =>
+export const isStreamConflict = ({ cause }: SqlError) =>
   Predicate.hasProperty(cause, "code") && (cause.code === "23505" || cause.code === GONE)

@@ -1,11 +1,10 @@
 /** Retention: deletes old entries from the beginning of each stream, so that the rest of the trail still verifies. */
 import * as SqlClient from "@effect/sql/SqlClient"
-import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
+import * as Rows from "#src/database/Rows.ts"
 import * as Checkpoint from "#src/audit/Checkpoint.ts"
 import type * as Values from "#src/audit/Values.ts"
 import { Vault } from "#src/crypto/Vault.ts"
@@ -24,11 +23,7 @@ const baselineKeys = 500
 const EnvironmentRow = Schema.Struct({ id: EnvironmentId, slug: Schema.String, projectId: ProjectId, teamId: TeamId })
 
 const liveEnvironments = (sql: SqlClient.SqlClient) =>
-  SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: EnvironmentRow,
-    execute: () => sql`SELECT id, slug, project_id, team_id FROM environments WHERE deleted_at IS NULL`
-  })(undefined)
+  Rows.decodeAll(EnvironmentRow, sql`SELECT id, slug, project_id, team_id FROM environments WHERE deleted_at IS NULL`)
 
 /** Repeats the last writes of the deleted entries, so that values can be verified afterwards. */
 const repeatOldWrites = Effect.fnUntraced(function* (writes: Values.LastWrites, before: Date) {
@@ -66,14 +61,13 @@ const repeatOldWrites = Effect.fnUntraced(function* (writes: Values.LastWrites, 
 const RangeRow = Schema.Struct({ stream: Schema.String, first: Schema.Int, last: Schema.Int })
 /** The older entries of each stream, as far as a seal covers them. */
 const rangesBefore = (sql: SqlClient.SqlClient, before: Date) =>
-  SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: RangeRow,
-    execute: () => sql`
+  Rows.decodeAll(
+    RangeRow,
+    sql`
       SELECT e.stream, min(e.seq) AS first,
         least(coalesce(min(e.seq) FILTER (WHERE e.at >= ${before}) - 1, max(e.seq)), max(s.seq)) AS last
       FROM audit_entries e JOIN audit_seals s ON s.stream = e.stream GROUP BY e.stream ORDER BY e.stream`
-  })(undefined)
+  )
 
 const HashRow = Schema.Struct({ hash: Bytes })
 const DeletedRow = Schema.Struct({ n: Schema.Int })
@@ -82,29 +76,26 @@ const DeletedRow = Schema.Struct({ n: Schema.Int })
 const cutTo = Effect.fnUntraced(function* (stream: string, seq: number, before: Date, now: Date) {
   const sql = yield* SqlClient.SqlClient
   const vault = yield* Vault
-  const hashOf = SqlSchema.findOne({
-    Request: Schema.Int,
-    Result: HashRow,
-    execute: (seq) => sql`SELECT hash FROM audit_entries WHERE stream = ${stream} AND seq = ${seq}`
-  })
-  const row = yield* hashOf(seq)
-  if (Option.isNone(row)) return yield* new TrailRefused({ message: "The trail changed while it was being cut." })
-  const { hash } = row.value
+  const row = yield* Rows.decodeFirst(
+    HashRow,
+    sql`SELECT hash FROM audit_entries WHERE stream = ${stream} AND seq = ${seq}`
+  )
+  if (row === undefined) return yield* new TrailRefused({ message: "The trail changed while it was being cut." })
+  const { hash } = row
   const note = yield* signNote(vault, Checkpoint.cutText({ stream, seq, hash, before: before.toISOString() }))
-  const deleted = SqlSchema.single({
-    Request: Schema.Int,
-    Result: DeletedRow,
-    execute: (seq) => sql`
+  const deletion = Rows.decodeSingle(
+    DeletedRow,
+    sql`
       WITH gone AS (DELETE FROM audit_entries WHERE stream = ${stream} AND seq <= ${seq} RETURNING 1)
       SELECT count(*)::int AS n FROM gone`
-  })
+  )
   return yield* sql.withTransaction(
     Effect.zipRight(
       sql`
         INSERT INTO audit_cuts (stream, seq, hash, note, created_at) VALUES (${stream}, ${seq}, ${hash}, ${note}, ${now})
         ON CONFLICT (stream) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, note = excluded.note,
           created_at = excluded.created_at`,
-      Effect.map(deleted(seq), ({ n }) => n)
+      Effect.map(deletion, ({ n }) => n)
     )
   )
 })

@@ -1,8 +1,8 @@
 /** Exports the trail, or a part of it, as lines that verify offline, or as CSV. */
 import * as SqlClient from "@effect/sql/SqlClient"
-import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as Rows from "#src/database/Rows.ts"
 import * as Export from "#src/audit/Export.ts"
 import * as KeyLists from "./KeyLists.ts"
 import { Bytes } from "./StreamRows.ts"
@@ -35,14 +35,13 @@ const NoteRow = Schema.Struct({ note: Schema.String })
 
 const partsOf = (sql: SqlClient.SqlClient, { since, until }: ExportOptions) =>
   Effect.map(
-    SqlSchema.findAll({
-      Request: Schema.Void,
-      Result: PartRow,
-      execute: () => sql`
+    Rows.decodeAll(
+      PartRow,
+      sql`
         SELECT stream, min(seq) FILTER (WHERE at >= ${since ?? new Date(0)}) AS first,
           max(seq) FILTER (WHERE at < ${until ?? new Date(8.64e14)}) AS last
         FROM audit_entries GROUP BY stream`
-    })(undefined),
+    ),
     (rows): ReadonlyArray<Part> =>
       rows.flatMap(({ first, last, stream }) =>
         first !== null && last !== null && first <= last ? [{ stream, first, last }] : []
@@ -68,34 +67,28 @@ const writeHeader = Effect.fnUntraced(function* (
     type: "export",
     info: { at, since: since?.toISOString() ?? null, until: until?.toISOString() ?? null }
   })
-  const notes = SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: NoteRow,
-    execute: () => sql`SELECT note FROM audit_cuts ORDER BY stream`
-  })
-  for (const { note } of yield* notes(undefined)) yield* line({ type: "cut", note })
-  const seals = SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: FinalRow,
-    execute: () => sql`SELECT stream, seq, hash, final FROM audit_seals WHERE seq > 0 ORDER BY stream`
-  })
+  const notes = yield* Rows.decodeAll(NoteRow, sql`SELECT note FROM audit_cuts ORDER BY stream`)
+  for (const { note } of notes) yield* line({ type: "cut", note })
+  const seals = yield* Rows.decodeAll(
+    FinalRow,
+    sql`SELECT stream, seq, hash, final FROM audit_seals WHERE seq > 0 ORDER BY stream`
+  )
   const range = new Map(parts.map((part) => [part.stream, part]))
   const whole = since === null && until === null
-  for (const row of yield* seals(undefined)) {
+  for (const row of seals) {
     const { first = 1, last = row.seq } = range.get(row.stream) ?? {}
     const within = row.seq >= first && row.seq <= last && (range.has(row.stream) || whole)
     if (within) yield* line({ type: "seal", head: row, final: row.final })
   }
   const { firsts, streams } = columnsOf(parts)
-  const starts = SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: HeadRow,
-    execute: () => sql`
+  const starts = yield* Rows.decodeAll(
+    HeadRow,
+    sql`
       SELECT e.stream, e.seq, e.hash FROM audit_entries e
       JOIN unnest(${streams}::uuid[], ${firsts}::bigint[]) AS r (stream, first)
         ON e.stream = r.stream AND e.seq = r.first - 1`
-  })
-  for (const head of yield* starts(undefined)) yield* line({ type: "start", head })
+  )
+  for (const head of starts) yield* line({ type: "start", head })
 })
 
 /** Typed at the statement without a decoder, as there may be millions of rows. The text is exported as it is. */

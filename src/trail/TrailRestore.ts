@@ -3,9 +3,9 @@
  * valid all the same.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
-import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as Rows from "#src/database/Rows.ts"
 import * as Chain from "#src/audit/Chain.ts"
 import type * as Checkpoint from "#src/audit/Checkpoint.ts"
 import { Vault } from "#src/crypto/Vault.ts"
@@ -39,16 +39,15 @@ const StreamEndRow = Schema.Struct({
 
 /** The last entry or cut of every stream, with its seal. */
 const streamEnds = (sql: SqlClient.SqlClient) =>
-  SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: StreamEndRow,
-    execute: () => sql`
+  Rows.decodeAll(
+    StreamEndRow,
+    sql`
       SELECT h.stream, h.seq, h.hash, s.seq AS sealed_seq, s.final, s.seen_at FROM (
         SELECT DISTINCT ON (stream) stream, seq, hash FROM (
           SELECT stream, seq, hash FROM audit_entries UNION ALL SELECT stream, seq, hash FROM audit_cuts
         ) AS either ORDER BY stream, seq DESC
       ) AS h LEFT JOIN audit_seals s ON s.stream = h.stream`
-  })(undefined)
+  )
 
 /** The streams to accept. Fails when entries contradict each other, which a restore cannot cause. */
 const findAcceptance = Effect.fnUntraced(function* (options: AcceptOptions) {

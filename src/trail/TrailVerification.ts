@@ -1,12 +1,12 @@
 /** Verifies the whole trail in the database: links, columns, seals, cuts, checkpoints, and secrets. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as SqlClient from "@effect/sql/SqlClient"
-import * as SqlSchema from "@effect/sql/SqlSchema"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as Rows from "#src/database/Rows.ts"
 import * as Chain from "#src/audit/Chain.ts"
 import * as Checkpoint from "#src/audit/Checkpoint.ts"
 import * as KeyList from "#src/audit/KeyList.ts"
@@ -104,11 +104,7 @@ const readCuts = Effect.fnUntraced(function* (
   problems: Problems
 ) {
   const sql = yield* SqlClient.SqlClient
-  const rows = yield* SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: CutRow,
-    execute: () => sql`SELECT stream, seq, hash, note FROM audit_cuts ORDER BY stream`
-  })(undefined)
+  const rows = yield* Rows.decodeAll(CutRow, sql`SELECT stream, seq, hash, note FROM audit_cuts ORDER BY stream`)
   const cuts: Array<Checkpoint.Cut> = []
   for (const { hash, note, seq, stream } of rows) {
     const cut = Checkpoint.openCut(note, keys)
@@ -147,15 +143,13 @@ const readExpected = Effect.fnUntraced(function* (
   return { expected, seals }
 })
 
-const decodeLists = Schema.decodeUnknown(Schema.Array(ListRow))
-
 /** Hashes of intact lists; the lists themselves are dropped. */
 const readLists = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const intact = new Set<string>()
   yield* sql`DECLARE list_walk NO SCROLL CURSOR FOR SELECT encode(hash, 'hex') AS hash, keys FROM audit_key_lists`
   for (;;) {
-    const rows = yield* decodeLists(yield* sql`FETCH ${sql.literal(String(listsPerFetch))} FROM list_walk`)
+    const rows = yield* Rows.decodeAll(ListRow, sql`FETCH ${sql.literal(String(listsPerFetch))} FROM list_walk`)
     for (const { hash, keys } of rows) if (KeyList.hasHash(keys, hash)) intact.add(hash)
     if (rows.length < listsPerFetch) break
   }
@@ -224,17 +218,16 @@ const LiveSecretRow = Schema.Struct({ key: Schema.String, version: Schema.Int })
 
 const compareValues = Effect.fnUntraced(function* (writes: Values.LastWrites, problems: Problems) {
   const sql = yield* SqlClient.SqlClient
-  const environments = yield* SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: EnvironmentRow,
-    execute: () => sql`SELECT id, slug FROM environments WHERE deleted_at IS NULL ORDER BY id`
-  })(undefined)
-  const secretsOf = SqlSchema.findAll({
-    Request: Schema.String,
-    Result: LiveSecretRow,
-    execute: (id) => sql`
+  const environments = yield* Rows.decodeAll(
+    EnvironmentRow,
+    sql`SELECT id, slug FROM environments WHERE deleted_at IS NULL ORDER BY id`
+  )
+  const secretsOf = (id: string) =>
+    Rows.decodeAll(
+      LiveSecretRow,
+      sql`
       SELECT s.key, s.version FROM secrets s WHERE s.environment_id = ${id} AND s.deleted_at IS NULL ORDER BY s.key`
-  })
+    )
   for (const { id, slug } of environments) {
     for (const { key, version, what } of writes.compare(id, yield* secretsOf(id))) {
       problems.say(`${key} version ${version} in ${slug} (${id}) ${what}.`)
