@@ -258,6 +258,36 @@ describe("walls", () => {
     )
   })
 
+  it("rows are decoded in one way; a statement is typed by hand where it is hot, walks a large table, or has a table's columns", () => {
+    const typed = new Map([
+      // Before every request.
+      ["src/access/Access.ts", "the environment and the project of a request"],
+      ["src/credentials/CredentialRows.ts", "the credential of a request"],
+      // In every read or write of a secret.
+      ["src/secrets/SecretRowChanges.ts", "the rows under the lock of a write"],
+      ["src/secrets/SecretRows.ts", "sealed values for a snapshot"],
+      ["src/secrets/PastStates.ts", "sealed values as of a time"],
+      ["src/trail/StreamRows.ts", "the head of a stream, locked by every write"],
+      // Through tables of millions of rows.
+      ["src/backup/Archive.ts", "rows as text"],
+      ["src/backup/Restore.ts", "rows with keys"],
+      ["src/trail/TrailExport.ts", "entries as text"],
+      ["src/trail/TrailVerification.ts", "entries, each compared with its hash"],
+      ["src/trail-use/TrailEntry.ts", "entries up to the sealed head, each compared with its hash"],
+      // Columns by the table, each row compared with its MAC.
+      ["src/rows/OldRows.ts", "rows before their first MAC"],
+      ["src/access/SecondPerson.ts", "the team of an action that waits"],
+      ["src/rows/RowSeal.ts", "rows to change"],
+      ["src/rows/RowVerification.ts", "all rows"],
+      // Whatever another program left.
+      ["layers/Migrations.ts", "the ledger"]
+    ])
+    assert.deepStrictEqual(filesWith(/\bsql<(?=[A-Z{])/).toSorted(), [...typed.keys()].toSorted())
+    assert.deepStrictEqual(filesWith(/@effect\/sql\/SqlSchema/), [])
+    const arrays = source.filter(({ file }) => /^(?:src\/(?!cli|client|dashboard|http|mcp)|layers)/.test(file))
+    assert.deepStrictEqual(filesWith(/\bdecode\w*\(Schema\.Array\(\w*Row\b/, arrays), ["src/database/Rows.ts"])
+  })
+
   it("no SQL from text, no other randomness, clock or request context than ours", () => {
     assert.deepStrictEqual(filesWith(/\.unsafe\(|\.unsafe`/), [])
     assert.deepStrictEqual(filesWith(/\bMath\.random\b/), [])

@@ -76,33 +76,33 @@ describe("the quick path of the command line", () => {
 
     it.effect(`reads every option of \`${name}\` as the declared parser does, or leaves it to the parser`, () =>
       Effect.gen(function* () {
-        const left: Array<string> = []
+        const unread: Array<string> = []
         for (const option of optionsOf(path)) {
           let isQuick = false
           let isDeclared = false
           for (const one of option.names) {
             for (const text of option.value === undefined ? [[]] : texts.map((value) => [value])) {
-              const given = [one, ...text, ...always]
-              const [fast, slow] = [quick(given), yield* declared(given)]
-              if (fast !== undefined) assert.deepStrictEqual({ ...fast }, slow, given.join(" "))
+              const args = [one, ...text, ...always]
+              const [fast, slow] = [quick(args), yield* declared(args)]
+              if (fast !== undefined) assert.deepStrictEqual({ ...fast }, slow, args.join(" "))
               isQuick ||= fast !== undefined
               isDeclared ||= slow !== undefined
             }
           }
           assert.isTrue(isDeclared, `${option.name}: no text of this test is good for it`)
-          if (!isQuick) left.push(option.name)
+          if (!isQuick) unread.push(option.name)
         }
-        assert.deepStrictEqual(left.toSorted(), parserOnly)
+        assert.deepStrictEqual(unread.toSorted(), parserOnly)
       })
     )
 
     it.effect(`reads random words of \`${name}\` as the declared parser does, or leaves them to the parser`, () =>
       Effect.gen(function* () {
         let understood = 0
-        for (const given of [[...always], ...fc.sample(words, 1_000)]) {
-          const fast = quick(given)
+        for (const args of [[...always], ...fc.sample(words, 1_000)]) {
+          const fast = quick(args)
           if (fast === undefined) continue
-          assert.deepStrictEqual({ ...fast }, yield* declared(given), given.join(" "))
+          assert.deepStrictEqual({ ...fast }, yield* declared(args), args.join(" "))
           understood++
         }
         assert.isAbove(understood, 20)
@@ -114,10 +114,10 @@ describe("the quick path of the command line", () => {
     const place = ["-p", "shop", "--env", "development"]
     assert.isDefined(getOf(["secrets", "get", ...place, "--json", "KEY"], root))
     assert.isDefined(listOf(["secrets", "list", ...place, "--json"], root))
-    for (const given of [["--last-read"], ["KEY"]]) assert.isUndefined(listOf(["secrets", "list", ...given], root))
+    for (const args of [["--last-read"], ["KEY"]]) assert.isUndefined(listOf(["secrets", "list", ...args], root))
     assert.isDefined(runOf(["run", ...place, "--only", "A_*", "--only", "B", "--watch"], root))
-    for (const given of [["KEY", "--json"], ["--project=shop", "KEY"], ["-p", "a", "-p", "b", "KEY"], []]) {
-      assert.isUndefined(getOf(["secrets", "get", ...given], root), given.join(" "))
+    for (const args of [["KEY", "--json"], ["--project=shop", "KEY"], ["-p", "a", "-p", "b", "KEY"], []]) {
+      assert.isUndefined(getOf(["secrets", "get", ...args], root), args.join(" "))
     }
     assert.isUndefined(runOf(["run", "node", "app.js"], root))
   })
