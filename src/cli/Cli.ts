@@ -61,17 +61,19 @@ export const execute = Effect.fnUntraced(function* (args: ReadonlyArray<string>)
     return yield* usage("Which shell?", `Example: ampoule completion ${Completion.shells.join(" | ")}`)
   }
   const words = Manual.parsedWords(args).map((word) => (word === "-" ? standardInputName : word))
-  const found = HelpPage.find(Manual.pages(), words)
-  if (found.unknown !== undefined) {
+  const lookup = HelpPage.find(Manual.pages(), words)
+  if (lookup.unknown !== undefined) {
     // Repeat only a word that looks like the name of a command: another may be a value.
-    const word = /^[a-z][a-z-]{0,20}$/.test(found.unknown) ? ` ${found.unknown}` : " of that name"
-    const suggestion = HelpPage.suggestion(found)
+    const word = /^[a-z][a-z-]{0,20}$/.test(lookup.unknown) ? ` ${lookup.unknown}` : " of that name"
+    const suggestion = HelpPage.suggestion(lookup)
     return yield* usage(
-      `\`${found.path.join(" ")}\` has no command${word}.`,
-      suggestion === undefined ? `The commands are: ${HelpPage.commandNames(found)}` : `Did you mean \`${suggestion}\`?`
+      `\`${lookup.path.join(" ")}\` has no command${word}.`,
+      suggestion === undefined
+        ? `The commands are: ${HelpPage.commandNames(lookup)}`
+        : `Did you mean \`${suggestion}\`?`
     )
   }
-  if (found.path.length === 1) {
+  if (lookup.path.length === 1) {
     return yield* usage(
       "Options come after the command.",
       "Example: ampoule secrets list --url https://ampoule.example.com"
@@ -79,7 +81,7 @@ export const execute = Effect.fnUntraced(function* (args: ReadonlyArray<string>)
   }
   const { parse } = words[0] === "run" ? runAlone() : yield* allCommands
   return yield* parse(["node", "ampoule", ...words]).pipe(
-    Effect.mapError((error) => (ValidationError.isValidationError(error) ? notUnderstood(error, found) : error))
+    Effect.mapError((error) => (ValidationError.isValidationError(error) ? notUnderstood(error, lookup) : error))
   )
 })
 

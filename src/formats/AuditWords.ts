@@ -1,4 +1,4 @@
-/** What each action of the audit trail is called where a person reads it. */
+/** Names of the audit trail's actions on pages and in the command line. */
 import type { AuditAction } from "#schema/Audit.ts"
 
 const words: Readonly<Record<AuditAction, string>> = {
@@ -125,7 +125,7 @@ const words: Readonly<Record<AuditAction, string>> = {
   "member.update": "changed a member",
   "member.remove": "removed a member",
   "member.end_access": "ended all access of a member",
-  "credential.leaked": "was told of a leaked credential",
+  "credential.leaked": "received a report of a leaked credential",
   "incident.read": "looked at an incident",
   "incident.open": "opened an incident",
   "audit.read": "read the audit trail",

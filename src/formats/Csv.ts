@@ -58,9 +58,9 @@ const read = (source: string): Rows => {
 }
 
 export const parse: Parse = (text, options) => {
-  const found = read(withoutByteOrderMark(text))
-  if ("reason" in found) return failure(found.line, found.reason)
-  const [header, ...rows] = found.rows
+  const records = read(withoutByteOrderMark(text))
+  if ("reason" in records) return failure(records.line, records.reason)
+  const [header, ...rows] = records.rows
   if (header === undefined) return checkEntries([])
   const names = header.fields.map((name) => name.trim().toLowerCase())
   const key = names.findIndex((name) => name === "key" || name === "name")

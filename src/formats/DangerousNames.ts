@@ -1,7 +1,7 @@
 /**
- * Variables that decide which code a program runs, or where its traffic goes: whoever may write a secret of such a name
- * can run code as whoever runs the environment. The list cannot be complete, since every program can read what it
- * likes; it holds what common shells, loaders, languages, build tools and command-line programs act upon.
+ * Variables that decide which code a program runs, or where its traffic goes. A writer of such a secret can run code as
+ * the person or job that runs the environment. The list cannot be complete, since every program can read any variable.
+ * It holds the names that common shells, loaders, languages, build tools and command-line programs act upon.
  */
 
 /** Names of one reason. `prefixes` and `suffixes` name families; `credentials` of a family are no danger. */

@@ -1,5 +1,5 @@
 /**
- * `docker run --env-file`: one `KEY=value` per line, the value as it stands. The format has no quotes and no escapes
+ * `docker run --env-file`: one `KEY=value` per line, the value as written. The format has no quotes and no escapes
  * (docker/cli pkg/kvfile), so what it cannot carry is refused.
  */
 import * as Either from "effect/Either"

@@ -1,4 +1,4 @@
-/** What every file format reads and writes. A leaf: nothing of the service is imported here. */
+/** Entries that every file format reads and writes. A leaf: it imports nothing of the service. */
 import * as Data from "effect/Data"
 import * as Either from "effect/Either"
 
@@ -22,7 +22,7 @@ export interface ParsedEntry {
   readonly replaces?: ReadonlyArray<number>
   /** The name in the file, where the key is another one. */
   readonly alias?: string
-  /** What the file says about the entry beside its value. */
+  /** The file's remark about the entry, beside its value. */
   readonly note?: string
 }
 
@@ -53,7 +53,7 @@ export class FormatRefused extends Data.TaggedError("FormatRefused")<{
 export class ParseFailure extends Data.TaggedError("ParseFailure")<{
   readonly line: number
   readonly reason: string
-  /** What would read the file all the same, where the caller has that choice. */
+  /** An option that would read the file all the same, where the caller has that choice. */
   readonly remedy?: "last-wins" | "flatten"
 }> {
   override get message(): string {

@@ -1,4 +1,4 @@
-/** What people read of who was handed a secret (docs/contract/audit.md, "Exposure"). */
+/** Sentences about the people who received a secret (docs/contract/audit.md, "Exposure"). */
 import type { ExposedVersion, ExposureCounts } from "#schema/ExposureApi.ts"
 
 const kinds = [
@@ -24,12 +24,12 @@ const earlierAtMost = 5
 export const versionsText = (versions: ReadonlyArray<ExposedVersion>, current: number): string => {
   const now = versions.find(({ version }) => version === current)
   const earlier = versions.filter(({ heldBy, version }) => version !== null && version < current && total(heldBy) > 0)
-  const told = earlier.slice(0, earlierAtMost).map(({ heldBy, version }) => {
+  const sentences = earlier.slice(0, earlierAtMost).map(({ heldBy, version }) => {
     const verb = total(heldBy) === 1 ? "has" : "have"
     return `v${version} is still held by ${countsText(heldBy)} that ${verb} not read since`
   })
   const more = earlier.length > earlierAtMost ? ["earlier versions too"] : []
-  return [`v${current}: ${now === undefined ? "nobody" : countsText(now.handedTo)}`, ...told, ...more].join("; ")
+  return [`v${current}: ${now === undefined ? "nobody" : countsText(now.handedTo)}`, ...sentences, ...more].join("; ")
 }
 
 export const versionText = (version: number | null): string => (version === null ? "unknown" : `v${version}`)

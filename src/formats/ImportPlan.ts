@@ -1,4 +1,4 @@
-/** What an import would do, and why it would be refused: decided before anything is sent. Names and lines, never values. */
+/** The effect of an import, and the reasons to refuse it, before anything is sent. Names and lines, never values. */
 import type { Meaning } from "./Meaning.ts"
 import { formTexts } from "./Meaning.ts"
 import { keyAt } from "./References.ts"
@@ -84,22 +84,22 @@ const codePoints = (text: string): number => text.length - (text.match(/[\ud800-
 /** Characters of each value of the file once its references are expanded, at least: what only the server has counts as none. */
 const tooLong = (meanings: ReadonlyArray<Meaning>): Meaning | undefined => {
   const byKey = new Map(meanings.map((meaning) => [meaning.key, meaning]))
-  const known = new Map<string, number>()
+  const sizeByKey = new Map<string, number>()
   const sizeOf = (key: string): number => {
-    const found = byKey.get(key)
-    if (found === undefined) return 0
-    const size = known.get(key)
+    const meaning = byKey.get(key)
+    if (meaning === undefined) return 0
+    const size = sizeByKey.get(key)
     if (size !== undefined) return size
     let characters = 0
     let at = 0
-    for (const { 0: match, index } of found.kind === "literal" ? [] : found.value.matchAll(/\$\$?\{/g)) {
-      const used = match === "${" ? keyAt(found.value, index) : undefined
+    for (const { 0: match, index } of meaning.kind === "literal" ? [] : meaning.value.matchAll(/\$\$?\{/g)) {
+      const used = match === "${" ? keyAt(meaning.value, index) : undefined
       if (index < at || used === undefined) continue
-      characters += codePoints(found.value.slice(at, index)) + sizeOf(used)
+      characters += codePoints(meaning.value.slice(at, index)) + sizeOf(used)
       at = index + used.length + 3
     }
-    characters += codePoints(found.value.slice(at))
-    known.set(key, characters)
+    characters += codePoints(meaning.value.slice(at))
+    sizeByKey.set(key, characters)
     return characters
   }
   return meanings.find(({ key, references }) => references.length > 0 && sizeOf(key) > longestValue)
@@ -120,17 +120,17 @@ export const refusal = (
     .filter(({ absent }) => absent.length > 0)
   if (broken.length > 0) return refusedReferences(broken, environment, place)
   const graph = new Map([...existing, ...meanings].map(({ key, references }) => [key, references]))
-  const found = depths(graph)
+  const depthOf = depths(graph)
   const byKey = new Map(meanings.map((meaning) => [meaning.key, meaning]))
-  if ("circle" in found) {
-    const line = found.circle.map((key) => byKey.get(key)?.line).find((at) => at !== undefined)
+  if ("circle" in depthOf) {
+    const line = depthOf.circle.map((key) => byKey.get(key)?.line).find((at) => at !== undefined)
     return {
-      message: `line ${line ?? 1}: ${[...found.circle, found.circle[0]].slice(0, mostNamed).join(" → ")} is a circle of references.`,
+      message: `line ${line ?? 1}: ${[...depthOf.circle, depthOf.circle[0]].slice(0, mostNamed).join(" → ")} is a circle of references.`,
       hint: `${nothingWritten} ${asText(place)}`
     }
   }
-  const deep = meanings.find(({ key }) => (found.get(key) ?? 0) > deepestPath)
-  const above = existing.find(({ key }) => !byKey.has(key) && (found.get(key) ?? 0) > deepestPath)
+  const deep = meanings.find(({ key }) => (depthOf.get(key) ?? 0) > deepestPath)
+  const above = existing.find(({ key }) => !byKey.has(key) && (depthOf.get(key) ?? 0) > deepestPath)
   if (deep !== undefined || above !== undefined) {
     const what = deep === undefined ? (above?.key ?? "") : `line ${deep.line}: ${deep.key}`
     return {
@@ -148,7 +148,7 @@ export const refusal = (
 
 const atLine = ({ key, line }: Meaning): string => `${key} (line ${line})`
 
-/** What the value of a key is made of, where that is not plain. */
+/** Parts of a key's value, where it is not plain text. */
 export const notesByKey = (meanings: ReadonlyArray<Meaning>): ReadonlyMap<string, string> =>
   new Map(
     meanings.flatMap(({ key, kind, references }): ReadonlyArray<readonly [key: string, note: string]> => {
@@ -166,7 +166,7 @@ export const inPlan = (meanings: ReadonlyArray<Meaning>, keys: ReadonlyArray<str
 /** Where a person reads it: the command line has options, a page has none. */
 export type Place = "command" | "page"
 
-/** What a person should know of how the file was read: a sentence each. */
+/** Remarks about how the file was read, one sentence each. */
 export const remarks = (meanings: ReadonlyArray<Meaning>, place: Place = "command"): ReadonlyArray<string> => {
   const foreign = meanings.filter(({ foreign }) => foreign.length > 0)
   const isOne = foreign.length === 1

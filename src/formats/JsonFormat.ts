@@ -93,11 +93,11 @@ export const scan = (source: string): Either.Either<Node, Broken> => {
       )
     }
     scalar.lastIndex = at
-    const found = scalar.exec(source)
-    if (found === null) return broken("not valid JSON: a value is missing")
+    const match = scalar.exec(source)
+    if (match === null) return broken("not valid JSON: a value is missing")
     at = scalar.lastIndex
     // Numbers and booleans keep the text they were written with: 5432, 1.10, true.
-    return Either.right(found[0] === "null" ? { type: "null", at: start } : { type: "text", text: found[0], at: start })
+    return Either.right(match[0] === "null" ? { type: "null", at: start } : { type: "text", text: match[0], at: start })
   }
 
   const node = readNode(0)

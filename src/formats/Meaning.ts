@@ -1,6 +1,6 @@
 /**
- * What the entries of a file become in an environment: text, or a template with references. Also what a person should
- * see before they are written: references, text that only looks like one, and values that other readers read otherwise.
+ * Turns the entries of a file into secrets: text, or a template with references. Also collects remarks for a person:
+ * references, text that only looks like one, and values that other readers read differently.
  */
 import type { Form, ParsedEntry } from "./Entry.ts"
 import type { ReadFormat } from "./EnvFile.ts"
@@ -12,7 +12,7 @@ export type ForeignForm = "$NAME" | "${NAME:-default}" | "${name}" | "$(command)
 export interface Meaning {
   readonly key: string
   readonly line: number
-  /** What the server is given. */
+  /** The text that the server receives. */
   readonly value: string
   /** The text would be taken for a template without it. */
   readonly kind?: "literal"
@@ -39,9 +39,9 @@ const foreignAt = /\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^}]*)\}?|(\()|(\$)|([0-9]))
 
 const formAt = (text: string, at: number): ForeignForm | undefined => {
   foreignAt.lastIndex = at
-  const found = foreignAt.exec(text)
-  if (found === null || keyAt(text, at) !== undefined) return undefined
-  const [, name, braces, command, dollar] = found
+  const match = foreignAt.exec(text)
+  if (match === null || keyAt(text, at) !== undefined) return undefined
+  const [, name, braces, command, dollar] = match
   if (name !== undefined) return "$NAME"
   if (braces !== undefined) return /^[A-Za-z_][A-Za-z0-9_]*$/.test(braces) ? "${name}" : "${NAME:-default}"
   return command !== undefined ? "$(command)" : dollar !== undefined ? "$$" : "$1"
@@ -74,31 +74,31 @@ const dollarsOf = (text: string): ReadonlyArray<number> => [...text.matchAll(/\$
 const behindDollar =
   "a reference right behind a $ cannot be written: write the value of the key there, or put text between"
 const strayBrace =
-  "a ${ that is no reference stands beside one that is: write the plain one as $${, or quote what is text in single quotes"
+  "a ${ that is no reference is beside one that is: write the plain one as $${, or quote what is text in single quotes"
 
 const isDotenvLike = (format: ReadFormat): boolean => format === "dotenv" || format === "docker"
 
 /** The references of other dialects that stand in a text. A `$$` counts once, whatever follows it. */
 const foreignOf = (text: string, plain: ReadonlySet<number>, format: ReadFormat): ReadonlyArray<ForeignForm> => {
-  const found = new Set<ForeignForm>()
+  const forms = new Set<ForeignForm>()
   for (let at = text.indexOf("$"); at !== -1; at = text.indexOf("$", at + 1)) {
     const form = plain.has(at) ? undefined : formAt(text, at)
     if (form === "$$") {
-      if (isDotenvLike(format)) found.add(form)
+      if (isDotenvLike(format)) forms.add(form)
       at++
-    } else if (form !== undefined && (isDotenvLike(format) || form.startsWith("${"))) found.add(form)
+    } else if (form !== undefined && (isDotenvLike(format) || form.startsWith("${"))) forms.add(form)
   }
-  return [...found]
+  return [...forms]
 }
 
-/** What one entry becomes, and what is to be said about it. */
+/** The meaning of one entry, with remarks about it. */
 export const meaningOf = (entry: ParsedEntry, options: MeaningOptions): Meaning => {
   const { alias, forms = [], key, line, note, plainDollars = [], replaces = [] } = entry
-  const given = new Set(plainDollars === "all" ? dollarsOf(entry.value) : plainDollars)
+  const dollars = new Set(plainDollars === "all" ? dollarsOf(entry.value) : plainDollars)
   const { plain, value: text } =
     options.bareKeys === undefined
-      ? { plain: given, value: entry.value }
-      : withBraces(entry.value, given, options.bareKeys)
+      ? { plain: dollars, value: entry.value }
+      : withBraces(entry.value, dollars, options.bareKeys)
   const about = { key, line, forms, replaces, note, alias, foreign: foreignOf(text, plain, options.format) }
   const asText = (value: string): Meaning => ({
     ...about,
@@ -108,19 +108,19 @@ export const meaningOf = (entry: ParsedEntry, options: MeaningOptions): Meaning 
     problem: undefined
   })
   if (options.literal === true) return { ...asText(entry.value), foreign: [] }
-  const found = pieces(text, (at) => plain.has(at))
-  const references = keysOf(found.pieces)
-  const isLive = references.length > 0 || found.hasEscape
+  const parsed = pieces(text, (at) => plain.has(at))
+  const references = keysOf(parsed.pieces)
+  const isLive = references.length > 0 || parsed.hasEscape
   if (!isLive) return asText(text)
-  if (references.length === 0 && isQuoteless(options.format) && !found.hasStray) return asText(joined(found.pieces))
-  const problem = found.hasBehindDollar ? behindDollar : found.hasStray ? strayBrace : undefined
-  return { ...about, value: plain.size === 0 ? text : sourceOf(found.pieces), references, problem }
+  if (references.length === 0 && isQuoteless(options.format) && !parsed.hasStray) return asText(joined(parsed.pieces))
+  const problem = parsed.hasBehindDollar ? behindDollar : parsed.hasStray ? strayBrace : undefined
+  return { ...about, value: plain.size === 0 ? text : sourceOf(parsed.pieces), references, problem }
 }
 
 const joined = (all: ReturnType<typeof pieces>["pieces"]): string =>
   all.map((piece) => (typeof piece === "string" ? piece : "")).join("")
 
-/** What other readers make of a form, as the rest of a sentence behind the key. */
+/** Other readers' interpretation of a form, as the rest of a sentence behind the key. */
 export const formTexts: Readonly<Record<Form, string>> = {
   hash: "npm dotenv, node and dotenvx end it at the #",
   "only-comment": "it is empty here; compose and godotenv take the comment for the value",

@@ -38,9 +38,9 @@ const unescape = (body: string): string | undefined => {
   let isWhole = true
   const text = body.replace(escape, (_, code: string | undefined, c: string | undefined) => {
     if (code !== undefined && parseInt(code, 16) <= 0x10ffff) return String.fromCodePoint(parseInt(code, 16))
-    const found = c === "'" || c === "/" ? c : meant.get(c ?? "")
-    if (found === undefined) isWhole = false
-    return found ?? ""
+    const meaningOfEscape = c === "'" || c === "/" ? c : meant.get(c ?? "")
+    if (meaningOfEscape === undefined) isWhole = false
+    return meaningOfEscape ?? ""
   })
   return isWhole ? text : undefined
 }
@@ -51,9 +51,9 @@ export const parse: Parse = (text, options) => {
   for (const [i, at] of withoutByteOrderMark(text).split("\n").entries()) {
     const line = at.trim()
     if (line === "" || line.startsWith("#") || line === "{" || line === "}" || line === "{}") continue
-    const found = member.exec(line)
-    const value = unescape(found?.[3] ?? "")
-    const key = found?.[1] ?? found?.[2]
+    const match = member.exec(line)
+    const value = unescape(match?.[3] ?? "")
+    const key = match?.[1] ?? match?.[2]
     if (key === undefined || value === undefined) return failure(i + 1, 'not of the form KEY: "value", one on a line')
     entries.push({ key, value, line: i + 1 })
   }

@@ -277,7 +277,7 @@ const fromArray = (items: ReadonlyArray<Node>): Omit<Recognised, "leftOut"> => {
   return { origin: undefined, entries: items.map(entryOfItem) }
 }
 
-/** What `doppler secrets download` adds of its own: they say where the values are from. */
+/** Names that `doppler secrets download` adds to say where the values are from. */
 const dopplersOwn = ["DOPPLER_PROJECT", "DOPPLER_CONFIG", "DOPPLER_ENVIRONMENT"]
 
 const withoutDopplersOwn = (found: Omit<Recognised, "leftOut">): Recognised => {
@@ -310,8 +310,8 @@ export const recognise = (
     terraform
   ]
   for (const read of readers) {
-    const found = read(node, options)
-    if (found !== undefined) return withoutDopplersOwn(found)
+    const recognised = read(node, options)
+    if (recognised !== undefined) return withoutDopplersOwn(recognised)
   }
   return withoutDopplersOwn({ origin: undefined, entries: flat(node, options) })
 }

@@ -46,10 +46,10 @@ const readExpression = (line: string, from: number): Omit<ParsedEntry, "key" | "
   let at = from
   for (;;) {
     term.lastIndex = at
-    const found = term.exec(line)
-    if (found === null) return undefined
+    const match = term.exec(line)
+    if (match === null) return undefined
     at = term.lastIndex
-    const [, text, code, key] = found
+    const [, text, code, key] = match
     if (key === undefined) {
       const added = text === undefined ? String.fromCharCode(parseInt(code, 16)) : text.replaceAll("''", "'")
       for (let i = added.indexOf("$"); i !== -1; i = added.indexOf("$", i + 1)) plainDollars.push(value.length + i)
@@ -69,12 +69,12 @@ export const parse: Parse = (text, options) => {
   for (const [i, at] of withoutByteOrderMark(text).split("\n").entries()) {
     const line = at.trim()
     if (line === "" || line.startsWith("#")) continue
-    const found = form.exec(line)
-    const value = found === null ? undefined : readExpression(line, found[0].length)
-    if (found === null || value === undefined) {
+    const match = form.exec(line)
+    const value = match === null ? undefined : readExpression(line, match[0].length)
+    if (match === null || value === undefined) {
       return failure(i + 1, "not of the form $env:KEY = 'value': write the value itself in single quotes")
     }
-    entries.push({ key: found[1], line: i + 1, ...value })
+    entries.push({ key: match[1], line: i + 1, ...value })
   }
   return checkEntries(entries, options)
 }

@@ -1,6 +1,4 @@
-/**
- * What an import would do, before it is sent: shown by the bulk paste and by `secrets import`. Names only, no values.
- */
+/** The effect of an import before it is sent, for the bulk paste and `secrets import`. Names only, no values. */
 import type { ParsedEntry } from "./Entry.ts"
 
 export interface Preview {

@@ -37,12 +37,12 @@ export interface Pieces {
 
 /** `isText`: whether the `$` at this offset stands for itself, whatever follows it. */
 export const pieces = (source: string, isText: (offset: number) => boolean = () => false): Pieces => {
-  const found: Array<Piece> = []
+  const parts: Array<Piece> = []
   let [hasEscape, hasStray, hasBehindDollar] = [false, false, false]
   let text = ""
   let start = 0
   const flush = () => {
-    if (text !== "") found.push(text)
+    if (text !== "") parts.push(text)
     text = ""
   }
   for (let at = source.indexOf("${"); at !== -1; at = source.indexOf("${", at + 2)) {
@@ -61,12 +61,12 @@ export const pieces = (source: string, isText: (offset: number) => boolean = () 
     text += source.slice(start, at)
     hasBehindDollar ||= text.endsWith("$")
     flush()
-    found.push({ key })
+    parts.push({ key })
     start = at + key.length + 3
   }
   text += source.slice(start)
   flush()
-  return { pieces: found, hasEscape, hasStray, hasBehindDollar }
+  return { pieces: parts, hasEscape, hasStray, hasBehindDollar }
 }
 
 /** The keys that these pieces refer to, each once, in the order of first use. */

@@ -49,7 +49,7 @@ interface Word {
 const variableAt = /\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})/y
 const isUpper = (name: string): boolean => keyAt(`\${${name}}`, 0) !== undefined
 
-/** What the shell would run or work out: it has no meaning in a file that is only read. */
+/** Refuses text that only a shell can run or work out. */
 const needsTheShell = "the shell would run a command or work out a value here: write the value itself in single quotes"
 const unquotedSpecial = /["'`\\$;&|<>()*?[\]{}~]/
 
@@ -65,9 +65,9 @@ const readWord = (source: string, from: number, isFish: boolean): Word | { reado
   /** A `$` outside of single quotes: a variable becomes a reference. */
   const readDollar = (): string | undefined => {
     variableAt.lastIndex = at
-    const found = variableAt.exec(source)
-    const name = found?.[1] ?? found?.[2]
-    if (found === null || name === undefined) return needsTheShell
+    const match = variableAt.exec(source)
+    const name = match?.[1] ?? match?.[2]
+    if (match === null || name === undefined) return needsTheShell
     if (!isUpper(name)) return `the shell puts the variable ${name} here, and it is no key: write the value itself`
     value += `\${${name}}`
     at = variableAt.lastIndex
@@ -166,13 +166,13 @@ const parseAs =
       }
       const line = lineAt(at)
       names.lastIndex = at
-      const found = names.exec(source)
-      if (found === null) return failure(line, `not of the form ${form}`)
+      const match = names.exec(source)
+      if (match === null) return failure(line, `not of the form ${form}`)
       const word = readWord(source, names.lastIndex, isFish)
       if ("reason" in word) return failure(line, word.reason)
       const end = endOfLine(source, word.end)
       if (end === -1) return failure(line, "more than one word is assigned: put the value in single quotes")
-      entries.push(entryOf(found[1], line, word))
+      entries.push(entryOf(match[1], line, word))
       at = end
     }
     return checkEntries(entries, options)

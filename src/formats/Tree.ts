@@ -1,4 +1,4 @@
-/** What JSON and YAML hold, with the place of each part in the file. */
+/** Contents of JSON and YAML, with the place of each part in the file. */
 
 export type Node = { readonly at: number } & (
   | { readonly type: "text"; readonly text: string }

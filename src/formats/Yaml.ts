@@ -8,9 +8,7 @@ import { areManifests, fromManifests, type Recognised, recognise } from "./Origi
 import { type Broken, maxNesting, type Member, type Node } from "./Tree.ts"
 import { type ReadTree, readTree } from "./TreeEntries.ts"
 
-/**
- * What JSON leaves as it is and YAML 1.1 or 1.2 would refuse or fold: control characters, extra line breaks, U+FEFF.
- */
+/** Characters that JSON keeps, and YAML 1.1 or 1.2 would refuse or fold: controls, extra line breaks, U+FEFF. */
 // eslint-disable-next-line no-control-regex
 const notPrintable = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g
 

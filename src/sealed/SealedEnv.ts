@@ -24,14 +24,14 @@ const entryPattern = /^sealed:v1:(ek_[0-9a-f]{8}):([A-Za-z0-9_-]+)$/
 /** Not opened, and with it the whole file. `name`: the entry, or `_manifest` when the file does not match it. */
 export class SealedEntryRefused extends Data.TaggedError("SealedEntryRefused")<{ readonly name: string }> {}
 
-/** What sealing needs: all of it public. */
+/** Inputs of sealing, all public. */
 export interface Recipient {
   readonly environmentId: string
   readonly keyId: string
   readonly key: Hpke.PublicKey
 }
 
-/** What opening needs: the private half of one key of one environment. */
+/** Inputs of opening: the private half of one key of one environment. */
 export interface Opener {
   readonly environmentId: string
   readonly keyId: string

@@ -50,8 +50,8 @@ export const fromVariable = Effect.fnUntraced(function* (name: string) {
 
 export const environmentCredential = Effect.gen(function* () {
   for (const name of tokenVariables) {
-    const found = yield* fromVariable(name)
-    if (Option.isSome(found)) return found
+    const fromName = yield* fromVariable(name)
+    if (Option.isSome(fromName)) return fromName
   }
   return Option.none()
 })

@@ -100,11 +100,11 @@ export const svg = (graph: Graph): string => {
   const height = 28
   const [gapX, gapY, margin, letter] = [80, 16, 16, 7.7]
   const widths = lanes.map((lane) => Math.max(60, ...lane.map((key) => key.length * letter + 24)))
-  const left = widths.map((_, i) => margin + widths.slice(0, i).reduce((sum, width) => sum + width + gapX, 0))
+  const offsets = widths.map((_, i) => margin + widths.slice(0, i).reduce((sum, width) => sum + width + gapX, 0))
   const boxes = new Map(
     lanes.flatMap((lane, i) =>
       lane.map(
-        (key, row) => [key, { x: left[i] ?? 0, y: margin + row * (height + gapY), width: widths[i] ?? 0 }] as const
+        (key, row) => [key, { x: offsets[i] ?? 0, y: margin + row * (height + gapY), width: widths[i] ?? 0 }] as const
       )
     )
   )

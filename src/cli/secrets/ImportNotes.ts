@@ -1,4 +1,4 @@
-/** What a file says about its secrets beside their values, written as their metadata once they exist. */
+/** Writes a file's remarks about its secrets as their metadata, once they exist. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -38,7 +38,7 @@ export const writeNotes = Effect.fnUntraced(function* (
   )
   if (byKey.size === 0) return 0
   const client = yield* secretsClient(session)
-  const wanted = (yield* listAll(session, location)).flatMap((item) => {
+  const changes = (yield* listAll(session, location)).flatMap((item) => {
     const { alias, note } = byKey.get(item.key) ?? {}
     const metadata: Metadata = {
       ...(note === undefined || item.note !== null ? {} : { note: lineOf(note) }),
@@ -47,7 +47,7 @@ export const writeNotes = Effect.fnUntraced(function* (
     return Object.keys(metadata).length === 0 ? [] : [{ id: item.id, key: item.key, metadata }]
   })
   const results = yield* Effect.forEach(
-    wanted,
+    changes,
     Effect.fnUntraced(function* ({ id, key, metadata }) {
       const payload = decode(metadata)
       if (Option.isNone(payload)) return `${plain(key)}: the name or comment of the file is none that a secret can have`
@@ -61,5 +61,5 @@ export const writeNotes = Effect.fnUntraced(function* (
   if (problems.length > 0) {
     yield* warn(`the values are written, but names or comments of ${problems.length} secrets are not. ${problems[0]}`)
   }
-  return wanted.length - problems.length
+  return changes.length - problems.length
 })

@@ -148,12 +148,12 @@ export const whileWaiting =
     if (!stderrIsTerminal() || process.env["TERM"] === "dumb") return self
     return Effect.acquireUseRelease(
       Effect.sync(() => {
-        const shown = { yet: false }
+        const progress = { yet: false }
         const timer = setTimeout(() => {
-          shown.yet = true
+          progress.yet = true
           process.stderr.write(`\r\u001b[K${text}`)
         }, 1_000)
-        return { told: shown, timer }
+        return { told: progress, timer }
       }),
       () => self,
       ({ told, timer }) =>

@@ -21,8 +21,8 @@ const attempts = 3
  */
 export const sourceTexts = Effect.fnUntraced(function* (session: Connection, location: Location) {
   for (let attempt = 0; attempt < attempts; attempt++) {
-    const found = yield* inject(session, { ...location, representation: "source" })
-    const { etag, values } = Option.getOrElse(found, () => ({ values: {}, etag: Option.none<string>() }))
+    const injected = yield* inject(session, { ...location, representation: "source" })
+    const { etag, values } = Option.getOrElse(injected, () => ({ values: {}, etag: Option.none<string>() }))
     const texts = Object.entries(values)
     const plain: SourceTexts = { entries: texts.map(([key, value]) => ({ key, value })), etag }
     if (!texts.some(([, value]) => isTemplate(value))) return plain
