@@ -87,16 +87,25 @@ const entryOfItem = (item: Node): Found => {
   return broken(item.at, "the item has no key and value")
 }
 
-const base64 = (key: string, at: number, value: Node): Found => {
-  const text = textOf(value)
-  if (text === undefined || !/^[A-Za-z0-9+/_-]*={0,2}$/.test(text.replaceAll(/\s/g, ""))) {
-    return broken(at, `the value of ${nameIn(key)} is not base64`)
+const base64Form = /^[A-Za-z0-9+/_-]*={0,2}$/
+
+/** UTF-8 text of base64; undefined: other bytes. Without `Buffer`, since pages read files too. */
+const decodedText = (encoded: string): string | undefined => {
+  try {
+    const bytes = Uint8Array.from(atob(encoded.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0))
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes)
+  } catch {
+    return undefined
   }
-  const bytes = Buffer.from(text, "base64")
-  const decoded = bytes.toString("utf8")
-  return Buffer.from(decoded).equals(bytes)
-    ? Either.right({ key, value: decoded, at })
-    : broken(at, `the value of ${nameIn(key)} is binary, and not UTF-8 text: encode it, and store it as base64`)
+}
+
+const base64 = (key: string, at: number, value: Node): Found => {
+  const encoded = textOf(value)?.replaceAll(/\s/g, "")
+  if (encoded === undefined || !base64Form.test(encoded)) return broken(at, `the value of ${nameIn(key)} is not base64`)
+  const decoded = decodedText(encoded)
+  return decoded === undefined
+    ? broken(at, `the value of ${nameIn(key)} is binary, and not UTF-8 text: encode it, and store it as base64`)
+    : Either.right({ key, value: decoded, at })
 }
 
 // --- programs ---

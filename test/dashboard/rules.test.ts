@@ -438,6 +438,29 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("pag
     })
   )
 
+  it.effect("keep text that looks like a reference text, and say what a paste refers to and what it cannot hold", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      const development = place(project, "development")
+      const text = "B=1\nTEXT='x${B}y'\nREFERS=x${B}y\nPORT=${PORT:-3000}\n"
+      const preview = (yield* send(`${development}/paste`, owner, { text, step: "preview" })).text
+      for (const said of ["refers to B", "text, although it looks like a reference", "PORT (line 4"]) {
+        assert.include(preview, said)
+      }
+      assert.notInclude(preview, "3000")
+      const saved = yield* send(`${development}/paste`, owner, { text, step: "apply" })
+      assert.include(saved.headers.get("location") ?? "", "about=4.0.0")
+      const query = `projectId=${project.id}&environment=development`
+      const { json } = yield* TestApp.get(`/secrets/inject?${query}`, { session: owner.text })
+      assert.deepStrictEqual(json.values, { B: "1", TEXT: "x${B}y", REFERS: "x1y", PORT: "${PORT:-3000}" })
+      const refused = (yield* send(`${development}/paste`, owner, { text: "A=${NOPE}", step: "preview" })).text
+      assert.include(refused, "A refers to NOPE")
+      assert.notInclude(refused, "--literal")
+      assert.notInclude(refused, "Save 1 secret")
+    })
+  )
+
   it.effect("import a file of 150 lines in one transaction, whatever its format, and say what became of it", () =>
     Effect.gen(function* () {
       const project = yield* World.project()

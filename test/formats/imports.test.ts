@@ -1,5 +1,5 @@
 /** Exports of other programs, in the shapes that they print; the values are made up. */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, it, vi } from "@effect/vitest"
 import * as Either from "effect/Either"
 import * as YAML from "yaml"
 import * as EnvFile from "#src/formats/EnvFile.ts"
@@ -265,6 +265,17 @@ describe("exports of other programs", () => {
     assert.deepStrictEqual(
       entries.map(({ note }) => note),
       ["of the shop", undefined]
+    )
+  })
+
+  it("are read in a browser too, which has no Buffer", () => {
+    const secret = json({ apiVersion: "v1", kind: "Secret", data: { A: base64("päss") } })
+    vi.stubGlobal("Buffer", undefined)
+    const found = Either.getOrThrow(EnvFile.read("json", secret)).entries
+    vi.unstubAllGlobals()
+    assert.deepStrictEqual(
+      found.map(({ value }) => value),
+      ["päss"]
     )
   })
 
