@@ -36,7 +36,7 @@ const parametersIn = new Map<string, Readonly<Record<string, string>>>(
     SignInIssuer: { issuerId: "/key" },
     SignInRule: { ruleId: "/id" },
     MySignInList: { signInId: "/items/0/id" },
-    PersonAccess: { credentialId: "/credentials/0/id" }
+    PersonAccess: { credentialId: "/credentials/0/id", authenticatorId: "/authenticators/0/id" }
   })
 )
 

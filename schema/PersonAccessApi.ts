@@ -104,6 +104,8 @@ const place = {
   environment: "production"
 }
 
+const ConfirmedAck = Schema.Struct({ confirmed: Schema.Boolean }).annotations({ identifier: "ConfirmedAck" })
+
 /** For managers of members: lists and ends the access of each. */
 export class PersonAccessApi extends HttpApiGroup.make("personAccess")
   .add(
@@ -198,7 +200,7 @@ export class PersonAccessApi extends HttpApiGroup.make("personAccess")
   .add(
     HttpApiEndpoint.post("confirm", "/teams/:teamId/members/:userId/authenticators/:authenticatorId/confirm")
       .setPath(Schema.Struct({ ...MemberPath.fields, authenticatorId: CredentialId }))
-      .addSuccess(answers(200, Schema.Struct({ confirmed: Schema.Boolean })))
+      .addSuccess(answers(200, ConfirmedAck))
       .addError(Errors.TeamNotFound)
       .addError(Errors.MemberNotFound)
       .addError(Errors.GrantNotFound)

@@ -516,7 +516,7 @@ const dashboard: Record<string, Row> = {
   "DELETE /teams/{teamId}/members/{userId}/credentials/{credentialId}": managingRoute(200, "DeletedAck", {
     required: ["teamId", "userId", "credentialId"]
   }),
-  "POST /teams/{teamId}/members/{userId}/authenticators/{authenticatorId}/confirm": sessionRoute(200, "object", {
+  "POST /teams/{teamId}/members/{userId}/authenticators/{authenticatorId}/confirm": sessionRoute(200, "ConfirmedAck", {
     required: ["teamId", "userId", "authenticatorId"]
   }),
   "POST /teams/{teamId}/incidents": sessionRoute(201, "Incident", {
