@@ -5,7 +5,6 @@
  */
 export const longTests = [
   "test/access/ended.test.ts",
-  "test/access/exposureLong.test.ts",
   "test/access/manyCells.test.ts",
   "test/audit/millions.test.ts",
   "test/backup/release.test.ts",
@@ -60,6 +59,7 @@ export const longTests = [
   "test/mcp/journey.test.ts",
   "test/readme.test.ts",
   "test/soak/soak.test.ts",
+  "test/trail-use/exposureLong.test.ts",
   "test/vault/Release.test.ts",
   "test/vault/process.test.ts",
   "test/webhooks/killed.test.ts"

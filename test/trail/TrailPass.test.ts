@@ -12,7 +12,7 @@ import { Seal } from "#src/trail/Seal.ts"
 import { Exposure } from "#src/trail-use/Exposure.ts"
 import * as TrailPass from "#src/trail/TrailPass.ts"
 import * as Fixtures from "#test/support/Fixtures.ts"
-import { layer as app } from "./ExposureHistories.ts"
+import { layer as app } from "#test/trail-use/ExposureHistories.ts"
 
 const atATime = 3
 const short = Layer.succeed(TrailPass.Bounds, { maxWholeEntries: 5, batchSize: atATime })

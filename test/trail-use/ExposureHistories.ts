@@ -20,8 +20,8 @@ import { RequestInfo } from "#src/database/RequestInfo.ts"
 import * as TrailExport from "#src/trail/TrailExport.ts"
 import * as Backup from "#src/backup/Backup.ts"
 import * as Fixtures from "#test/support/Fixtures.ts"
-import * as TrailWorld from "../audit/TrailWorld.ts"
-import { oracle } from "./ExposureOracle.ts"
+import * as TrailWorld from "#test/audit/TrailWorld.ts"
+import { oracle } from "#test/trail-use/ExposureOracle.ts"
 
 export const layer = Exposure.Default.pipe(Layer.provideMerge(TrailWorld.layer))
 

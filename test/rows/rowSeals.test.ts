@@ -27,7 +27,7 @@ import * as TrailWorld from "#test/audit/TrailWorld.ts"
 import * as Seals from "#test/support/Seals.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
-import { oauthToken } from "./Scene.ts"
+import { oauthToken } from "#test/access/Scene.ts"
 
 // Object.keys loses the names that `sealed` has.
 const tables = Object.keys(authorizationTables) as ReadonlyArray<AuthorizationTable>

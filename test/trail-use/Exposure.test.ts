@@ -15,8 +15,8 @@ import * as ExposureIndex from "#src/trail/ExposureIndex.ts"
 import { RequestInfo } from "#src/database/RequestInfo.ts"
 import * as TrailCut from "#src/trail/TrailCut.ts"
 import * as Fixtures from "#test/support/Fixtures.ts"
-import * as TrailWorld from "../audit/TrailWorld.ts"
-import { compared, layer as app, tables } from "./ExposureHistories.ts"
+import * as TrailWorld from "#test/audit/TrailWorld.ts"
+import { compared, layer as app, tables } from "#test/trail-use/ExposureHistories.ts"
 
 const key = SecretKey.make("API_KEY")
 const as = (caller: Caller) => Effect.provideService(CurrentCaller, caller)
