@@ -18,6 +18,7 @@ import { ProjectListBody } from "#src/cli/connection/Target.ts"
 import { Page } from "#src/cli/secrets/SecretList.ts"
 import { PrintedMembers, ValueBody } from "#src/cli/secrets/SecretValue.ts"
 import type * as Shape from "#src/cli/terminal/Shape.ts"
+import * as Aliases from "#src/cli/values/Aliases.ts"
 import { ValuesBody } from "#src/cli/values/EnvironmentSource.ts"
 import { filesBelow } from "#test/imports.ts"
 
@@ -52,6 +53,7 @@ const answers = new Map<string, Pair>([
   ["secrets/SecretList.ts Page", pair(Page, ListSecretsResponse)],
   ["secrets/SecretValue.ts ValueBody", pair(ValueBody, SecretWithValue)],
   ["secrets/SecretValue.ts PrintedMembers", pair(PrintedMembers, SecretWithValue)],
+  ["values/Aliases.ts Page", pair(Aliases.Page, ListSecretsResponse)],
   ["values/EnvironmentSource.ts ValuesBody", pair(ValuesBody, InjectedSecrets)]
 ])
 /** Shapes of files that the command line itself writes: nothing else declares them. And parts of the shapes above. */
@@ -68,6 +70,7 @@ const own = [
   "sealed/SealingKeys.ts Key",
   "sealed/SealingKeys.ts KeyCache",
   "secrets/SecretList.ts Item",
+  "values/Aliases.ts Item",
   "values/OfflineCache.ts decodeCopy"
 ]
 

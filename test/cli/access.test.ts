@@ -35,7 +35,7 @@ layer(app, { excludeTestServices: true })("ampoule access", (it) => {
       const { admin, email, member, owner, project } = yield* atProduction
       const asked = yield* member("access", "request", "--env", "production", "--for", "2h", "--why", "Incident 42")
       assert.strictEqual(asked.code, 0, asked.stderr)
-      assert.include(asked.stderr, "Asked for values of production for 2 h.")
+      assert.include(asked.stderr, "Requested values of production for 2 h.")
       const page = `/app/projects/${project.id}/env/production/access`
       assert.include(asked.stderr, page)
       const id = asked.stdout.trim()
@@ -83,7 +83,7 @@ layer(app, { excludeTestServices: true })("ampoule access", (it) => {
       assert.match(shown.stdout, line("WHO", "MAY", "BY", "UNTIL", "LAST USE"))
       assert.match(shown.stdout, line(team.owner.email, "write", "role owner", "the role changes", "never"))
       assert.match(shown.stdout, line(email, "run", `grant by ${team.owner.email}: Deploy`, until, "never"))
-      assert.match(shown.stdout, line("nightly", "values", `API token nightly, made by ${team.owner.email}`))
+      assert.match(shown.stdout, line("nightly", "values", `API token nightly, created by ${team.owner.email}`))
       assert.match(shown.stdout, line(team.owner.email, "write", "login"))
       assert.match(shown.stdout, line(email, "nothing yet", "asks for values for 2 h", "Incident 42"))
 
@@ -139,7 +139,7 @@ layer(app, { excludeTestServices: true })("ampoule changes", (it) => {
       })
       const unset = yield* member("secrets", "unset", "OLD", "-e", "production")
       assert.strictEqual(unset.code, 1)
-      assert.include(unset.stderr, "Nothing is written yet. The change waits for an approval as ")
+      assert.include(unset.stderr, "Nothing was written yet. The change ")
       const page = `/app/projects/${project.id}/env/production/access`
       assert.include(unset.stderr, page)
       const listed = yield* member("changes", "list")

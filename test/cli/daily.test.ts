@@ -33,7 +33,7 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
       for (const words of [["LEVEL=canary"], ["LEVEL", "canary"], ["LEVEL", "OTHER=canary"]]) {
         const refused = yield* secrets("set", ...words)
         assert.strictEqual(refused.code, 2)
-        assert.include(refused.stderr, "not taken from the command line")
+        assert.include(refused.stderr, "Values are not accepted on the command line")
         assert.notInclude(refused.stderr, "canary")
       }
       const taken = yield* secrets("set", "LEVEL=debug=1", "EMPTY=", "--from-args")
@@ -141,7 +141,7 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
       assert.include(refused.stderr, "dependents: URL")
       const renamed = yield* secrets("rename", "PASS", "PASSWORD", "--rewrite")
       assert.strictEqual(renamed.code, 0, renamed.stderr)
-      assert.include(renamed.stderr, "PASS: is PASSWORD now, version 3\nwritten with the new key: URL\n")
+      assert.include(renamed.stderr, "PASS: is now PASSWORD, version 3\nupdated to the new key: URL\n")
       assert.match((yield* secrets("history", "PASSWORD")).stdout, /\n3 +literal.*\n2 \(as PASS\) +literal/)
       yield* secrets("rollback", "PASSWORD", "1")
       assert.strictEqual((yield* secrets("get", "URL")).stdout, "x-one")
@@ -173,7 +173,7 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
       assert.strictEqual((yield* secrets("get", "KEPT")).stdout, "one")
       assert.strictEqual((yield* secrets("get", "DROPPED")).stdout, "two")
       assert.strictEqual((yield* secrets("get", "LATER")).code, 1)
-      assert.include((yield* run(["restore", "--at", moment, "--yes"])).stderr, "is as it was")
+      assert.include((yield* run(["restore", "--at", moment, "--yes"])).stderr, "is already as it was")
       assert.include((yield* run(["restore", "--at", "soon"])).stderr, "how long ago")
     })
   )
@@ -183,7 +183,7 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
       const { secrets, set } = yield* setUp()
       yield* set("STRIPE_KEY", "canary-value")
       yield* set("OTHER", "x")
-      assert.include((yield* secrets("notes")).stderr, "Nothing is said")
+      assert.include((yield* secrets("notes")).stderr, "no owner, note, rotation date or tags")
       const words = ["--owner", "payments team", "--rotate-by", "2001-02-03", "--text", "restricted key"]
       const written = yield* secrets("note", "STRIPE_KEY", ...words)
       assert.strictEqual(written.code, 0, written.stderr)
@@ -246,7 +246,7 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
       file("app.pid", `${told.child.pid}\n`)
       const watch = ["--out", "app.conf", "--watch", "--watch-interval", "1s", "--signal", "usr1"]
       const running = yield* ampoule.start(["inject", template, ...watch, "--pid-file", "app.pid"], { home, env })
-      yield* running.shows("is written, readable by you alone")
+      yield* running.shows("was written, readable only by you")
       yield* set("USER", "grace")
       yield* told.shows("user=grace")
       assert.strictEqual(fs.statSync(out).mode & 0o777, 0o600)
@@ -256,7 +256,7 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
       assert.strictEqual(fs.readFileSync(out, "utf8"), "user=grace\n")
       file("app.pid", "none")
       file("app.template", "name={{ USER }}\n")
-      yield* running.shows("app.pid holds no number of a process")
+      yield* running.shows("app.pid does not hold a process id")
       assert.strictEqual(fs.readFileSync(out, "utf8"), "name=grace\n")
       assert.strictEqual(told.output.stdout.split("told").length, 2)
       running.child.kill("SIGTERM")
@@ -303,7 +303,7 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
       yield* set("DB__HOST", "2")
       const same = yield* run(["run", "--only", "DB_*", "--names", "lower-kebab", "--", "true"])
       assert.strictEqual(same.code, 125)
-      assert.include(same.stderr, "would have one name")
+      assert.include(same.stderr, "would have the same name")
       // The name that the program gets decides whether it is dangerous.
       yield* set("LD_PRELOAD", "x", "--allow", "LD_PRELOAD")
       assert.strictEqual((yield* run(["run", "--only", "LD_*", "--names", "tf-var", "--", "true"])).code, 0)

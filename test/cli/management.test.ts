@@ -153,7 +153,7 @@ layer(app, { excludeTestServices: true, timeout: 120_000 })("management by the c
         assert.match(listed.stdout, new RegExp(`${member.email} +Ada +viewer +yes`))
         assert.strictEqual((yield* approved("members", "remove", member.email, "--yes")).code, 0)
         const again = yield* approved("members", "remove", member.email, "--yes")
-        assert.include(again.stderr, "has no member of this address")
+        assert.include(again.stderr, "has no member with this address")
         // Only owners manage owners.
         const refused = yield* approved("members", "update", team.owner.email, "--role", "viewer", "--json")
         assert.deepStrictEqual(
@@ -207,7 +207,7 @@ layer(app, { excludeTestServices: true, timeout: 120_000 })("management by the c
         assert.strictEqual(refused.code, 1)
         assert.strictEqual((yield* TestApp.get("/me", { session: owners.text })).status, 200)
         const nobody = yield* approved("sessions", "--member", "nobody@example.com")
-        assert.include(nobody.stderr, "has no member of this address")
+        assert.include(nobody.stderr, "has no member with this address")
         assert.strictEqual((yield* alone("sessions", "end", "nonsense", "--member", lone.email)).code, 2)
       }),
     300_000
@@ -264,7 +264,7 @@ layer(app, { excludeTestServices: true, timeout: 120_000 })("management by the c
         assert.deepStrictEqual(yield* managing, [])
         for (const [words, sentence] of [
           [["projects", "create", "Shop", "--slug", "Not a slug"], "slug "],
-          [["projects", "create", "Shop", "--team", "Nobodys"], "This login has no team Nobodys."],
+          [["projects", "create", "Shop", "--team", "Nobodys"], "This login does not belong to a team Nobodys."],
           [["environments", "create", "Not a slug"], "slug "],
           [["environments", "update", "development"], "Say what to change"],
           [["environments", "delete", "nowhere", "--yes"], "reaches no environment nowhere"],

@@ -187,7 +187,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run", (it) => {
         [{ status: 302, headers: { location: "https://elsewhere.example" } }, "a redirect"],
         [{ status: 200, body: { hello: "world" } }, "not an answer of this service"],
         [{ status: 500, body: { error: "other" } }, "not an answer of this service"],
-        [{ status: 200, body: { values: { lower: "x" }, revision: 1 } }, "a key that no secret can have"]
+        [{ status: 200, body: { values: { lower: "x" }, revision: 1 } }, "a name that is not a secret key"]
       ]
       for (const [answer, sentence] of answers) {
         server.answer = () => answer

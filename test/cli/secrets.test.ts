@@ -22,7 +22,7 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
 
       assert.include((yield* set("DB_PASSWORD", "hunter3")).stderr, "updated, version 2")
       assert.include((yield* set("DB_PASSWORD", "hunter3")).stderr, "unchanged, version 2")
-      assert.include((yield* secrets("rollback", "DB_PASSWORD", "1")).stderr, "version 3 now says what version 1 said")
+      assert.include((yield* secrets("rollback", "DB_PASSWORD", "1")).stderr, "version 3 now has the text of version 1")
       assert.strictEqual((yield* secrets("get", "DB_PASSWORD")).stdout, "hunter2")
       const history = parsed(Schema.Array(Schema.Struct({ version: Schema.Number })))(
         (yield* secrets("history", "DB_PASSWORD", "--json")).stdout
@@ -75,7 +75,7 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
       assert.strictEqual(failureOf(asJson.stderr).code, "SECRET_NOT_FOUND")
       const late = yield* secrets("unset", "NOPE", "--yes")
       assert.strictEqual(late.code, 2)
-      assert.include(late.stderr, "options come first")
+      assert.include(late.stderr, "put options first")
       const template = yield* set("URL", "a ${MISSING} b")
       assert.strictEqual(template.code, 1)
       assert.include(template.stderr, "field: URL\n")

@@ -160,7 +160,7 @@ layer(app, { excludeTestServices: true })("a person's e-mail address", (it) => {
       const form = { email: other(person.email), currentPassword: SignIn.password }
       const led = yield* SignIn.submit("/app/account/email", late, form)
       assert.strictEqual(led.status, 307)
-      assert.match(led.headers.get("location") ?? "", /^\/app\/confirm\?next=/)
+      assert.match(led.headers.get("location") ?? "", /^\/app\/confirm\/before\?to=/)
       assert.strictEqual((yield* change(enrolled.jar, other(person.email))).status, 200)
       const begun = yield* SignIn.submit("/app/sign-in", new Map(), {
         email: other(person.email),

@@ -271,10 +271,10 @@ describe("exports of other programs", () => {
   it("are read in a browser too, which has no Buffer", () => {
     const secret = json({ apiVersion: "v1", kind: "Secret", data: { A: base64("päss") } })
     vi.stubGlobal("Buffer", undefined)
-    const found = Either.getOrThrow(EnvFile.read("json", secret)).entries
+    const entries = Either.getOrThrow(EnvFile.read("json", secret)).entries
     vi.unstubAllGlobals()
     assert.deepStrictEqual(
-      found.map(({ value }) => value),
+      entries.map(({ value }) => value),
       ["päss"]
     )
   })

@@ -6,7 +6,7 @@ import * as Target from "#src/cli/connection/Target.ts"
 
 /** An older server sends no aliases. */
 const Item = Shape.struct({ key: Shape.string, alias: Shape.optional(Shape.nullable(Shape.string)) })
-const Page = Shape.struct({ items: Shape.array(Item), hasMore: Shape.boolean })
+export const Page = Shape.struct({ items: Shape.array(Item), hasMore: Shape.boolean })
 const largestPage = "500"
 
 export const fetchAliases = (server: Link, target: Target.Target) =>
