@@ -58,7 +58,7 @@ describe("ampoule admin", () => {
         assert.strictEqual(moved.status, 0, moved.stderr)
         assert.include(
           moved.stderr,
-          "ada.l@example.com signs in to the account from now on, no longer ada@example.com."
+          "ada.l@example.com now signs in to the account, instead of ada@example.com."
         )
         const taken = yield* run("admin", "change-email", "ada.l@example.com", "ada.l@example.com", "--yes")
         assert.deepStrictEqual([taken.status, taken.stdout], [1, ""])

@@ -224,7 +224,7 @@ layer(app, { excludeTestServices: true, timeout: 300_000 })("--json", (it) => {
           assert.isNotEmpty(failure.message)
         }
         const told = yield* run(["activity"], { env })
-        assert.include(told.stderr, "Owners and admins of the team read what happened")
+        assert.include(told.stderr, "Only owners and admins of the team")
       }),
     300_000
   )
