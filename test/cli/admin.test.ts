@@ -56,10 +56,7 @@ describe("ampoule admin", () => {
 
         const moved = yield* run("admin", "change-email", "ada@example.com", "Ada.L@example.com", "--yes")
         assert.strictEqual(moved.status, 0, moved.stderr)
-        assert.include(
-          moved.stderr,
-          "ada.l@example.com now signs in to the account, instead of ada@example.com."
-        )
+        assert.include(moved.stderr, "ada.l@example.com now signs in to the account, instead of ada@example.com.")
         const taken = yield* run("admin", "change-email", "ada.l@example.com", "ada.l@example.com", "--yes")
         assert.deepStrictEqual([taken.status, taken.stdout], [1, ""])
         assert.include(taken.stderr, "The new e-mail address belongs to an account.")

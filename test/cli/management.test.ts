@@ -266,11 +266,11 @@ layer(app, { excludeTestServices: true, timeout: 120_000 })("management by the c
           [["projects", "create", "Shop", "--slug", "Not a slug"], "slug "],
           [["projects", "create", "Shop", "--team", "Nobodys"], "This login does not belong to a team Nobodys."],
           [["environments", "create", "Not a slug"], "slug "],
-          [["environments", "update", "development"], "Say what to change"],
-          [["environments", "delete", "nowhere", "--yes"], "reaches no environment nowhere"],
-          [["projects", "delete", "nowhere", "--yes"], "sees no project nowhere"],
+          [["environments", "update", "development"], "Use --name, --protected"],
+          [["environments", "delete", "nowhere", "--yes"], "cannot reach an environment nowhere"],
+          [["projects", "delete", "nowhere", "--yes"], "cannot see a project nowhere"],
           [["members", "invite", "no address"], "email "],
-          [["members", "update", "a@example.com"], "Say what to change"]
+          [["members", "update", "a@example.com"], "Use --role or --active"]
         ] as const) {
           const ended = yield* alone(...words)
           assert.notStrictEqual(ended.code, 0)

@@ -26,7 +26,7 @@ layer(app, { excludeTestServices: true })("ampoule seal", (it) => {
       ]) {
         const foreign = yield* run(command, { stdin: "value" })
         assert.notStrictEqual(foreign.code, 0)
-        assert.include(foreign.stderr, "another environment than staging")
+        assert.include(foreign.stderr, "an environment other than staging")
         assert.strictEqual(foreign.stdout, "")
       }
       const elsewhere = yield* World.project({ team: project.team })
