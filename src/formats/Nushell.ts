@@ -30,7 +30,7 @@ export const print: Print = (entries) =>
   )
 
 const member =
-  /^[ \t]*(?:"([A-Za-z_][A-Za-z0-9_]*)"|([A-Za-z_][A-Za-z0-9_]*))[ \t]*:[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*,?[ \t]*$/
+  /^[ \t]*(?:"([A-Za-z_][A-Za-z0-9_]*)"|([A-Za-z_][A-Za-z0-9_]*))[ \t]*:[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(?:,[ \t]*)?$/
 const escape = /\\(?:u\{([0-9a-fA-F]{1,6})\}|(.))/g
 const meant: ReadonlyMap<string, string> = new Map([...escapes].map(([c, written]) => [written.slice(1), c]))
 
