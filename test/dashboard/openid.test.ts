@@ -134,7 +134,7 @@ layer(app, { excludeTestServices: true, timeout: "90 seconds" })("sign-in by an 
           await page.getByText("Sign in with one of these issuers first").waitFor()
           await judge(page, "only-refused")
 
-          corp.signs(personOf(["platform"]))
+          corp.signs(personOf(["platform"], { email: owner.email }))
           await page.goto("/app/account/sign-ins")
           await judge(page, "linked-none")
           await button(page, "Link Acme Corporation").click()
@@ -187,7 +187,7 @@ layer(app, { excludeTestServices: true, timeout: "90 seconds" })("sign-in by an 
         ]
         yield* Browser.steps(async () => {
           const page = await ofOwner.newPage()
-          corp.signs(personOf())
+          corp.signs(personOf([], { email: owner.email }))
           await page.goto("/app/account/sign-ins")
           await button(page, "Link Acme Corporation").click()
           await page.getByText("The sign-in is linked.").waitFor()
@@ -209,7 +209,7 @@ layer(app, { excludeTestServices: true, timeout: "90 seconds" })("sign-in by an 
           await byPassword(hers, grace.email)
           await hers.getByText("Shop accepts only sign-ins with Acme Corporation").waitFor()
           await judge(hers, "closed")
-          corp.signs(personOf())
+          corp.signs(personOf([], { email: grace.email }))
           await button(hers, "Link Acme Corporation").click()
           await hers.getByText("The sign-in is linked.").waitFor()
           await judge(hers, "closed-linked")

@@ -67,6 +67,7 @@ const reads = ({ asks, colleague, incident, ofTeam, project, secret, webhook }: 
     "GET /teams/:teamId/api-tokens": get(`${ofTeam}/api-tokens`, person),
     "GET /teams/:teamId/members": get(`${ofTeam}/members`, person),
     "GET /teams/:teamId/members/:userId/access": get(`${ofTeam}/members/${project.team.owner.id}/access`, person),
+    "GET /teams/:teamId/second-person": get(`${ofTeam}/second-person`, person),
     "GET /teams/:teamId/machine-rules": get(`${ofTeam}/machine-rules`, person),
     "GET /teams/:teamId/webhooks": get(`${ofTeam}/webhooks`, person),
     "GET /teams/:teamId/webhooks/:webhookId/deliveries": get(`${ofTeam}/webhooks/${webhook}/deliveries`, person),
@@ -234,9 +235,6 @@ const ofTeams = ({
     "POST /teams/:teamId/members/:userId/end-access": about(aMember, ({ id }) =>
       TestApp.post(`${ofTeam}/members/${id}/end-access`, { ...person, json: {} })
     ),
-    "POST /teams/:teamId/members/:userId/authenticators/:authenticatorId/confirm": about(aMember, ({ id, sessionId }) =>
-      TestApp.post(`${ofTeam}/members/${id}/authenticators/${sessionId}/confirm`, person)
-    ),
     "DELETE /teams/:teamId/members/:userId/credentials/:credentialId": about(aMember, ({ id, sessionId }) =>
       TestApp.del(`${ofTeam}/members/${id}/credentials/${sessionId}`, person)
     ),
@@ -352,6 +350,10 @@ export const left: Record<string, string> = {
   "POST /teams/:teamId/incidents/:incidentId/ask": "a link for one secret of what one incident lists",
   "POST /teams/:teamId/webhooks": "20 of a team at most, and made before `DELETE`",
   "POST /teams/:teamId/webhooks/:webhookId/test": "one delivery, whose outcome is the receiver's",
+  "POST /teams/:teamId/members/:userId/authenticators/:authenticatorId/confirm":
+    "needs an authenticator that waits for an owner; `test/credentials/waysIn.test.ts`",
+  "POST /second-person/:requestId/approve": "needs two owners; `test/projects/secondPerson.test.ts`",
+  "POST /second-person/:requestId/deny": "needs two owners; `test/projects/secondPerson.test.ts`",
   "POST /teams/:teamId/sign-in/issuers": "asks the issuer, outside",
   "PATCH /teams/:teamId/sign-in/issuers/:issuerId": "of an issuer, which has to be asked, outside",
   "DELETE /teams/:teamId/sign-in/issuers/:issuerId": "of an issuer, which has to be asked, outside",
