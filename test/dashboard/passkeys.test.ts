@@ -1,8 +1,12 @@
 /** Passkeys as Chromium makes them, with its virtual authenticator: from the first start to a sign-in without a password. */
 import { assert, layer } from "@effect/vitest"
+import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
+import * as Runtime from "effect/Runtime"
 import { createServer } from "node:http"
+import type { UserId } from "#schema/Ids.ts"
 import { Setup } from "#src/credentials/Setup.ts"
+import * as SignIn from "#test/support/SignIn.ts"
 import * as Browser from "./Browser.ts"
 import { inspect } from "./Look.ts"
 
@@ -85,6 +89,11 @@ layer(Browser.layerWith(setupCode, "localhost"), { excludeTestServices: true, ti
           yield* Effect.flatMap(Setup, (setup) => setup.prepare)
           const context = yield* Browser.visitor()
           const { baseUrl } = yield* Browser.Site
+          const sql = yield* SqlClient.SqlClient
+          const dayLater = Effect.flatMap(sql<{ id: UserId }>`SELECT id FROM users`, ([person]) =>
+            SignIn.agedFactors(person)
+          )
+          const run = Runtime.runPromise(yield* Effect.runtime<Effect.Effect.Context<typeof dayLater>>())
           const [otherPort, otherName] = [yield* elsewhere("localhost"), yield* elsewhere("evil.localhost")]
           yield* Browser.steps(async () => {
             const page = await context.newPage()
@@ -151,6 +160,11 @@ layer(Browser.layerWith(setupCode, "localhost"), { excludeTestServices: true, ti
             await simulate(true)
             await page.getByRole("button", { name: "Use a passkey" }).click()
             await page.getByRole("heading", { name: "Projects" }).waitFor()
+
+            // While the only passkey is younger than a day, the password is the proof.
+            await page.goto("/app/confirm?next=/app/grants")
+            assert.strictEqual(await page.getByRole("button", { name: "Use a passkey" }).count(), 0)
+            await run(dayLater)
 
             // A device that does not verify its person.
             await page.goto("/app/confirm?next=/app/grants")

@@ -83,7 +83,7 @@ export const signInWith = (email: string, code: string, jar: Jar = new Map(), ne
   })
 
 /** Passkeys, apps and codes of the person count as older than a day. */
-export const agedFactors = (person: World.Person) =>
+export const agedFactors = (person: Pick<World.Person, "id">) =>
   Effect.gen(function* () {
     const rowSeal = yield* RowSeal
     const sql = yield* SqlClient.SqlClient
