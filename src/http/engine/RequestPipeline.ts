@@ -138,7 +138,7 @@ const unreadableProxies = (log: (message: Effect.Effect<void>) => void) => {
     reported.add(proxy)
     log(
       Effect.logWarning(
-        `The proxy ${proxy} reports its client in a form that cannot be read: its clients have no address here, so limits by address treat them as one, and tokens bound to addresses refuse them`
+        `The proxy ${proxy} reports client addresses in a form that cannot be read. Limits count its clients as one, and tokens bound to addresses refuse them.`
       )
     )
   }
