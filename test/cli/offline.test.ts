@@ -180,7 +180,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run --watch", (it
       const { afterPolls, polls, running, server, values } = yield* watched
       const good = server.answer
       server.answer = "gone"
-      yield* running.shows("The command runs on")
+      yield* running.shows("The command keeps running")
       server.answer = good
       values["PATH"] = "/evil"
       values["KEY"] = "two"

@@ -173,7 +173,7 @@ layer(Browser.layerWith(setupCode, "localhost"), { excludeTestServices: true, ti
             await page.locator("[data-passkey-problem]").waitFor()
             await cdp.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: true })
             await page.getByRole("button", { name: "Use a passkey" }).click()
-            await page.waitForURL("**/app/grants")
+            await page.waitForURL((url) => url.pathname === "/app/grants")
 
             // Our challenge in the hands of another site: of the same RP id at another port, of another name.
             const begin = await page.request.post("/app/sign-in/passkey/begin", {
