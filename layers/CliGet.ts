@@ -1,7 +1,7 @@
 /** Plain forms of `ampoule secrets get` and `list` (`src/cli/Quick.ts`), with nothing but what they need. */
 import { getOf, listOf } from "#src/cli/Quick.ts"
-import { readList } from "#src/cli/secrets/SecretList.ts"
-import { readValue } from "#src/cli/secrets/SecretValue.ts"
+import { readList } from "#src/cli/secrets/List.ts"
+import { readValue } from "#src/cli/secrets/Value.ts"
 import { launch } from "./CliProcess.ts"
 import { atServers } from "./CliServers.ts"
 

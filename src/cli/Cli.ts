@@ -8,10 +8,10 @@ import { standardInputName } from "./terminal/Ask.ts"
 import * as Completion from "./help/Completion.ts"
 import type { tree } from "./Commands.ts"
 import { usage } from "./terminal/Failure.ts"
-import * as HelpPage from "./help/HelpPage.ts"
+import * as HelpPage from "./help/Page.ts"
 import * as Manual from "./help/Manual.ts"
 import { out, withoutColour } from "./terminal/Output.ts"
-import { run } from "./run/RunCommand.ts"
+import { run } from "./run/Command.ts"
 import { release } from "#src/Release.ts"
 
 const about = { name: "Ampoule", version: release, executable: "ampoule" }

@@ -8,11 +8,11 @@
  */
 import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
-import { find, optionOf, type Page, type Row } from "./help/HelpPage.ts"
+import { find, optionOf, type Page, type Row } from "./help/Page.ts"
 import { pages } from "./help/Manual.ts"
 import type { RunOptions } from "./values/RunOptions.ts"
-import type { ListOptions } from "./secrets/SecretList.ts"
-import type { GetOptions } from "./secrets/SecretValue.ts"
+import type { ListOptions } from "./secrets/List.ts"
+import type { GetOptions } from "./secrets/Value.ts"
 
 interface Parsed {
   readonly texts: ReadonlyMap<string, ReadonlyArray<string>>

@@ -15,8 +15,8 @@ import { CapabilitiesBody } from "#src/cli/connection/Capabilities.ts"
 import { envelope } from "#src/cli/connection/Link.ts"
 import * as Suggest from "#src/cli/connection/Suggest.ts"
 import { ProjectListBody } from "#src/cli/connection/Target.ts"
-import { Page } from "#src/cli/secrets/SecretList.ts"
-import { PrintedMembers, ValueBody } from "#src/cli/secrets/SecretValue.ts"
+import { Page } from "#src/cli/secrets/List.ts"
+import { PrintedMembers, ValueBody } from "#src/cli/secrets/Value.ts"
 import type * as Shape from "#src/cli/terminal/Shape.ts"
 import * as Aliases from "#src/cli/values/Aliases.ts"
 import { ValuesBody } from "#src/cli/values/EnvironmentSource.ts"
@@ -50,9 +50,9 @@ const answers = new Map<string, Pair>([
   ["connection/Suggest.ts Environments", pair(Suggest.Environments, ProjectEnvironmentList)],
   ["connection/Suggest.ts Keys", pair(Suggest.Keys, ListSecretsResponse)],
   ["connection/Target.ts ProjectListBody", pair(ProjectListBody, ProjectList)],
-  ["secrets/SecretList.ts Page", pair(Page, ListSecretsResponse)],
-  ["secrets/SecretValue.ts ValueBody", pair(ValueBody, SecretWithValue)],
-  ["secrets/SecretValue.ts PrintedMembers", pair(PrintedMembers, SecretWithValue)],
+  ["secrets/List.ts Page", pair(Page, ListSecretsResponse)],
+  ["secrets/Value.ts ValueBody", pair(ValueBody, SecretWithValue)],
+  ["secrets/Value.ts PrintedMembers", pair(PrintedMembers, SecretWithValue)],
   ["values/Aliases.ts Page", pair(Aliases.Page, ListSecretsResponse)],
   ["values/EnvironmentSource.ts ValuesBody", pair(ValuesBody, InjectedSecrets)]
 ])
@@ -67,9 +67,9 @@ const own = [
   "connection/Suggest.ts CachedNames",
   "connection/Target.ts CachedIds",
   "connection/Capabilities.ts decode",
-  "sealed/SealingKeys.ts Key",
-  "sealed/SealingKeys.ts KeyCache",
-  "secrets/SecretList.ts Item",
+  "sealed/Keys.ts Key",
+  "sealed/Keys.ts KeyCache",
+  "secrets/List.ts Item",
   "values/Aliases.ts Item",
   "values/OfflineCache.ts decodeCopy"
 ]

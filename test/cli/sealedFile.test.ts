@@ -6,7 +6,7 @@ import * as FastCheck from "effect/FastCheck"
 import { spawnSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import * as SealedFile from "#src/cli/sealed/SealedFile.ts"
+import * as SealedFile from "#src/cli/sealed/File.ts"
 import { Ampoule } from "./Ampoule.ts"
 
 const environmentId = "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e"

@@ -56,7 +56,7 @@ const literals = () => {
 const bounded: Readonly<Record<string, string>> = {
   "src/build.mjs /[\\\\/]oidc-provider[\\\\/]lib[\\\\/].*\\.js$/": "paths of files of the build",
   "src/cli/Cli.ts /\\s*\\n\\s*/g": "our own sentences",
-  "src/cli/help/HelpPage.ts /^((?:--?[A-Za-z][\\w-]*(?:, )?)+)(?: (.*))?$/": "names of our own options",
+  "src/cli/help/Page.ts /^((?:--?[A-Za-z][\\w-]*(?:, )?)+)(?: (.*))?$/": "names of our own options",
   "src/cli/help/Help.ts /^(A user-defined piece of text\\.|A true or false value\\.|An integer\\.|This setting is optional\\.|This (option|argument) (may|must) be repeated .*|One of the following: .*)$/":
     "sentences of our own help",
   "src/cli/connection/Link.ts /\\/+$/": "an address that the person running the command gives",

@@ -4,7 +4,7 @@
  * line for each thing that can be relied on, so that two releases are compared by comparing lines.
  */
 import * as Schema from "effect/Schema"
-import { page, type Page } from "#src/cli/help/HelpPage.ts"
+import { page, type Page } from "#src/cli/help/Page.ts"
 import { AnyObject, parsed } from "#test/support/Json.ts"
 import { at, type Json, kindOf, object, objects, shapeOf, texts, typeOf } from "./Shape.ts"
 

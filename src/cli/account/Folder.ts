@@ -9,7 +9,7 @@ import * as Shared from "#src/cli/terminal/Options.ts"
 import { json, note, out, plain } from "#src/cli/terminal/Output.ts"
 import * as ProjectFile from "#src/cli/connection/ProjectFile.ts"
 import { noEnvironment } from "./Init.ts"
-import * as SealingKeys from "#src/cli/sealed/SealingKeys.ts"
+import * as SealingKeys from "#src/cli/sealed/Keys.ts"
 import * as Target from "#src/cli/connection/Target.ts"
 
 // --- use ---

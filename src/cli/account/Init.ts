@@ -19,7 +19,7 @@ import * as Shared from "#src/cli/terminal/Options.ts"
 import { note, plain, stderrIsTerminal, stdinIsTerminal } from "#src/cli/terminal/Output.ts"
 import * as ProjectFile from "#src/cli/connection/ProjectFile.ts"
 import { projects as projectsClient } from "#src/cli/connection/Routes.ts"
-import * as SealingKeys from "#src/cli/sealed/SealingKeys.ts"
+import * as SealingKeys from "#src/cli/sealed/Keys.ts"
 import * as Target from "#src/cli/connection/Target.ts"
 
 /** The default address, or another one that the user types. */

@@ -2,7 +2,7 @@
  * Scripts that complete commands, options and their values in bash, zsh and fish, made from the pages of the help. They
  * fetch names from the server at run time (`Suggest.ts`).
  */
-import { namesOfArgument, namesOfOption, optionOf, type Page, type Row, summary, takesFile } from "./HelpPage.ts"
+import { namesOfArgument, namesOfOption, optionOf, type Page, type Row, summary, takesFile } from "./Page.ts"
 
 export const shells = ["bash", "zsh", "fish"] as const
 type Shell = (typeof shells)[number]

@@ -1,6 +1,6 @@
 /**
  * Commands with their pages of help. The library's own page repeats the type of each option: 154 lines of up to 250
- * columns for `run`, where ours has 48 of at most 100 (`HelpPage.ts`). Pages are made from the library's HelpDoc, so
+ * columns for `run`, where ours has 48 of at most 100 (`Page.ts`). Pages are made from the library's HelpDoc, so
  * each option is described once.
  */
 import * as CliConfig from "@effect/cli/CliConfig"
@@ -9,7 +9,7 @@ import * as HelpDoc from "@effect/cli/HelpDoc"
 import type * as Span from "@effect/cli/HelpDoc/Span"
 import type * as Effect from "effect/Effect"
 import type * as Types from "effect/Types"
-import type { Page, Row } from "./HelpPage.ts"
+import type { Page, Row } from "./Page.ts"
 import { withoutColour } from "#src/cli/terminal/Output.ts"
 
 /** Text of a command's page: a sentence, further paragraphs, and lines that can be pasted. */

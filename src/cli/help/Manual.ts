@@ -2,7 +2,7 @@
 import { join } from "node:path"
 import { fs } from "#src/cli/terminal/BuiltIn.ts"
 import * as Completion from "./Completion.ts"
-import * as HelpPage from "./HelpPage.ts"
+import * as HelpPage from "./Page.ts"
 
 let read: HelpPage.Page | undefined
 /** Pages of all commands, written beside the program by its build. */

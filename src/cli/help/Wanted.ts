@@ -1,7 +1,7 @@
 /** Kind of names that complete a word of the command line, from the pages of the help. Pure except for reading them. */
 import * as Option from "effect/Option"
-import { find, namesOfArgument, namesOfOption, optionOf } from "./HelpPage.ts"
-import type { NameKind } from "./HelpPage.ts"
+import { find, namesOfArgument, namesOfOption, optionOf } from "./Page.ts"
+import type { NameKind } from "./Page.ts"
 import { pages } from "./Manual.ts"
 
 export interface NameRequest {

@@ -8,7 +8,7 @@ import { fetchEnvironment, noSecrets, type Resolved } from "#src/cli/values/Envi
 import { type CliError, CliFailure, usage } from "#src/cli/terminal/Failure.ts"
 import type { RunOptions } from "#src/cli/values/RunOptions.ts"
 import { wantsAliases } from "#src/cli/values/Selection.ts"
-import { makeTail, send } from "./RunReport.ts"
+import { makeTail, send } from "./Report.ts"
 import * as Signals from "#src/cli/terminal/Signals.ts"
 import { supervise } from "./Supervisor.ts"
 import { exitWith } from "#src/cli/terminal/Output.ts"

@@ -9,12 +9,12 @@ import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import { writeWhole } from "#src/cli/terminal/Folders.ts"
 import { codecs, formats } from "#src/cli/values/Formats.ts"
 import { selectEntries } from "#src/cli/values/Selection.ts"
-import { fileArgument, openOnServer, readSealed } from "./OpenSealed.ts"
+import { fileArgument, openOnServer, readSealed } from "./Open.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { json, note, plain, stdoutIsTerminal, value, warn } from "#src/cli/terminal/Output.ts"
-import * as SealedFile from "./SealedFile.ts"
-import * as SealingKeys from "./SealingKeys.ts"
+import * as SealedFile from "./File.ts"
+import * as SealingKeys from "./Keys.ts"
 
 export const unseal = Help.command(
   "unseal",

@@ -9,7 +9,7 @@ import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { json, note, out, plain } from "#src/cli/terminal/Output.ts"
 import { secrets as secretsClient } from "#src/cli/connection/Routes.ts"
-import * as SealingKeys from "#src/cli/sealed/SealingKeys.ts"
+import * as SealingKeys from "#src/cli/sealed/Keys.ts"
 import * as Target from "#src/cli/connection/Target.ts"
 
 const linesOf = ({ created, deleted, renamed, updated }: EnvironmentRestoration) => [

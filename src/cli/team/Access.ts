@@ -19,7 +19,7 @@ import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { json, list as printList, note, out, plain, table } from "#src/cli/terminal/Output.ts"
 import * as Pending from "#src/cli/connection/Pending.ts"
-import * as SealingKeys from "#src/cli/sealed/SealingKeys.ts"
+import * as SealingKeys from "#src/cli/sealed/Keys.ts"
 import * as Target from "#src/cli/connection/Target.ts"
 
 const api = HttpApi.make("ampoule").add(AccessRequestsApi)

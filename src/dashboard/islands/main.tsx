@@ -1,7 +1,7 @@
 /** Starts the islands of a page. A page works without this file. */
 import { render } from "preact"
 import type { MatrixData } from "#src/dashboard/secrets/Matrix.ts"
-import { MatrixIsland } from "./MatrixIsland.tsx"
+import { MatrixIsland } from "./Matrix.tsx"
 import * as Overlays from "./Overlays.tsx"
 
 // Runs first, because a person may press keys as soon as the page is visible.

@@ -27,7 +27,7 @@ import {
   withIds,
   within
 } from "#src/dashboard/frame/Routes.ts"
-import { type RevealedValue, SecretValue } from "./SecretValue.tsx"
+import { type RevealedValue, SecretValue } from "./Value.tsx"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 import { may, type Visit } from "#src/dashboard/frame/Visit.ts"
 

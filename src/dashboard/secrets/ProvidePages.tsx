@@ -19,7 +19,7 @@ import {
   screen,
   withIds
 } from "#src/dashboard/frame/Routes.ts"
-import { DangerousNames } from "./SecretForms.tsx"
+import { DangerousNames } from "./Forms.tsx"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 import type { Visit } from "#src/dashboard/frame/Visit.ts"
 

@@ -4,7 +4,7 @@
  */
 import * as Either from "effect/Either"
 import { manifestName } from "#src/sealed/SealedEnv.ts"
-import * as SealedFile from "./SealedFile.ts"
+import * as SealedFile from "./File.ts"
 
 interface Entry {
   /** Comments and blank lines above it. */

@@ -13,7 +13,7 @@ import { Layout } from "#src/dashboard/frame/Layout.tsx"
 import { wantsJson } from "#src/dashboard/frame/Pages.ts"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import { action, type Attempt, page, screen, to, within } from "#src/dashboard/frame/Routes.ts"
-import { type RevealedValue, SecretValue } from "./SecretValue.tsx"
+import { type RevealedValue, SecretValue } from "./Value.tsx"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 import { may } from "#src/dashboard/frame/Visit.ts"
 

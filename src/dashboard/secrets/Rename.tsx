@@ -8,7 +8,7 @@ import { type AtSecret, here, type SecretDetails, usedBy } from "./AtSecret.ts"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as Form from "#src/dashboard/frame/Form.ts"
 import type { Attempt } from "#src/dashboard/frame/Routes.ts"
-import { anyway, DangerousNames } from "./SecretForms.tsx"
+import { anyway, DangerousNames } from "./Forms.tsx"
 
 export const RenamePanel = (
   props: SecretDetails & { readonly attempt: Attempt; readonly problem: AnyApiError | undefined }

@@ -13,7 +13,7 @@ import type { TargetOptions } from "#src/cli/connection/Target.ts"
 
 const openSealed = Effect.fnUntraced(function* (session: ChosenLink, name: string, target: TargetOptions) {
   const [{ openOnServer, readSealed }, { connect }] = yield* Effect.promise(() =>
-    Promise.all([import("#src/cli/sealed/OpenSealed.ts"), import("#src/cli/connection/Client.ts")])
+    Promise.all([import("#src/cli/sealed/Open.ts"), import("#src/cli/connection/Client.ts")])
   )
   const file = yield* readSealed(name)
   const { activeKey, values } = yield* openOnServer(yield* connect(session.chosen), file, target)

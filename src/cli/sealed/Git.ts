@@ -10,11 +10,11 @@ import * as Ask from "#src/cli/terminal/Ask.ts"
 import { CliFailure, usage } from "#src/cli/terminal/Failure.ts"
 import { cannotWrite, readIfThere, writeWhole } from "#src/cli/terminal/Folders.ts"
 import * as Help from "#src/cli/help/Help.ts"
-import { defaultFile } from "./OpenSealed.ts"
+import { defaultFile } from "./Open.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { exitWith, note, plain } from "#src/cli/terminal/Output.ts"
 import { parseKey } from "#src/cli/terminal/Keys.ts"
-import * as SealedMerge from "./SealedMerge.ts"
+import * as SealedMerge from "./Merge.ts"
 
 export const merge = Help.command(
   "merge",

@@ -7,7 +7,7 @@ import { CreateIssuer, CreateSignInRule, RequireSignIn, UpdateIssuer } from "#sc
 import * as Form from "#src/dashboard/frame/Form.ts"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import { action, type AtTeam, button, page, screen, team, to, withIds } from "#src/dashboard/frame/Routes.ts"
-import { TeamSignInPage } from "./TeamSignInViews.tsx"
+import { TeamSignInPage } from "./SignInViews.tsx"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 
 const Id = Schema.String.pipe(Schema.filter((text) => uuidPattern.test(text)))

@@ -11,7 +11,7 @@ import * as Ui from "#src/dashboard/frame/Components.tsx"
 import { rightsAt } from "#src/dashboard/frame/EnvironmentFrame.tsx"
 import * as Form from "#src/dashboard/frame/Form.ts"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
-import { SecretValue } from "./SecretValue.tsx"
+import { SecretValue } from "./Value.tsx"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 
 export interface Elsewhere {

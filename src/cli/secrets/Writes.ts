@@ -25,7 +25,7 @@ import {
 } from "#src/cli/connection/Reach.ts"
 import { secrets as secretsClient } from "#src/cli/connection/Routes.ts"
 import * as Target from "#src/cli/connection/Target.ts"
-import * as ValueInput from "#src/cli/values/ValueInput.ts"
+import * as ValueInput from "#src/cli/values/Input.ts"
 import * as WriteRisks from "#src/cli/values/WriteRisks.ts"
 
 const decodeText = Schema.decodeUnknownOption(SecretText)

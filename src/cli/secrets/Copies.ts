@@ -12,7 +12,7 @@ import * as Shared from "#src/cli/terminal/Options.ts"
 import { json, note, showPlan } from "#src/cli/terminal/Output.ts"
 import { noSuchKey, parseKey } from "#src/cli/terminal/Keys.ts"
 import { listAll, onEnvironment } from "#src/cli/connection/Reach.ts"
-import { createOrUpdate, lineOf, parseText, upsert } from "./SecretWrites.ts"
+import { createOrUpdate, lineOf, parseText, upsert } from "./Writes.ts"
 import * as Target from "#src/cli/connection/Target.ts"
 
 export const copy = Help.command(

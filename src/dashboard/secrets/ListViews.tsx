@@ -11,8 +11,8 @@ import { EnvironmentFrame, type Location } from "#src/dashboard/frame/Environmen
 import * as Icons from "#src/dashboard/frame/Icons.tsx"
 import { Pager } from "#src/dashboard/frame/Pager.tsx"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
-import { isDue, Tags } from "./SecretAbout.tsx"
-import { type RevealedValue, SecretValue } from "./SecretValue.tsx"
+import { isDue, Tags } from "./About.tsx"
+import { type RevealedValue, SecretValue } from "./Value.tsx"
 
 export const pageSize = 250
 
