@@ -86,7 +86,7 @@ const read = (/** @type {string} */ file) => fs.readFileSync(path.join(root, fil
 export const byDigest = (text, digest) => text.replace(/^(\s+)newTag: .*$/m, `$1digest: ${digest}`)
 
 /** A release has no source to build: its image is loaded from a file. @param {string} text of the Compose file */
-export const loaded = (text) =>
+const loaded = (text) =>
   text
     .replace("docker compose up -d --build", "docker load --input ampoule-image.tar && docker compose up -d")
     .replace(

@@ -114,7 +114,7 @@ type Registry = typeof registry
  * migration that only adds has the number before its own. One that drops something has the last number of the release
  * that stopped using it. A migration without an entry stops all programs that do not know it.
  */
-export const servedFrom: ReadonlyMap<number, number> = new Map([
+const servedFrom: ReadonlyMap<number, number> = new Map([
   [16, 15],
   [17, 16],
   [19, 18],

@@ -19,7 +19,7 @@ export class QueryDeadlineExceeded extends Error {
 export const READ_ONLY = "25006"
 
 /** The server refuses writes: a standby, or one that was made read-only. */
-export class ReadOnlyServer extends Error {
+class ReadOnlyServer extends Error {
   override readonly name = "ReadOnlyServer"
   readonly code = READ_ONLY
   constructor() {
@@ -28,7 +28,7 @@ export class ReadOnlyServer extends Error {
 }
 
 /** Another server has replaced this one, even if it still acts as the primary. */
-export class ReplacedServer extends Error {
+class ReplacedServer extends Error {
   override readonly name = "ReplacedServer"
   readonly code = "SERVER_REPLACED"
   constructor() {

@@ -18,7 +18,7 @@ import { StartRefused } from "#src/AppConfig.ts"
 import type { FromWorker, Origin, ToWorker, WorkerInput } from "#layers/pglite-worker.mjs"
 
 /** The thread of the embedded database has ended or does not respond. */
-export class EmbeddedDatabaseGone extends Error {
+class EmbeddedDatabaseGone extends Error {
   override readonly name = "EmbeddedDatabaseGone"
   readonly code = "EMBEDDED_DATABASE_GONE"
   constructor() {
@@ -337,11 +337,6 @@ export const layerFolder = (dataDir: string): Layer.Layer<Provided, StartRefused
 
 /** Long timeouts, because tests share a machine. */
 const testTimeouts = { checkoutMillis: 30_000, deadlineMillis: 30_000 }
-
-/** In memory, and removed with its scope. Takes seconds to start. */
-export const layerMemory: Layer.Layer<Provided, StartRefused | SqlError> = Layer.unwrapScoped(
-  Effect.map(make({ origin: { empty: true }, ...testTimeouts }), ({ layer }) => layer)
-)
 
 /** In memory, from the dump of a migrated database. */
 export const layerFromDump = (template: string): Layer.Layer<Provided, StartRefused | SqlError> =>

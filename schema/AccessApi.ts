@@ -51,7 +51,7 @@ export const AccessGrant = Schema.Struct({
   createdAt: Timestamp
 }).annotations({ identifier: "AccessGrant" })
 export type AccessGrant = typeof AccessGrant.Type
-export const AccessGrantList = Schema.Struct({ items: Schema.Array(AccessGrant) }).annotations({
+const AccessGrantList = Schema.Struct({ items: Schema.Array(AccessGrant) }).annotations({
   identifier: "AccessGrantList"
 })
 

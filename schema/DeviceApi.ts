@@ -20,7 +20,7 @@ export const CredentialProtection = Schema.Literal("os_keychain", "plaintext_loc
   jsonSchema: { type: "string", enum: ["os_keychain", "plaintext_local"], default: "os_keychain" },
   description: "Storage of the credential on the client; os_keychain by default."
 })
-export const DeviceHost = Schema.Struct({ hostname: optional(HostText), os: optional(HostText) }).annotations({
+const DeviceHost = Schema.Struct({ hostname: optional(HostText), os: optional(HostText) }).annotations({
   identifier: "DeviceHost"
 })
 
@@ -57,7 +57,7 @@ export const ManagementStart = strict(Schema.Struct({ teamId: TeamId, host: opti
 })
 export type ManagementStart = typeof ManagementStart.Type
 
-export const DeviceToken = strict(Schema.Struct({ deviceCode: CredentialText })).annotations({
+const DeviceToken = strict(Schema.Struct({ deviceCode: CredentialText })).annotations({
   identifier: "DeviceToken"
 })
 
@@ -217,7 +217,7 @@ export const DeviceRequest = Schema.Struct({
 }).annotations({ identifier: "DeviceRequest" })
 export type DeviceRequest = typeof DeviceRequest.Type
 
-export const DeviceDecision = Schema.Struct({ status: openEnum("approved", "denied") }).annotations({
+const DeviceDecision = Schema.Struct({ status: openEnum("approved", "denied") }).annotations({
   identifier: "DeviceDecision"
 })
 
@@ -335,7 +335,7 @@ export const CliGrant = Schema.Struct({
 }).annotations({ identifier: "CliGrant" })
 export type CliGrant = typeof CliGrant.Type
 
-export const CliGrantList = Schema.Struct({ items: Schema.Array(CliGrant) }).annotations({ identifier: "CliGrantList" })
+const CliGrantList = Schema.Struct({ items: Schema.Array(CliGrant) }).annotations({ identifier: "CliGrantList" })
 
 /** CLI grants of the signed-in person. */
 export class MyGrantsApi extends HttpApiGroup.make("myGrants")

@@ -135,10 +135,10 @@ const queryFields = {
 export const ExposureQuery = strict(Schema.Struct(queryFields))
 export type ExposureQuery = typeof ExposureQuery.Type
 
-export const KeyExposureQuery = strict(
+const KeyExposureQuery = strict(
   Schema.Struct({ projectId: ProjectId, environment: EnvironmentSlug, key: SecretKey, ...queryFields })
 )
-export type KeyExposureQuery = typeof KeyExposureQuery.Type
+type KeyExposureQuery = typeof KeyExposureQuery.Type
 
 const report = {
   upTo: "2026-11-21T08:00:12.000Z",

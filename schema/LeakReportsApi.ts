@@ -17,15 +17,15 @@ const bounded = (max: number) =>
   Schema.String.pipe(Schema.filter((s) => s.length <= max || `must have at most ${max} characters`)).annotations({
     jsonSchema: { type: "string", maxLength: max }
   })
-export const LeakReport = Schema.Struct({
+const LeakReport = Schema.Struct({
   token: bounded(4_000),
   type: bounded(200),
   url: optional(Schema.NullOr(bounded(8_000))),
   source: optional(Schema.NullOr(bounded(200)))
 }).annotations({ identifier: "LeakReport", description: "Text that a scanner found, with its place." })
-export type LeakReport = typeof LeakReport.Type
+type LeakReport = typeof LeakReport.Type
 
-export const reportsAtMost = 1_000
+const reportsAtMost = 1_000
 export const LeakReports = boundedList(LeakReport, 0, reportsAtMost)
 
 const LeakLabel = Schema.Struct({

@@ -44,7 +44,7 @@ export const plainText = (max: number, description: string) =>
     )
   ).annotations({ jsonSchema: { type: "string", minLength: 1, maxLength: max, description } })
 
-export const distinct = <S extends Schema.Schema.Any>(item: S, min: number, max: number, what: string) =>
+const distinct = <S extends Schema.Schema.Any>(item: S, min: number, max: number, what: string) =>
   boundedList(item, min, max).pipe(
     Schema.filter(
       (list): Schema.FilterOutput => {

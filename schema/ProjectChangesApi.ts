@@ -15,7 +15,7 @@ import * as ValueSource from "./ValueSource.ts"
 import { answers, Integer, Key, openEnum, Slug } from "./Wire.ts"
 
 /** Entries of one request, over all its environments. */
-export const maxChanges = 1_000
+const maxChanges = 1_000
 
 const sources = ["value", "copyFrom", "generate"] as const
 interface Sources {

@@ -161,7 +161,7 @@ export const SecretNote = name(1_000, "Purpose of the secret, 1 to 1000 characte
 /** Limit of tags per secret. */
 export const maxTags = 10
 /** The name that another program has for it, which `run` and files give back. */
-export const SecretAlias = Schema.String.pipe(
+const SecretAlias = Schema.String.pipe(
   Schema.pattern(/^[A-Za-z_][A-Za-z0-9_.:-]{0,254}$/, {
     title: "SecretAlias",
     message: () => "must be 1 to 255 letters, digits and _ . : -, starting with a letter or _"

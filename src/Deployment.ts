@@ -21,7 +21,7 @@ export const limitWarnings = ({ rateLimits, redisUrl, workers }: Settings): Read
 }
 
 /** Newest revision of each era; older ones of the second are supported too. */
-export const mcpProtocolVersions: ReadonlyArray<string> = servesMcp ? ["2026-07-28", "2025-11-25"] : []
+const mcpProtocolVersions: ReadonlyArray<string> = servesMcp ? ["2026-07-28", "2025-11-25"] : []
 
 const serves = (group: string): boolean => group in (ServerApi as unknown as HttpApi.HttpApi.AnyWithProps).groups
 

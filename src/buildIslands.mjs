@@ -12,7 +12,7 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const islands = path.join(root, "src/dashboard/islands")
 
 /** Files as text, by name. */
-export const bundled = async () => {
+const bundled = async () => {
   const result = await build({
     absWorkingDir: root,
     entryPoints: { islands: "src/dashboard/islands/main.tsx", formats: "src/dashboard/islands/formats.ts" },

@@ -177,7 +177,7 @@ export const lacksGrant = (
  * In a granted environment, a person below admin needs a grant of the level to use values or to write. Names need no
  * grant (ENVIRONMENT_NOT_GRANTED). A granted project makes its environments granted. A team may bind its admins too.
  */
-export const grantedEnvironmentsNeedAGrant: Rule = ({ caller, team, target, action }) => {
+const grantedEnvironmentsNeedAGrant: Rule = ({ caller, team, target, action }) => {
   const level = levelNeeded.get(action)
   return level !== undefined && target.type === "environment" && lacksGrant(caller, team, target, level)
     ? new EnvironmentNotGranted()

@@ -68,7 +68,7 @@ export const isMembershipAuthentic = (
   })
 
 /** Maximum age of the last second-factor proof in minutes, unless the team sets another. */
-export const defaultStepUpMinutes = 15
+const defaultStepUpMinutes = 15
 
 interface Needs {
   readonly sql: SqlClient.SqlClient

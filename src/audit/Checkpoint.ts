@@ -19,7 +19,7 @@ import { sameBytes } from "./Chain.ts"
 import { type Problem, Problems } from "./Problems.ts"
 import * as SignedNote from "./SignedNote.ts"
 
-export const origin = "ampoule.audit/"
+const origin = "ampoule.audit/"
 const cutOrigin = `${origin}cut`
 
 export const keyName = (rootKeyId: string): string => `ampoule-audit-${rootKeyId}`

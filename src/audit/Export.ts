@@ -13,7 +13,7 @@
  */
 import type { Head } from "./Chain.ts"
 
-export const format = "ampoule-audit-export"
+const format = "ampoule-audit-export"
 
 const version = 2
 

@@ -23,7 +23,7 @@ const Replacement = Schema.Struct({
   by: Person,
   entry: Schema.String
 })
-export type Replacement = typeof Replacement.Type
+type Replacement = typeof Replacement.Type
 
 /** `key` is the secret's new key. */
 const Rename = Schema.Struct({ key: Schema.String, at: Schema.String, entry: Schema.String })

@@ -8,7 +8,7 @@ export interface Problem {
 }
 
 /** Most problems in a report. */
-export const maxListed = 100
+const maxListed = 100
 
 export class Problems {
   readonly #listed: Array<Problem> = []

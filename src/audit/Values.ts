@@ -9,7 +9,7 @@ export interface LiveValue {
   readonly version: number
 }
 
-export interface ValueProblem extends LiveValue {
+interface ValueProblem extends LiveValue {
   readonly what: string
 }
 

@@ -18,7 +18,11 @@ export interface Options extends Client.Options {
   readonly environment: string
 }
 
-/** The project does not exist, the credential cannot see it, or two teams have one of this slug. */
+/**
+ * The project does not exist, the credential cannot see it, or two teams have one of this slug.
+ *
+ * @public The declarations of the package name it.
+ */
 export class ProjectUnclear extends Schema.TaggedError<ProjectUnclear>()("ProjectUnclear", {
   reason: Schema.Literal("not found", "several projects have this slug; use the id")
 }) {}

@@ -14,7 +14,7 @@ import { insertTeam } from "#src/access/TeamRows.ts"
 import * as Rows from "#src/database/Rows.ts"
 import { AccountNotFound, type Needs } from "./Operator.ts"
 
-export class TeamNotFound extends Data.TaggedError("OperatorTeamNotFound") {}
+class TeamNotFound extends Data.TaggedError("OperatorTeamNotFound") {}
 
 const TeamRow = Schema.Struct({
   id: TeamIdOut,
@@ -26,7 +26,7 @@ const TeamRow = Schema.Struct({
   projects: Schema.Number,
   owners: Schema.Array(Schema.String)
 })
-export type Team = typeof TeamRow.Type
+type Team = typeof TeamRow.Type
 
 const columns = `
   t.id, t.name, t.plan, t.suspended, t.created_at,

@@ -39,7 +39,7 @@ const ChallengeRow = Schema.Struct({
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 
-export interface NewChallenge {
+interface NewChallenge {
   readonly challenge: string
   /** Text of the browser's cookie: its pages share it, and it opens nothing. */
   readonly browser: Redacted.Redacted

@@ -41,7 +41,7 @@ const list = Effect.fn("Recovery.list")(function* (needs: Needs, cookies: Presen
 })
 
 /** A decision about each item: an item without one is an error, so that nothing comes back by default. */
-export interface Decisions {
+interface Decisions {
   readonly keep: ReadonlyArray<string>
   readonly remove: ReadonlyArray<string>
 }

@@ -38,7 +38,7 @@ export const everythingThatOpens = {
   app: ["totp_factors"],
   identities: ["sign_in_identities"]
 } as const satisfies Record<string, ReadonlyArray<string>>
-export type Way = keyof typeof everythingThatOpens
+type Way = keyof typeof everythingThatOpens
 /** In the order of all locks, so that no two transactions deadlock. */
 const order = Object.keys(everythingThatOpens).filter((name): name is Way => name in everythingThatOpens)
 

@@ -13,12 +13,12 @@ import * as Rows from "#src/database/Rows.ts"
 import type { Vault } from "./Vault.ts"
 
 /** The vault lacks the keys of this database. `rootKeyId` is the missing one; `heldId` is the vault's current one. */
-export class VaultForeign extends Data.TaggedError("VaultForeign")<{
+class VaultForeign extends Data.TaggedError("VaultForeign")<{
   readonly rootKeyId: string
   readonly heldId: string
 }> {}
 
-export const context: KeyContext = { purpose: "vault-canary", teamId: "", projectId: "", environmentId: "", keyId: "" }
+const context: KeyContext = { purpose: "vault-canary", teamId: "", projectId: "", environmentId: "", keyId: "" }
 const text = "ampoule vault canary"
 
 const Row = Schema.Struct({ rootKeyId: Schema.String, canary: Schema.Uint8ArrayFromSelf })

@@ -57,6 +57,7 @@ const read = (source: string): Rows => {
   return { rows }
 }
 
+/** @public `EnvFile.ts` picks it from several formats. */
 export const parse: Parse = (text, options) => {
   const records = read(withoutByteOrderMark(text))
   if ("reason" in records) return failure(records.line, records.reason)

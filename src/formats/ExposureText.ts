@@ -34,7 +34,7 @@ export const versionsText = (versions: ReadonlyArray<ExposedVersion>, current: n
 
 export const versionText = (version: number | null): string => (version === null ? "unknown" : `v${version}`)
 
-export const wayTexts: ReadonlyMap<string, string> = new Map([
+const wayTexts: ReadonlyMap<string, string> = new Map([
   ["inject", "run or exported"],
   ["read", "read"],
   ["model", "shown to a model"],

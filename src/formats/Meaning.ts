@@ -7,7 +7,7 @@ import type { ReadFormat } from "./EnvFile.ts"
 import { isQuoteless, isTemplate, keyAt, keysOf, pieces, sourceOf } from "./References.ts"
 
 /** References of other dialects, which are text here. */
-export type ForeignForm = "$NAME" | "${NAME:-default}" | "${name}" | "$(command)" | "`command`" | "$$" | "$1"
+type ForeignForm = "$NAME" | "${NAME:-default}" | "${name}" | "$(command)" | "`command`" | "$$" | "$1"
 
 export interface Meaning {
   readonly key: string

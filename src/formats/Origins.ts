@@ -5,7 +5,7 @@
 import * as Either from "effect/Either"
 import { type Broken, isObject, member, type Node, type ObjectNode, textOf } from "./Tree.ts"
 
-export interface TreeEntry {
+interface TreeEntry {
   readonly key: string
   readonly value: string
   readonly at: number

@@ -219,7 +219,7 @@ const labelOf = (token: string, type: string, isOurs: boolean): LeakLabel => ({
   label: isOurs ? "true_positive" : "false_positive"
 })
 
-export interface SignedReport {
+interface SignedReport {
   readonly identifier: string | undefined
   readonly signature: string | undefined
   readonly body: Effect.Effect<Uint8Array>

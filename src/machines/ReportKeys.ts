@@ -13,7 +13,7 @@ import { Outbound } from "#src/outbound/Outbound.ts"
 import { type Keys, keysIn } from "./ReportKeyDocument.ts"
 
 /** The keys cannot be read at present. */
-export class ReportKeysUnavailable extends Data.TaggedError("ReportKeysUnavailable")<{}> {}
+class ReportKeysUnavailable extends Data.TaggedError("ReportKeysUnavailable")<{}> {}
 
 const keysAge = 600_000
 /** Minimum milliseconds between reads for an unknown key: GitHub answers 60 requests an hour. */

@@ -20,7 +20,7 @@ import { eventStream, type JsonObject, memberOf } from "./Message.ts"
 import { serverInfo } from "./Protocol.ts"
 import type { HeartbeatTarget } from "./SessionStream.ts"
 
-export const method = "subscriptions/listen"
+const method = "subscriptions/listen"
 const revision = "2026-07-28"
 
 export interface ListeningNeeds {

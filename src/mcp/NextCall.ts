@@ -8,11 +8,7 @@ import type { ToolName } from "#schema/McpTools.ts"
 
 type Classes = (typeof Errors)[keyof typeof Errors]
 /** Every code of `schema/Errors.ts`. */
-export type Code = Classes extends infer C
-  ? C extends { readonly code: infer One extends string }
-    ? One
-    : never
-  : never
+type Code = Classes extends infer C ? (C extends { readonly code: infer One extends string } ? One : never) : never
 
 interface Call {
   readonly tool: ToolName

@@ -21,7 +21,7 @@ export const serverInfo = { name: "ampoule", title: "Ampoule", version } as cons
 type ToolTable = ReadonlyMap<string, Tool>
 
 /** The caller that lists the tools. `staged` means that it lists only the tools that it may call. */
-export interface Lister {
+interface Lister {
   readonly caller: Caller
   readonly staged: boolean
 }

@@ -34,7 +34,7 @@ interface ConsentDecision extends Restrictions {
 }
 
 /** Cookies of the browser: those of the library's interaction, and the device cookie. */
-export interface BrowserCookies {
+interface BrowserCookies {
   readonly cookies: string | undefined
   readonly device: Redacted.Redacted | null
 }

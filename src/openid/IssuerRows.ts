@@ -62,7 +62,7 @@ export const IssuerRow = Schema.Struct({
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 export type IssuerRow = typeof IssuerRow.Type
-export const columns = (sql: SqlClient.SqlClient) =>
+const columns = (sql: SqlClient.SqlClient) =>
   sql.literal("id, team_id, name, issuer, client_id, scopes, sealed, factors, enabled, mac")
 
 const keyOf = ({ keys }: Needs) =>
@@ -89,7 +89,7 @@ const openSecret = Effect.fnUntraced(function* (needs: Needs, row: IssuerRow) {
   return bytes.length === 0 ? null : Redacted.make(bytes.toString())
 })
 
-export const issuerOf = (needs: Needs, row: IssuerRow) =>
+const issuerOf = (needs: Needs, row: IssuerRow) =>
   Effect.map(openSecret(needs, row), (secret): Issuer => ({ ...row, key: row.id, secret, trustsEmail: false }))
 
 /** Issuers of the team, without rows whose MAC fails. */

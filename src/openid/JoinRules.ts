@@ -47,7 +47,7 @@ const lower = (a: Role, b: Role): Role => (ranks.indexOf(a) < ranks.indexOf(b) ?
 const higher = (a: Role, b: Role): Role => (ranks.indexOf(a) < ranks.indexOf(b) ? b : a)
 
 /** Exact match of the claim, or of one item of its list. A Map, so that no inherited member matches. */
-export const matches = (rule: Pick<RuleRow, "claim" | "value">, claims: Readonly<Record<string, unknown>>): boolean => {
+const matches = (rule: Pick<RuleRow, "claim" | "value">, claims: Readonly<Record<string, unknown>>): boolean => {
   const claim: unknown = new Map(Object.entries(claims)).get(rule.claim)
   return Array.isArray(claim) ? claim.includes(rule.value) : claim === rule.value
 }

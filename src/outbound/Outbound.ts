@@ -13,7 +13,7 @@ import { AppConfig } from "#src/AppConfig.ts"
 import { hostOf, isLoopbackAddress, isLoopbackHost } from "#src/net/Loopback.ts"
 import { isAllowedForOperator, isAllowedUrl, isPublicAddress } from "./Address.ts"
 
-export class OutboundFailed extends Data.TaggedError("OutboundFailed")<{
+class OutboundFailed extends Data.TaggedError("OutboundFailed")<{
   /** The address is not allowed, no connection or response came, it took too long, or the response was too large. */
   readonly reason: "address" | "connection" | "timeout" | "size"
 }> {}

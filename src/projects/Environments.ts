@@ -77,7 +77,7 @@ const OverviewRow = Schema.Struct({
 })
 
 /** A protected environment starts closed, unless its creator chooses other readers (docs/contract/access.md). */
-export const readersOf = (input: Pick<CreateEnvironment, "protected" | "readers">): Readers =>
+const readersOf = (input: Pick<CreateEnvironment, "protected" | "readers">): Readers =>
   input.readers ?? (input.protected === true ? "granted" : "team")
 
 /** Values for a new row of `environments`. */

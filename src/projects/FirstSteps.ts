@@ -19,12 +19,11 @@ const maxEntries = 5_000
 const writes: ReadonlyArray<AuditAction> = ["secret.create", "secret.update"]
 const reads: ReadonlyArray<AuditAction> = ["secret.inject", "secret.read", "secret.list_values"]
 
-const StepsRow = Schema.Struct({ saved: Schema.Boolean, loggedIn: Schema.Boolean, ran: Schema.Boolean })
 /**
  * `saved`: a secret was saved. `loggedIn`: a CLI login exists for this team. `ran`: a login or token of the person read
  * values.
  */
-export type Steps = typeof StepsRow.Type
+const StepsRow = Schema.Struct({ saved: Schema.Boolean, loggedIn: Schema.Boolean, ran: Schema.Boolean })
 
 const SinceRow = Schema.Struct({ createdAt: Schema.DateFromSelf })
 

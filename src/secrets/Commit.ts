@@ -312,7 +312,7 @@ const updateSnapshots = Effect.fnUntraced(function* ({ affected, begun, last }: 
 
 // --- the two ways in ---
 
-export const dieOfSql = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+const dieOfSql = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.catchIf(
     self,
     (error): error is Extract<E, SqlError> => Predicate.isTagged(error, "SqlError"),

@@ -30,10 +30,10 @@ export type Changes = ReadonlyMap<string, Entry | null>
 export type Problem = TemplateReferenceMissing | TemplateCycle | TemplateTooDeep | ValueTooLarge | PlanLimitReached
 
 /** The most references that a path from a template down to a literal may have. */
-export const maxDepth = 10
+const maxDepth = 10
 
 /** The most UTF-8 bytes that all values of an environment may have together, both as written and as expanded. */
-export const maxEnvironmentBytes = 16 * 1024 * 1024
+const maxEnvironmentBytes = 16 * 1024 * 1024
 
 export const literal = (text: string): Entry => ({ kind: "literal", text })
 

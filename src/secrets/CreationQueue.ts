@@ -27,10 +27,10 @@ import {
 } from "./WriteRequest.ts"
 
 type Failure = EnvironmentNotFound | BoxAltered
-export type Refusal = SecretAlreadyExists | SecretVersionConflict | DecisionRefusal | Failure
+type Refusal = SecretAlreadyExists | SecretVersionConflict | DecisionRefusal | Failure
 
 /** A request for one part that creates one secret. */
-export type Creation<A> = WriteRequest<A, Exclude<Refusal, Failure>, never>
+type Creation<A> = WriteRequest<A, Exclude<Refusal, Failure>, never>
 
 interface Member<A> extends Creation<A> {
   readonly waiter: Waiter

@@ -111,7 +111,7 @@ const kinds: ReadonlyMap<string, "written" | "restored" | "deleted"> = new Map([
 /** Keys of one entry at most. A larger write is taken back by a moment. */
 const maxKeys = 500
 
-export const isWrite = ({ action, keys, versions }: Pick<WriteEntry, "action" | "keys" | "versions">): boolean =>
+const isWrite = ({ action, keys, versions }: Pick<WriteEntry, "action" | "keys" | "versions">): boolean =>
   kinds.has(action) && keys.length > 0 && keys.length <= maxKeys && keys.length === versions.length
 
 /** The writes whose keys have not changed since, with their times. */

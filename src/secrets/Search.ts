@@ -42,23 +42,23 @@ export const maxFound = 12
 const maxLength = 200
 const maxWords = 6
 
-export interface FoundEnvironment {
+interface FoundEnvironment {
   readonly project: Project
   readonly environment: ProjectEnvironment
 }
-export interface FoundKey {
+interface FoundKey {
   readonly key: string
   readonly project: Project
   /** Environments that have the key, as far as the words name them. */
   readonly environments: ReadonlyArray<ProjectEnvironment>
 }
-export interface FoundPerson {
+interface FoundPerson {
   readonly teamId: TeamId
   readonly userId: UserId
   readonly name: string
   readonly email: string
 }
-export interface FoundToken {
+interface FoundToken {
   readonly teamId: TeamId
   readonly tokenId: TokenId
   readonly name: string
@@ -82,7 +82,7 @@ export const wordsOf = (text: string): ReadonlyArray<string> =>
 /**
  * Rank of a name: 0 it is one of the words, 1 it begins with one, 2 a part of it does, 3 it has each; else undefined.
  */
-export const fitOf = (name: string, words: ReadonlyArray<string>): number | undefined => {
+const fitOf = (name: string, words: ReadonlyArray<string>): number | undefined => {
   const text = name.toLowerCase()
   if (!words.every((word) => text.includes(word))) return undefined
   const parts = text.split(/[^\p{L}\p{N}]+/u)

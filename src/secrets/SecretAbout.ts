@@ -72,7 +72,6 @@ const DuePlaceRow = Schema.Struct({
   visibility: Visibility,
   total: Schema.Number
 })
-export type DuePlace = typeof DuePlaceRow.Type
 const placesAtMost = 200
 
 /** Numbers of due secrets in the environments of a team that the caller reaches. For an overview. */

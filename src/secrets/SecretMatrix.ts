@@ -19,7 +19,7 @@ interface Needs extends EnvironmentValues.Needs {
 /** Environments of one matrix. */
 export const maxColumns = 12
 
-export interface MatrixCell {
+interface MatrixCell {
   readonly kind: SecretKind
   readonly version: number
   /** Cells of a row with the same number hold the same value; null: not compared. */
@@ -32,7 +32,7 @@ export interface MatrixRow {
   /** The number of its secrets. */
   readonly tags: ReadonlyArray<string>
 }
-export interface Matrix {
+interface Matrix {
   readonly rows: ReadonlyArray<MatrixRow>
   /** False: nothing to compare, or too many comparisons in the last minute. */
   readonly compared: boolean

@@ -41,11 +41,11 @@ export interface CachedRead<A> {
 }
 
 /** Values at a revision: all of an environment, sorted by key, or the changed ones (null: deleted). */
-export interface Values<Value = string> {
+interface Values<Value = string> {
   readonly revision: number
   readonly values: ReadonlyMap<string, Value>
 }
-export type ChangedValues = Values<string | null>
+type ChangedValues = Values<string | null>
 
 /** All values of an environment, opened for one request. */
 export interface OpenedValues {

@@ -21,7 +21,7 @@ const endOfKey = (source: string, from: number): number => {
   return -1
 }
 
-export interface Reference {
+interface Reference {
   readonly key: string
 }
 

@@ -41,13 +41,13 @@ import type { Transaction } from "./LockedEnvironment.ts"
 import * as EnvironmentWrite from "./EnvironmentWrite.ts"
 import { onlySecret } from "./WriteRequest.ts"
 
-export const lifetimeMillis = 600_000
+const lifetimeMillis = 600_000
 /** New requests of one credential: each costs a person's attention. */
 const requestPolicy: Limit = [{ limit: 30, millis: 600_000 }]
 /** The address of the page opens nothing by itself: the page needs a signed-in person who may write there. */
 const codeLength = 24
 
-export interface RequestedSecret {
+interface RequestedSecret {
   readonly projectId: ProjectId
   readonly environment: string
   readonly key: string
@@ -86,7 +86,7 @@ type RequestRow = typeof RequestRow.Type
 const StatusRow = Schema.Struct({ id: Schema.String, status: Status })
 
 /** The request as the page shows it. */
-export type ValueRequest = Pick<
+type ValueRequest = Pick<
   RequestRow,
   | "code"
   | "askedBy"

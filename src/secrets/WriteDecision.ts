@@ -164,7 +164,7 @@ export interface SnapshotChange {
 }
 
 /** The outcome of a write. Without rows nothing changes; without a snapshot no value does. */
-export interface Decision {
+interface Decision {
   readonly results: Results
   readonly rows: SecretRowChanges.RowChanges | undefined
   readonly snapshot: SnapshotChange | undefined

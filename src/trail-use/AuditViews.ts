@@ -21,7 +21,7 @@ interface Needs {
 }
 
 /** Limit of personal views, and of shared views, in one team. */
-export const maxViews = 20
+const maxViews = 20
 
 const ViewRow = Schema.Struct({
   id: Schema.String,

@@ -271,7 +271,7 @@ const lockHead: (needs: Needs, now: number, retries: number) => Effect.Effect<Ow
   }
 )
 
-export interface AppendOptions {
+interface AppendOptions {
   /** Data-modifying parts of a WITH, the changes that the entries record. Undefined: no changes. */
   readonly changes: Statement.Fragment | undefined
   /** The head that `freeHead` locked earlier in this transaction. */

@@ -11,7 +11,7 @@ export interface Subject {
 }
 
 /** Limit of live secrets in one report, against abuse. */
-export const maxSecrets = 50_000
+const maxSecrets = 50_000
 
 const isHolder = (sql: SqlClient.SqlClient, { id, type }: Subject) => {
   switch (type) {
@@ -41,7 +41,6 @@ const CurrentRow = Schema.Struct({
   lastAt: Schema.NullOr(Rows.Iso),
   certain: Schema.NullOr(Schema.Boolean)
 })
-export type Current = typeof CurrentRow.Type
 
 /**
  * Every live secret of the team: exposed ones first, protected ones before others, most read first. A read with a

@@ -56,7 +56,7 @@ const trailStart = (sql: SqlClient.SqlClient) =>
     ({ since }) => since?.getTime() ?? Number.NEGATIVE_INFINITY
   )
 
-export interface LastReads {
+interface LastReads {
   readonly of: (secret: { readonly key: string; readonly createdAt: string }) => {
     readonly lastRead: LastRead | null
     readonly notReadFor90Days: boolean

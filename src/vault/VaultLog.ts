@@ -28,7 +28,7 @@ export interface Event {
 }
 
 /** The log was altered. `line` counts from 1. */
-export class VaultLogBroken extends Data.TaggedError("VaultLogBroken")<{
+class VaultLogBroken extends Data.TaggedError("VaultLogBroken")<{
   readonly file: string
   readonly line: number
   readonly message: string

@@ -30,13 +30,13 @@ export interface ScenePerson {
   readonly agent: Reach & { readonly scopes: ReadonlyArray<Scope> }
   readonly token: Reach & { readonly level: AccessLevel; readonly mcpScopes: ReadonlyArray<Scope> }
 }
-export interface SceneEnvironment {
+interface SceneEnvironment {
   readonly key: string
   readonly protected: boolean
   readonly readers: Open
   readonly proposed: boolean
 }
-export interface SceneProject {
+interface SceneProject {
   readonly key: string
   readonly visibility: Open
   readonly environments: ReadonlyArray<SceneEnvironment>

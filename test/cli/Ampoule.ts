@@ -8,14 +8,14 @@ import * as os from "node:os"
 import * as path from "node:path"
 import * as Release from "#test/support/Release.ts"
 
-export interface Ended {
+interface Ended {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
   readonly stdout: string
   readonly stderr: string
 }
 
-export interface Running {
+interface Running {
   readonly child: ChildProcess
   readonly output: { readonly stdout: string; readonly stderr: string }
   readonly ended: Effect.Effect<Ended>

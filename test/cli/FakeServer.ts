@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as http from "node:http"
 import * as https from "node:https"
 
-export interface Asked {
+interface Asked {
   readonly method: string
   readonly path: string
   readonly query: URLSearchParams

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as http from "node:http"
 import * as net from "node:net"
 
-export interface Asked {
+interface Asked {
   readonly method: string
   readonly target: string
   readonly headers: http.IncomingHttpHeaders

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os"
 import * as path from "node:path"
 import * as Release from "#test/support/Release.ts"
 
-const others = ["effect", "@effect", "@types", "typescript", "undici-types", "@standard-schema", "fast-check"]
+const others = ["effect", "@effect", "@types", "typescript", "undici-types", "@standard-schema"]
 
 export const scratch = Effect.acquireRelease(
   Effect.map(Release.dist, (dist) => {

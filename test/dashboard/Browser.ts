@@ -22,7 +22,7 @@ if (!available) console.warn(`No browser at ${executable}: the dashboard's tests
 /** The browser compares origins: the public address has to be the one that it opens. */
 export class Site extends Context.Tag("test/Site")<Site, { readonly baseUrl: string }>() {}
 
-export class Chromium extends Context.Tag("test/Chromium")<Chromium, Browser>() {}
+class Chromium extends Context.Tag("test/Chromium")<Chromium, Browser>() {}
 
 const browser = Layer.scoped(
   Chromium,
@@ -152,4 +152,4 @@ export const button = (page: Page, name: string | RegExp) => page.getByRole("but
 /** The first row of a table that has this text. */
 export const row = (page: Page, text: string) => page.getByRole("row").filter({ hasText: text }).first()
 
-export type { BrowserContext, CDPSession, Page }
+export type { CDPSession, Page }

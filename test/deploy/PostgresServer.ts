@@ -26,7 +26,7 @@ export const available = bin !== undefined
 /** Postgres refuses to run as root. */
 export const owner = process.getuid?.() === 0 ? ["runuser", "-u", "postgres", "--"] : []
 /** A folder for a server's files on this disk, gone with the scope. */
-export const folderOn = (disk: string) =>
+const folderOn = (disk: string) =>
   Effect.acquireRelease(
     Effect.sync(() => {
       const folder = fs.mkdtempSync(path.join(disk, "ampoule-pg-"))

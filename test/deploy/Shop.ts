@@ -10,7 +10,7 @@ import * as Release from "#test/support/Release.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
-export const temporary = Effect.acquireRelease(
+const temporary = Effect.acquireRelease(
   Effect.sync(() => fs.mkdtempSync(path.join(tmpdir(), "ampoule-recipe-"))),
   (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
 )

@@ -6,22 +6,9 @@ import * as fs from "node:fs"
 import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
-import { pathToFileURL } from "node:url"
 import { parse } from "yaml"
+import { byDigest, digestOf, files, named, pack, pinned, write } from "../../deploy/pin.mjs"
 import type { Document } from "./Documents.ts"
-
-/** The program's own parts: a script of Node, which the compiler does not read. */
-interface Pin {
-  readonly files: ReadonlyArray<string>
-  readonly named: (text: string) => ReadonlyArray<string>
-  readonly pinned: (text: string, digests: ReadonlyMap<string, string>) => string
-  readonly byDigest: (text: string, digest: string) => string
-  readonly digestOf: (name: string, registry: string) => Promise<string>
-  readonly write: (folder: string, digests: ReadonlyMap<string, string>, ours: string | undefined) => void
-  readonly pack: (file: string, folder: string) => void
-}
-const program = pathToFileURL("deploy/pin.mjs").href
-const { byDigest, digestOf, files, named, pack, pinned, write } = (await import(program)) as Pin
 
 const digest = `sha256:${"0123456789abcdef".repeat(4)}`
 

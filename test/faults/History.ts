@@ -60,5 +60,3 @@ export const make = () => {
     }
   }
 }
-
-export type History = ReturnType<typeof make>

@@ -30,7 +30,7 @@ export const value: FastCheck.Arbitrary<string> = FastCheck.string({
   maxLength: 12
 })
 
-export const key: FastCheck.Arbitrary<string> = FastCheck.oneof(
+const key: FastCheck.Arbitrary<string> = FastCheck.oneof(
   FastCheck.constantFrom("Y", "N", "NO", "YES", "ON", "OFF", "NULL", "TRUE", "FALSE", "E1", "INF"),
   FastCheck.stringMatching(/^[A-Z][A-Z0-9_]{0,6}$/)
 )

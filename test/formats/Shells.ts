@@ -12,7 +12,7 @@ interface Shell {
 }
 const plainly = (name: string): Shell => ({ name, arguments: (script) => ["-c", script] })
 
-export const shells: ReadonlyArray<Shell> = [
+const shells: ReadonlyArray<Shell> = [
   plainly("sh"),
   plainly("bash"),
   plainly("dash"),

@@ -48,7 +48,7 @@ interface Document {
   readonly components: { readonly schemas: Record<string, Schema> }
 }
 
-export interface Parameter {
+interface Parameter {
   readonly name: string
   readonly in: "path" | "query" | "header"
   readonly required: boolean

@@ -14,7 +14,7 @@ export interface Trouble {
 }
 
 /** Millis without an answer that count as never: far beyond what a loaded machine needs. */
-export const patience = 30_000
+const patience = 30_000
 /** Of an event stream the beginning is read. */
 const streamMillis = 100
 

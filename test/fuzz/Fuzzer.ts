@@ -38,7 +38,7 @@ export interface Options {
   readonly again?: (request: Inputs.Request, answer: Exchange.Answer) => Effect.Effect<ReadonlyArray<string>>
 }
 
-export interface Finding {
+interface Finding {
   readonly operation: string
   readonly problem: string
   /** Of the first request that showed it. */
@@ -47,7 +47,7 @@ export interface Finding {
   times: number
 }
 
-export interface Report {
+interface Report {
   readonly seed: string
   readonly requests: number
   readonly byPhase: Record<string, number>

@@ -5,7 +5,7 @@ import type { Dice } from "./Dice.ts"
 import type { Json, Operation, Schema } from "./Documents.ts"
 
 /** JSON text that JSON.stringify would not write. */
-export class Raw {
+class Raw {
   readonly text: string
   constructor(text: string) {
     this.text = text
@@ -13,7 +13,7 @@ export class Raw {
 }
 type Tree = null | boolean | number | string | Raw | ReadonlyArray<Tree> | { readonly [member: string]: Tree }
 
-export const write = (tree: Tree | undefined): string => {
+const write = (tree: Tree | undefined): string => {
   if (tree instanceof Raw) return tree.text
   if (Array.isArray(tree)) return `[${tree.map(write).join(",")}]`
   if (typeof tree === "object" && tree !== null) {
@@ -88,14 +88,7 @@ const secretText = (dice: Dice, marks: Marks) =>
   ])()
 
 /** A value that the schema allows, from what exists where the name of the member says what it is. */
-export const valid = (
-  dice: Dice,
-  known: Known,
-  marks: Marks,
-  operation: Operation,
-  given: Schema,
-  name: string
-): Tree => {
+const valid = (dice: Dice, known: Known, marks: Marks, operation: Operation, given: Schema, name: string): Tree => {
   const schema = operation.resolve(given)
   const at = poolOf[name] ?? name
   const pool = known.pools[at]
@@ -263,7 +256,7 @@ const isObject = (tree: Tree): tree is { readonly [member: string]: Tree } =>
   typeof tree === "object" && tree !== null && !Array.isArray(tree) && !(tree instanceof Raw)
 
 /** One thing of the tree changed. */
-export const mutated = (dice: Dice, marks: Marks, tree: Tree): Tree => {
+const mutated = (dice: Dice, marks: Marks, tree: Tree): Tree => {
   if (isObject(tree)) {
     const names = Object.keys(tree)
     if (names.length > 0 && dice.chance(0.75)) {

@@ -21,7 +21,7 @@ const waitedAtMost = 60
 const Id = Schema.Struct({ id: Schema.String })
 const Issued = Schema.Struct({ id: Schema.String, value: Schema.String })
 
-export const read = <A>(shape: Schema.Schema<A>, { status, text }: Answer) => {
+const read = <A>(shape: Schema.Schema<A>, { status, text }: Answer) => {
   if (status >= 300) throw new Error(`${status} ${text.slice(0, 300)}`)
   return Schema.decodeUnknownSync(Schema.parseJson(shape), { onExcessProperty: "ignore" })(text)
 }

@@ -10,7 +10,7 @@ export interface Citation {
 }
 
 /** GitHub's anchor of a heading. */
-export const anchorOf = (heading: string): string =>
+const anchorOf = (heading: string): string =>
   heading
     .trim()
     .toLowerCase()

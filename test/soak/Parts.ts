@@ -11,7 +11,7 @@ import { freePort } from "#test/support/FreePort.ts"
 import * as ProcessTree from "#test/support/ProcessTree.ts"
 import * as Release from "#test/support/Release.ts"
 
-export const workers = 2
+const workers = 2
 
 /** How often a part that starts is looked at: by looks, not by the clock, which goes on while the machine is taken away. */
 const looks = 3_600

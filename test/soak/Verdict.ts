@@ -8,7 +8,7 @@ import type { Held, Sample, Table } from "./Gauges.ts"
 export const stretch = { early: [0.2, 0.36], late: [0.66, 0.82] } as const
 
 /** Allowed growth from early to late. */
-export const allowed = {
+const allowed = {
   heap: { factor: 1.1, bytes: 4 * 2 ** 20 },
   rss: { factor: 1.2, bytes: 32 * 2 ** 20 },
   descriptors: 4,
@@ -21,7 +21,7 @@ export const allowed = {
 
 export const criteria = `Compared are the medians of ${stretch.early.map((part) => part * 100).join(" to ")} % and ${stretch.late.map((part) => part * 100).join(" to ")} % of the run; server and workers are the same processes throughout, vault, Redis and Postgres were restarted in between. No growth: heap and buffers of each process of ours after a collection, without compiled code, at most ${allowed.heap.factor} × + ${allowed.heap.bytes / 2 ** 20} MiB; resident memory ${allowed.rss.factor} × + ${allowed.rss.bytes / 2 ** 20} MiB; descriptors + ${allowed.descriptors}; connections to Postgres + ${allowed.connections}; keys in Redis ${allowed.redisKeys.factor} × + ${allowed.redisKeys.keys}; a table with its indexes at most as its rows once grew, × ${allowed.table.factor}, + ${allowed.table.bytes / 2 ** 20} MiB; dead rows at most ${allowed.dead.part} of those that live + ${allowed.dead.rows}. Whole: no acknowledged write lost, no bulk there in part, every answered request in the trail, which verifies, the backup of the middle restores and verifies, no 5xx and no request without an answer but within 5 s of a restart and of a pause of the machine (the run's own clock was late by more than a second), and within seconds in which the processes of the run together waited for a CPU for half of the time or more, told as secondsShortOfCpu.`
 
-export const median = (numbers: ReadonlyArray<number>) => {
+const median = (numbers: ReadonlyArray<number>) => {
   const sorted = numbers.toSorted((a, b) => a - b)
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
 }

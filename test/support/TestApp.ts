@@ -8,10 +8,6 @@
  *
  * `excludeTestServices` gives the server a clock that runs; without it time stays at 1970 until a test adjusts it.
  */
-import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
-import * as HttpApiClient from "@effect/platform/HttpApiClient"
-import * as HttpClient from "@effect/platform/HttpClient"
-import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -23,7 +19,6 @@ import * as EventBusMemory from "#layers/EventBusMemory.ts"
 import * as RateLimitMemory from "#layers/RateLimitMemory.ts"
 import * as Server from "#layers/Server.ts"
 import * as VaultLocal from "#layers/VaultLocal.ts"
-import { Api } from "#schema/Api.ts"
 import { AppConfig, type Settings } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Listening } from "#src/http/engine/Server.ts"
@@ -148,12 +143,3 @@ export const refusalOf = (answer: Answer): ReadonlyArray<unknown> => {
   const { code, field } = answer.error
   return [answer.status, code, field]
 }
-
-/** The typed client of the contract, as a bearer. */
-export const client = (bearer: string | Redacted.Redacted) =>
-  Effect.flatMap(Listening, ({ port }) =>
-    HttpApiClient.make(Api, {
-      baseUrl: `http://127.0.0.1:${port}`,
-      transformClient: HttpClient.mapRequest(HttpClientRequest.bearerToken(textOf(bearer)))
-    })
-  ).pipe(Effect.provide(FetchHttpClient.layer))

@@ -151,7 +151,7 @@ const act = Effect.fnUntraced(function* (w: Fixtures.World, { key, value, verb, 
 })
 
 /** A refused write (a missing reference, a cycle) hands out nothing. Backups are slow: `folder` takes them. */
-export const lived = Effect.fnUntraced(function* (steps: ReadonlyArray<Step>, folder: string | undefined) {
+const lived = Effect.fnUntraced(function* (steps: ReadonlyArray<Step>, folder: string | undefined) {
   const w = yield* Fixtures.world()
   yield* issued(w)
   let renamed = false
@@ -173,7 +173,7 @@ export const lived = Effect.fnUntraced(function* (steps: ReadonlyArray<Step>, fo
   return w
 })
 
-export const exported = Effect.gen(function* () {
+const exported = Effect.gen(function* () {
   const { now } = yield* TrailWorld.options
   const lines: Array<string> = []
   yield* TrailExport.exportTrail({

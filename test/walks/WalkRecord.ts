@@ -25,7 +25,7 @@ const WalkRecord = Schema.Struct({
 export type WalkRecord = typeof WalkRecord.Type
 export const read = parsed(WalkRecord)
 
-export const limitOf = ({ lines }: WalkRecord, walk: string): Line | undefined =>
+const limitOf = ({ lines }: WalkRecord, walk: string): Line | undefined =>
   lines.filter((line) => line.walk === walk).at(-1)
 
 const isMore = (after: Line, before: Line | undefined) =>

@@ -14,7 +14,6 @@ export const CapabilitiesBody = Shape.struct({
   durability: Shape.optional(Shape.string),
   features: Shape.optional(Shape.record(Shape.unknown))
 })
-export type Capabilities = Shape.Of<typeof CapabilitiesBody>
 
 const decode = Shape.json(CapabilitiesBody)
 

@@ -48,7 +48,7 @@ const listen = (connection: Connection, lastByteAt: Ref.Ref<number>, decided: De
     )
   }).pipe(Effect.ignore, Effect.zipRight(Ref.set(lastByteAt, 0)))
 
-export interface ApprovedDevice {
+interface ApprovedDevice {
   readonly credential: Redacted.Redacted
   readonly answer: DevicePollResponse
 }

@@ -20,7 +20,7 @@ import { version } from "#src/Release.ts"
 /** Longest wait for one response. */
 export const deadline = Duration.seconds(30)
 
-export interface LinkRequest {
+interface LinkRequest {
   readonly method?: "GET" | "POST"
   readonly path: string
   readonly query?: Readonly<Record<string, string | undefined>>

@@ -18,7 +18,7 @@ import { intervalOf } from "./Watching.ts"
 const reference = /\{\{ *([A-Z][A-Z0-9_]{0,254}) *(\| *json *)?\}\}/g
 
 /** Replaces each reference once, so references within a value stay text. Missing keys are in the order of the text. */
-export const render = (template: string, values: Readonly<Record<string, string>>) => {
+const render = (template: string, values: Readonly<Record<string, string>>) => {
   const missing = new Set<string>()
   const text = template.replaceAll(reference, (whole, key: string, asJson?: string) => {
     const value = Object.hasOwn(values, key) ? values[key] : undefined

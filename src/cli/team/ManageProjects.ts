@@ -192,7 +192,7 @@ const columns = [
   ["ID", (item: ProjectEnvironment) => item.id]
 ] as const
 
-export const environmentsOf = (session: Connection, name: string) =>
+const environmentsOf = (session: Connection, name: string) =>
   Effect.flatMap(projectsClient(session), (client) =>
     Target.withProject(session, name, (projectId) =>
       Effect.map(call(session, client.listEnvironments({ path: { projectId } })), ({ items }) => items)

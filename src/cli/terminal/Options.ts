@@ -74,7 +74,7 @@ export const project = Options.text("project").pipe(
   Options.optional
 )
 
-export const environment = Options.text("env").pipe(
+const environment = Options.text("env").pipe(
   Options.withAlias("e"),
   Options.withAlias("environment"),
   Options.withPseudoName("slug"),
@@ -86,7 +86,7 @@ export const url = Options.optional(
   text("url", "address", "Server (default: AMPOULE_URL, then the server of the last login, then http://127.0.0.1:4400)")
 )
 
-export const credential = Options.choice("credential", ["env", "stored"]).pipe(
+const credential = Options.choice("credential", ["env", "stored"]).pipe(
   Options.withDescription("Which one to use if both a stored login and a variable exist (default: stored)"),
   Options.optional
 )
@@ -119,7 +119,7 @@ export const selection = {
 export const yes = Options.boolean("yes").pipe(Options.withAlias("y"), Options.withDescription("Do not ask"))
 
 export const connection = { url, credential } as const
-export const target = { project, environment } as const
+const target = { project, environment } as const
 export const inEnvironment = { ...connection, ...target } as const
 
 export const keyArgument = argument("KEY", "Key of the secret, like DATABASE_URL")

@@ -8,7 +8,7 @@ import type { Connection } from "#src/cli/connection/Client.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import { listAll, type Location } from "#src/cli/connection/Reach.ts"
 
-export interface SourceTexts {
+interface SourceTexts {
   readonly entries: ReadonlyArray<Entry>
   readonly etag: Option.Option<string>
 }

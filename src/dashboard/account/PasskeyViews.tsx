@@ -106,7 +106,7 @@ const One = ({ now, passkey }: { readonly passkey: Passkey; readonly now: number
 }
 
 /** Name of a new passkey, unless its person enters another one. */
-export const suggestedName = "My device"
+const suggestedName = "My device"
 
 export const Passkeys = ({
   isAvailable,

@@ -105,7 +105,7 @@ export const ticksOf = (form: Form.Form, ...names: ReadonlyArray<string>) =>
 
 export const isTicked = (form: Form.Form, name: string, value: string) => form.all(name).includes(value)
 
-export const ProjectChecks = ({
+const ProjectChecks = ({
   form,
   name,
   projects

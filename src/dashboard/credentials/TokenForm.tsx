@@ -126,7 +126,7 @@ const presets: ReadonlyMap<string, { readonly title: string; readonly entries: F
 ])
 
 /** The form as its address presets it: a purpose, projects and environments. */
-export const presetOf = (parameters: Form.Form): Form.Form => {
+const presetOf = (parameters: Form.Form): Form.Form => {
   const reach = parameters.entries.filter(([name]) => name === "projects" || name === "environments")
   return new Form.Form([...(presets.get(parameters.text("preset"))?.entries ?? []), ...reach])
 }

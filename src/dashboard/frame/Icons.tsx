@@ -119,15 +119,6 @@ export const Key = () => (
   </Icon>
 )
 
-/** square-terminal */
-export const Terminal = () => (
-  <Icon>
-    <path d="m7 11 2-2-2-2" />
-    <path d="M11 13h4" />
-    <rect width="18" height="18" x="3" y="3" rx="2" ry="2" />
-  </Icon>
-)
-
 /** user-round */
 export const Person = () => (
   <Icon>
@@ -226,18 +217,6 @@ export const SignOut = () => (
   </Icon>
 )
 
-/** bot */
-export const Agent = () => (
-  <Icon>
-    <path d="M12 8V4H8" />
-    <rect width="16" height="12" x="4" y="8" rx="2" />
-    <path d="M2 14h2" />
-    <path d="M20 14h2" />
-    <path d="M15 13v2" />
-    <path d="M9 13v2" />
-  </Icon>
-)
-
 /** link */
 export const Link = () => (
   <Icon>
@@ -287,13 +266,5 @@ export const Waiting = () => (
     <path d="M5 2h14" />
     <path d="M17 22v-4.172a2 2 0 0 0-.586-1.414L12 12l-4.414 4.414A2 2 0 0 0 7 17.828V22" />
     <path d="M7 2v4.172a2 2 0 0 0 .586 1.414L12 12l4.414-4.414A2 2 0 0 0 17 6.172V2" />
-  </Icon>
-)
-
-/** undo-2 */
-export const Undo = () => (
-  <Icon>
-    <path d="M9 14 4 9l5-5" />
-    <path d="M4 9h10.5a5.5 5.5 0 0 1 5.5 5.5a5.5 5.5 0 0 1-5.5 5.5H11" />
   </Icon>
 )

@@ -16,7 +16,7 @@ import { may, type Visit } from "#src/dashboard/frame/Visit.ts"
 export type Editing = "project" | "environment" | "delete" | EnvironmentId
 
 /** Objects that are deleted with an environment. */
-export interface Contents {
+interface Contents {
   readonly id: EnvironmentId
   readonly secrets: number
   readonly tokens: number

@@ -57,7 +57,7 @@ export const Attention = ({ items }: { readonly items: ReadonlyArray<AttentionIt
 export const daysSince = (now: number) => now - (now % days(1)) - days(chartDays - 1)
 
 /** All days of the chart, including days without an entry. */
-export const everyDay = (activity: ReadonlyArray<Day>, now: number): ReadonlyArray<Day> => {
+const everyDay = (activity: ReadonlyArray<Day>, now: number): ReadonlyArray<Day> => {
   const byDay = new Map(activity.map((one) => [one.day, one]))
   return Array.from({ length: chartDays }, (_, i) => {
     const day = new Date(daysSince(now) + days(i)).toISOString().slice(0, 10)

@@ -81,7 +81,7 @@ export const cancel = ({ set }: Store) => set({ editing: undefined })
 
 // --- values ---
 
-export const hide = ({ set }: Store) => {
+const hide = ({ set }: Store) => {
   clearTimeout(hiding)
   set({ revealed: undefined, message: "" })
 }
@@ -187,7 +187,7 @@ const toggleDeleted = (store: Store, at: Place) => {
 // --- pasted or dropped files ---
 
 /** Adds the entries of a file as changes of one column. The review offers other columns. */
-export const importEntries = (store: Store, entries: ReadonlyArray<Entry>) => {
+const importEntries = (store: Store, entries: ReadonlyArray<Entry>) => {
   const column = targetColumn(store.get())
   if (column < 0) return store.set({ message: "You may not change secrets of this project." })
   store.set({ imported: entries })

@@ -6,7 +6,7 @@ import * as Act from "./Act.ts"
 import { Editor } from "./Editor.tsx"
 import { idOf, isAt, type Pending, type State, type Store, visibleLines } from "./State.ts"
 
-export const rowHeight = 36
+const rowHeight = 36
 const overscan = 6
 
 const pendingText = (state: State, { copyFrom, op, value }: Pending) => {

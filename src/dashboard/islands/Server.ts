@@ -18,9 +18,9 @@ interface Refusal {
 }
 
 const stays = "Your changes stay here."
-export const unreachable = `The server does not answer. ${stays}`
+const unreachable = `The server does not answer. ${stays}`
 
-export const sentenceOf = (status: number, { dependents, message, references, retryAfterSeconds }: Refusal) => {
+const sentenceOf = (status: number, { dependents, message, references, retryAfterSeconds }: Refusal) => {
   if (status === 401) return `You are signed out. Sign in in another tab, then try again here. ${stays}`
   if (status === 429) return `Too many requests. Try again in ${retryAfterSeconds ?? 2} seconds. ${stays}`
   const keys = references ?? dependents ?? []

@@ -4,7 +4,7 @@ import * as EnvFile from "#src/formats/EnvFile.ts"
 import { remarks } from "#src/formats/ImportPlan.ts"
 import { meaningOf } from "#src/formats/Meaning.ts"
 
-export interface ReadEntry {
+interface ReadEntry {
   readonly key: string
   readonly value: string
   readonly line: number
@@ -14,12 +14,13 @@ export interface ReadEntry {
   readonly remark?: string
 }
 
-export interface ReadFile {
+interface ReadFile {
   readonly entries: ReadonlyArray<ReadEntry>
   /** Reason why the text cannot be read, without any part of it. */
   readonly failure?: string
 }
 
+/** @public `Act.ts` loads this bundle by its address. */
 export const readFile = (name: string, text: string): ReadFile => {
   const format = EnvFile.detect(name, text)
   return Either.match(EnvFile.parse(format, text), {

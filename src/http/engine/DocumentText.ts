@@ -21,7 +21,11 @@ export const textOf = ({ info, openapi, ...rest }: JsonObject): DocumentText => 
 export const at = (baseUrl: string, { head, tail }: DocumentText): string =>
   `${head},"servers":${JSON.stringify([{ url: baseUrl }])},${tail}`
 
-/** Joins with line breaks, which `JSON.stringify` never writes. */
+/**
+ * Joins with line breaks, which `JSON.stringify` never writes.
+ *
+ * @public The build calls it (`src/bundle.mjs`).
+ */
 export const pack = ({ contract, dashboard }: DocumentTexts): string =>
   [contract.head, contract.tail, dashboard.head, dashboard.tail].join("\n")
 

@@ -14,7 +14,7 @@ const MiB = 1024 * 1024
 const changes = /^\/projects\/[^/]+\/changes$/
 
 /** "over 1 MiB; `/secrets/bulk` and changes 32 MiB; sealed open 8 MiB" (docs/contract/errors.md). */
-export const limitOf = (path: string): number => {
+const limitOf = (path: string): number => {
   if (path === "/secrets/bulk" || changes.test(path)) return 32 * MiB
   if (path === "/auth/token-exchange") return MiB / 16
   if (path.endsWith("/sealed-values/open")) return 8 * MiB

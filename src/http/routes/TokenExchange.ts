@@ -17,7 +17,7 @@ import { countAddress } from "#src/http/engine/AddressLimit.ts"
 import { judge } from "#src/http/engine/ErrorEnvelope.ts"
 import { CurrentExchange } from "#src/http/engine/RequestContext.ts"
 
-export const path = "/auth/token-exchange"
+const path = "/auth/token-exchange"
 const grantType = "urn:ietf:params:oauth:grant-type:token-exchange"
 const accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
 const subjectTypes: ReadonlySet<string> = new Set([

@@ -1,0 +1,8 @@
+/** For its test: the compiler does not read a script of Node. */
+export const files: ReadonlyArray<string>
+export const named: (text: string) => ReadonlyArray<string>
+export const pinned: (text: string, digests: ReadonlyMap<string, string>) => string
+export const byDigest: (text: string, digest: string) => string
+export const digestOf: (name: string, registry: string) => Promise<string>
+export const write: (folder: string, digests: ReadonlyMap<string, string>, ours: string | undefined) => void
+export const pack: (file: string, folder: string) => void
