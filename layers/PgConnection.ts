@@ -198,13 +198,13 @@ export class Connection extends Driver {
 
   #return(error?: Error | boolean) {
     this.#waitsForRelease = false
-    const left = this.#left
+    const onReturn = this.#left
     this.#left = undefined
     this.#request = undefined
     this.#begins = false
     this.#ended = false
     this.giveBack(error ?? (this.#spoiled || undefined))
-    left?.()
+    onReturn?.()
   }
 
   get #spoiled() {

@@ -63,12 +63,12 @@ export const makeTemplate = async (folder) => {
   let size = 0
   const place = (/** @type {Buffer} */ bytes) => {
     const key = bytes.toString("latin1")
-    const found = places.get(key)
-    if (found !== undefined) return found
-    const made = /** @type {const} */ ([size, (size += bytes.length)])
-    places.set(key, made)
+    const earlier = places.get(key)
+    if (earlier !== undefined) return earlier
+    const range = /** @type {const} */ ([size, (size += bytes.length)])
+    places.set(key, range)
     contents.push(bytes)
-    return made
+    return range
   }
   const isFile = (/** @type {string} */ name) => fs.statSync(`${folder}/${name}`).isFile()
   const entries = Buffer.from(

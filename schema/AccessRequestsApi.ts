@@ -53,11 +53,11 @@ const AccessDecision = Schema.Struct({
 }).annotations({ identifier: "AccessDecision" })
 
 const RequestPath = Schema.Struct({ requestId: AccessRequestId })
-const asked = { level: "values", hours: 2, reason: "Incident 42" }
+const body = { level: "values", hours: 2, reason: "Incident 42" }
 const request = {
   id: "01980a5e-9f00-7a10-8b21-3c4d5e6f7082",
   ...ApprovalRequests.placeExample,
-  ...asked,
+  ...body,
   approvals: 1,
   approvedBy: null,
   mayDecide: false,
@@ -100,7 +100,7 @@ export class AccessRequestsApi extends HttpApiGroup.make("accessRequests")
           summary: "Request access to an environment",
           description:
             "Owners, admins and the environment's approvers decide, but never the requester. It expires undecided after 7 days.",
-          request: asked,
+          request: body,
           response: request
         })
       )

@@ -470,12 +470,12 @@ describe("packages", () => {
 
 describe("registries", () => {
   it("a run on Postgres has every test that asks a server", () => {
-    const known = databaseTests()
+    const listed = databaseTests()
     const asking = filesBelow("test")
       .filter((file) => file.endsWith(".test.ts") && read(file).ours.includes("test/support/TestApp.ts"))
-      .filter((file) => !known.includes(file))
+      .filter((file) => !listed.includes(file))
     assert.deepStrictEqual(asking, [])
-    assert.isAbove(known.length, 80)
+    assert.isAbove(listed.length, 80)
   })
 
   it("every migration is registered, in order", () => {

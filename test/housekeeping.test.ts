@@ -9,11 +9,11 @@ describe("background work", () => {
     "continues after failures, which are logged once in a row, by name and code alone, and so is their end",
     () =>
       Effect.gen(function* () {
-        const told: Array<{ readonly message: string; readonly about: Record<string, unknown> }> = []
+        const messages: Array<{ readonly message: string; readonly about: Record<string, unknown> }> = []
         const log = Logger.replace(
           Logger.defaultLogger,
           Logger.make(({ annotations, message }) => {
-            told.push({ message: String(message), about: Object.fromEntries(HashMap.toEntries(annotations)) })
+            messages.push({ message: String(message), about: Object.fromEntries(HashMap.toEntries(annotations)) })
           })
         )
         let turn = 0
@@ -35,7 +35,7 @@ describe("background work", () => {
         ] as const
         const goesOn = ["Background work continues.", { work: "sweeping" }] as const
         assert.deepStrictEqual(
-          told.map(({ about, message }) => [message, about]),
+          messages.map(({ about, message }) => [message, about]),
           [failed, goesOn, failed, goesOn].map((one) => [...one])
         )
       })

@@ -79,9 +79,9 @@ describe("leaks", () => {
         }
         const needles: ReadonlyArray<string> = [...Object.values(values), token.slice(-49, -6)]
 
-        const made = yield* call("POST", "/secrets", { ...at, key: "LITERAL", value: values.literal })
-        assert.strictEqual(made.status, 201)
-        const { id } = parsed(Identified)(made.text)
+        const secret = yield* call("POST", "/secrets", { ...at, key: "LITERAL", value: values.literal })
+        assert.strictEqual(secret.status, 201)
+        const { id } = parsed(Identified)(secret.text)
         yield* call("POST", "/secrets", { ...at, key: "TEMPLATE", source: `${values.template}\${LITERAL}` })
         yield* call("POST", "/secrets/bulk", { ...at, secrets: [{ key: "BULK", value: values.bulk }] })
         yield* call("PATCH", `/secrets/${id}`, { value: values.replaced })

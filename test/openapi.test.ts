@@ -859,9 +859,9 @@ for (const [name, document, table] of [
         )
         assert.strictEqual(operation["x-cli-scope"], row.scope)
         const success = Object.entries(operation.responses[row.success].content ?? {})[0]
-        const shown =
+        const response =
           nameOf(success[1].schema.$ref) ?? (success[0] === "application/json" ? success[1].schema.type : success[0])
-        assert.strictEqual(shown, row.response)
+        assert.strictEqual(response, row.response)
       })
 
       it(`${route}: parameters and body`, () => {
@@ -941,7 +941,7 @@ for (const [name, document, table] of [
     it("describes every member that an error can have, and says with which code it comes", () => {
       const { ErrorResponse, ...others } = document.components.schemas
       assert.sameMembers(Object.keys(ErrorResponse.properties ?? {}), ["statusCode", "code", "message", "field"])
-      const shown = Object.values(others).flatMap(({ allOf }) => {
+      const errorMembers = Object.values(others).flatMap(({ allOf }) => {
         const { code, statusCode: _, ...members } = allOf?.[1]?.properties ?? {}
         return Object.entries(members).map(([name, member]) => {
           assert.include(["string", "integer", "array"], member.type)
@@ -959,7 +959,7 @@ for (const [name, document, table] of [
         .filter(({ status }) => statuses.has(String(status)))
         .flatMap(({ code, extra }) => Object.keys(extra).map((name) => `${code} ${name}`))
       assert.isAbove(extras.length, 5)
-      assert.sameMembers(shown, extras)
+      assert.sameMembers(errorMembers, extras)
     })
 
     it("leaves nothing of the framework", () => {

@@ -4,9 +4,9 @@ import { isIPv6 } from "node:net"
 export const addressBucket = (ip: string): string => {
   if (!isIPv6(ip)) return `address:${ip}`
   const [head, tail] = ip.split("::")
-  const left = head === "" ? [] : head.split(":")
-  const right = tail === undefined || tail === "" ? [] : tail.split(":")
-  const groups = tail === undefined ? left : [...left, ...Array(8 - left.length - right.length).fill("0"), ...right]
+  const start = head === "" ? [] : head.split(":")
+  const end = tail === undefined || tail === "" ? [] : tail.split(":")
+  const groups = tail === undefined ? start : [...start, ...Array(8 - start.length - end.length).fill("0"), ...end]
   return `address:${groups
     .slice(0, 4)
     .map((group) => group.replace(/^0+(?=.)/, "").toLowerCase())

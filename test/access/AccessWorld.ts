@@ -190,7 +190,7 @@ export const grantTo = (
 const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const made: Array<Made> = []
+    const list: Array<Made> = []
     const add = <E>(
       name: string,
       kind: Kind,
@@ -199,7 +199,7 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
     ) => {
       const again = Effect.orDie(ask)
       return Effect.map(again, (asked) => {
-        made.push({
+        list.push({
           name,
           kind,
           presents: "credential",
@@ -307,9 +307,9 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
       bearer(
         Effect.gen(function* () {
           const creator = yield* World.member(T, "admin")
-          const made = yield* World.token({ team: T, creator })
+          const fresh = yield* World.token({ team: T, creator })
           yield* change(creator)
-          return made
+          return fresh
         })
       )
     const switchedOff = (millisAgo: number) => (creator: World.Person) =>
@@ -423,13 +423,13 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
     const ended = { ...inT("owner", cliScopes), life: "revoked" } as const
     const revoked = Effect.tap(grantOf("owner", cliScopes), (grant) => World.revoke("cli_grants", grant))
     yield* add("a revoked grant", "cli_grant", bearer(revoked), ended)
-    const left = Effect.gen(function* () {
+    const leaver = Effect.gen(function* () {
       const person = yield* World.member(T, "owner")
       const grant = yield* World.grant({ person, teams: [{ team: T, scopes: cliScopes }] })
       yield* sql`DELETE FROM memberships WHERE user_id = ${person.id}`
       return grant
     })
-    yield* add("a grant of someone who left", "cli_grant", bearer(left), ended)
+    yield* add("a grant of someone who left", "cli_grant", bearer(leaver), ended)
 
     // --- sessions ---
     const sessionOf = (role: Role) => Effect.flatMap(World.member(T, role), World.session)
@@ -551,15 +551,15 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
       until
     })
     for (const level of GrantLevel.literals) {
-      const held = holding(closed, level)
-      const person = grantee(T, "member", closed, held, null)
+      const grant = holding(closed, level)
+      const person = grantee(T, "member", closed, grant, null)
       yield* add(
         `a session of a member who was granted ${level}`,
         "session",
         cookie(Effect.flatMap(person, World.session)),
         {
           ...inT("member", null),
-          grants: [held]
+          grants: [grant]
         }
       )
     }
@@ -636,7 +636,7 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
         return { text: Redacted.value(text) }
       })
     yield* add("a device code", "device_code", bearer(deviceCode(600_000)))
-    return made
+    return list
   })
 
 /** The world of the matrix. */
@@ -656,20 +656,20 @@ export const layer = Layer.effect(
   AccessWorld,
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const made = yield* places
+    const layout = yield* places
     let copies = 0
     return {
-      ...made,
-      credentials: yield* credentials(made),
+      ...layout,
+      credentials: yield* credentials(layout),
       copyOf: (place, what) =>
         Effect.gen(function* () {
           if (place.team === null || place.environment === null) return place
           if (what === "project") {
-            const { id } = yield* World.project({ team: made[place.team] })
+            const { id } = yield* World.project({ team: layout[place.team] })
             yield* Seals.after("projects", sql`UPDATE projects SET visibility = ${place.visibility} WHERE id = ${id}`)
             return { ...place, ids: { ...place.ids, projectId: id } }
           }
-          const project = { id: ProjectIdOut.make(place.ids.projectId), team: made[place.team] }
+          const project = { id: ProjectIdOut.make(place.ids.projectId), team: layout[place.team] }
           const { id } = yield* World.environment(project, `copy-${++copies}`, { protected: place.protected })
           return { ...place, ids: { ...place.ids, environmentId: id } }
         }).pipe(Effect.orDie)

@@ -28,7 +28,7 @@ interface Route {
 }
 
 /** They make something new each time, or end what the other cells are about. */
-const left = new Set(["POST /environments/:envId/keypair/rotate", "GET /secrets/diff"])
+const skippedRoutes = new Set(["POST /environments/:envId/keypair/rotate", "GET /secrets/diff"])
 const subjects: ReadonlySet<Row["subject"]> = new Set(["project", "environment", "environmentId", "secret"])
 /** Routes that show a whole team, and end or replace things in it. */
 const ofTeams = /\/(?:incident-report|incidents|leaked-credentials)(?:\/|$)/
@@ -42,7 +42,7 @@ const ofTheTeam: ReadonlyArray<Route> = Object.entries(rows)
     action: row.ofTheWholeTeam === true ? ("tell of the team" as const) : ("manage the team" as const)
   }))
 const ofPlaces: ReadonlyArray<Route> = Object.entries(rows)
-  .filter(([name]) => !left.has(name))
+  .filter(([name]) => !skippedRoutes.has(name))
   .flatMap(([name, ofRoute]) =>
     ofRoute.map((row) => ({ name, row, action: row.tokensNeed ?? row.scope ?? ("manage" as const) }))
   )
@@ -111,17 +111,17 @@ const oracle = (built: Built, { person, place, route: { name, row }, time, way }
 
 const answerOf = (built: Built, { person, place, route: { name, row, tool: input }, way }: Cell) =>
   Effect.gen(function* () {
-    const asked = built.asked(person, way)
+    const credential = built.asked(person, way)
     if (input !== undefined) {
       const call = Clients.modernCall(name, input(place))
-      const answer = yield* Clients.raw(yield* McpApp.base, "POST", { bearer: String(asked.bearer), ...call })
+      const answer = yield* Clients.raw(yield* McpApp.base, "POST", { bearer: String(credential.bearer), ...call })
       if (answer.status !== 200) return String(answer.status)
       if (answer.result.isError !== true) return "200"
       return `${answer.refusal.statusCode} ${answer.refusal.code}`
     }
     const { json, path } = row.ask(place)
     const answer = yield* TestApp.request(name.split(" ")[0], path, {
-      ...asked,
+      ...credential,
       ...(json === undefined ? {} : { json })
     })
     return answer.status < 400 ? String(answer.status) : `${answer.status} ${answer.as(AnyFailure).code}`
@@ -171,13 +171,13 @@ const checkScene = Effect.fnUntraced(function* (count: number) {
           const { subject } = route.row
           const on = subject === "project" || subject === "team" ? subject : ("environment" as const)
           const { may, sees } = says(person, way, route.action, place, on, { now, direct: route.row.direct === true })
-          const wanted = oracle(built, cell)
-          seen.set(wanted, (seen.get(wanted) ?? 0) + 1)
-          if (answer === wanted && passes(answer, cell) === (may && sees)) return
+          const verdict = oracle(built, cell)
+          seen.set(verdict, (seen.get(verdict) ?? 0) + 1)
+          if (answer === verdict && passes(answer, cell) === (may && sees)) return
           wrong.push(
             JSON.stringify({
               answer,
-              wanted,
+              wanted: verdict,
               cedar: { may, sees },
               person,
               way,

@@ -448,21 +448,21 @@ describe("the rules, for all standings", () => {
     const inside = (projectIds?.includes(projectId) ?? true) && (environmentIds?.includes(environmentId) ?? true)
     const inProject = (s.grants ?? []).filter((held) => held.projectId === projectId)
     const reaching = inProject.filter((held) => held.environmentId === null || held.environmentId === environmentId)
-    const shown = target.visibility === "team" || s.role === null || s.role === "admin" || s.role === "owner"
-    assert.strictEqual(Policy.environmentVisible(caller, target), inside && (shown || reaching.length > 0))
+    const isOpen = target.visibility === "team" || s.role === null || s.role === "admin" || s.role === "owner"
+    assert.strictEqual(Policy.environmentVisible(caller, target), inside && (isOpen || reaching.length > 0))
     assert.isFalse(Policy.environmentVisible(caller, { ...target, teamId: TeamIdOut.make("another") }))
     const project = { teamId, projectId, environmentIds: [environmentId], visibility: target.visibility }
     // A grant of an environment that the credential does not reach shows nothing of the project.
-    const held = inProject.filter(
+    const grants = inProject.filter(
       (one) => one.environmentId === null || (environmentIds?.includes(one.environmentId) ?? true)
     )
-    assert.strictEqual(Policy.projectVisible(caller, project), inside && (shown || held.length > 0))
+    assert.strictEqual(Policy.projectVisible(caller, project), inside && (isOpen || grants.length > 0))
     // "Projects without a reached environment are hidden": one without environments is, from a caller narrowed to
     // some.
     const empty = { ...project, environmentIds: [] }
     assert.strictEqual(
       Policy.projectVisible(caller, empty),
-      environmentIds === null && (projectIds?.includes(projectId) ?? true) && (shown || held.length > 0)
+      environmentIds === null && (projectIds?.includes(projectId) ?? true) && (isOpen || grants.length > 0)
     )
   })
 })

@@ -81,7 +81,7 @@ const reach = FastCheck.record({ projects: narrowed(projectKeys), environments: 
   })
 )
 const scopesOf = (scopes: ReadonlyArray<Scope>) => FastCheck.subarray([...scopes], { minLength: 3 })
-const held: FastCheck.Arbitrary<Held> = FastCheck.record({
+const grant: FastCheck.Arbitrary<Held> = FastCheck.record({
   project: anyOf(projectKeys),
   slug: FastCheck.option(anyOf(slugs)),
   level: anyOf(GrantLevel.literals),
@@ -91,7 +91,7 @@ const held: FastCheck.Arbitrary<Held> = FastCheck.record({
 const person: FastCheck.Arbitrary<Omit<ScenePerson, "key">> = FastCheck.record({
   role: anyOf<Role>(["viewer", "member", "member", "admin", "owner"]),
   active: anyOf([true, true, true, true, false]),
-  grants: FastCheck.array(held, { maxLength: 3 }),
+  grants: FastCheck.array(grant, { maxLength: 3 }),
   cli: FastCheck.tuple(reach, scopesOf(cliScopes)).map(([narrowing, scopes]) => ({ ...narrowing, scopes })),
   agent: FastCheck.tuple(reach, scopesOf(allScopes)).map(([narrowing, scopes]) => ({ ...narrowing, scopes })),
   token: FastCheck.tuple(reach, scopesOf(allScopes), anyOf<AccessLevel>(["read", "write"])).map(
@@ -175,18 +175,18 @@ const buildPlaces = Effect.fnUntraced(function* (scene: Scene, team: World.Team)
   const projects = new Map<string, World.Project>()
   const places: Array<Place> = []
   for (const project of scene.projects) {
-    const made = yield* World.project({ team })
-    projects.set(project.key, made)
+    const row = yield* World.project({ team })
+    projects.set(project.key, row)
     for (const [i, environment] of project.environments.entries()) {
-      const { id, slug } = yield* World.environment(made, slugs[i], { protected: environment.protected })
+      const { id, slug } = yield* World.environment(row, slugs[i], { protected: environment.protected })
       environments.set(environment.key, { id, slug, protected: environment.protected })
       const { json } = yield* TestApp.post("/secrets", {
         session,
-        json: { projectId: made.id, environment: slug, key: "BASE", value: "value" }
+        json: { projectId: row.id, environment: slug, key: "BASE", value: "value" }
       })
       yield* TestApp.post("/secrets", {
         session,
-        json: { projectId: made.id, environment: slug, key: "DEPENDENT", value: "${BASE}" }
+        json: { projectId: row.id, environment: slug, key: "DEPENDENT", value: "${BASE}" }
       })
       yield* Seals.after(
         "environments",
@@ -204,10 +204,10 @@ const buildPlaces = Effect.fnUntraced(function* (scene: Scene, team: World.Team)
         visibility: project.visibility,
         ...(environment.proposed ? { changes: "proposed" } : {}),
         secret: "live",
-        ids: { teamId: team.id, projectId: made.id, environmentId: id, slug, secretId: json.id }
+        ids: { teamId: team.id, projectId: row.id, environmentId: id, slug, secretId: json.id }
       })
     }
-    yield* Seals.after("projects", sql`UPDATE projects SET visibility = ${project.visibility} WHERE id = ${made.id}`)
+    yield* Seals.after("projects", sql`UPDATE projects SET visibility = ${project.visibility} WHERE id = ${row.id}`)
   }
   yield* Seals.after(
     "teams",

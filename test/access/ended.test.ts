@@ -73,20 +73,20 @@ describe.skipIf(postgres === undefined)("a grant that ends, on two processes", (
         const me = yield* onA(TestApp.get("/me", { session: member }))
 
         const ends = Date.now() + 5_000
-        const given = yield* onA(
+        const grant = yield* onA(
           TestApp.post(`/environments/${production}/grants`, {
             session,
             json: { userId: me.json.user.id, level: "values", until: new Date(ends).toISOString() }
           })
         )
-        assert.strictEqual(given.status, 201, given.text)
+        assert.strictEqual(grant.status, 201, grant.text)
         const query = new URLSearchParams(place).toString()
         const paths = [`/secrets/inject?${query}`, `/secrets/with-values?${query}`, `/secrets/value?${query}&key=PIN`]
         const counts = { before: 0, after: 0, passed: 0, others: new Set<string>() }
-        const wanted = 10_000
+        const enough = 10_000
         const asking = (port: number, path: string) =>
           Effect.gen(function* () {
-            while (counts.after < wanted) {
+            while (counts.after < enough) {
               const late = Date.now() >= ends
               const answer = yield* on(port)(TestApp.get(path, { session: member }))
               if (late) counts.after++
@@ -98,7 +98,7 @@ describe.skipIf(postgres === undefined)("a grant that ends, on two processes", (
         const load = ports.flatMap((port) => paths.flatMap((path) => [0, 1, 2].map(() => asking(port, path))))
         yield* Effect.all(load, { concurrency: "unbounded", discard: true })
         assert.isAbove(counts.before, 0)
-        assert.isAtLeast(counts.after, wanted)
+        assert.isAtLeast(counts.after, enough)
         assert.deepStrictEqual([counts.passed, [...counts.others]], [0, []])
       }),
     300_000

@@ -61,9 +61,9 @@ const placesOf = (row: Row, all: ReadonlyArray<Place>): ReadonlyArray<Place> => 
 const ask = Effect.fnUntraced(function* (method: string, row: Row, credential: Made, place: Place) {
   const { copyOf } = yield* AccessWorld
   const at = row.deletes === undefined ? place : yield* copyOf(place, row.deletes)
-  const asked = row.endsCredential === true ? yield* credential.again : credential.asked
+  const credentials = row.endsCredential === true ? yield* credential.again : credential.asked
   const { json, path } = row.ask(at)
-  return yield* TestApp.request(method, path, { ...asked, ...(json === undefined ? {} : { json }) })
+  return yield* TestApp.request(method, path, { ...credentials, ...(json === undefined ? {} : { json }) })
 })
 
 const checkRow = Effect.fnUntraced(function* (method: string, row: Row, name: string) {
@@ -85,9 +85,9 @@ const checkRow = Effect.fnUntraced(function* (method: string, row: Row, name: st
   const unseen = new Map<string, { readonly bytes: string; readonly place: string }>()
   for (const { answer, credential, place, verdict } of answers) {
     const where = `${credential.name} at ${place.name}`
-    const wanted = verdict.outcome.join(" ")
+    const outcome = verdict.outcome.join(" ")
     const scope = credential.kind === "api_token" ? row.tokensNeed : row.scope
-    if (said(answer) !== wanted) wrong.push(`${where}: ${said(answer)}, not ${wanted}`)
+    if (said(answer) !== outcome) wrong.push(`${where}: ${said(answer)}, not ${outcome}`)
     else if (verdict.outcome[1] === "SCOPE_MISSING" && answer.error.requiredScope !== scope) {
       wrong.push(`${where}: names the scope ${answer.error.requiredScope}`)
     }
@@ -95,7 +95,7 @@ const checkRow = Effect.fnUntraced(function* (method: string, row: Row, name: st
       wrong.push(`${where}: 401 without WWW-Authenticate: Bearer`)
     }
     if (!verdict.unseen) continue
-    const key = `${credential.name} ${wanted}`
+    const key = `${credential.name} ${outcome}`
     const first = unseen.get(key)
     if (first === undefined) unseen.set(key, { bytes: bytes(answer), place: place.name })
     else if (first.bytes !== bytes(answer)) {
@@ -145,9 +145,9 @@ describe("the access matrix", { shuffle: false }, () => {
             )
           })
           const ids: ReadonlyArray<string> = listed.status === 200 ? listed.json.items.map(({ id }) => id) : []
-          const known = new Set(all.map((place) => place.ids.projectId))
+          const ownIds = new Set(all.map((place) => place.ids.projectId))
           assert.sameMembers(
-            ids.filter((id) => known.has(id)),
+            ids.filter((id) => ownIds.has(id)),
             [...new Set(projects.map((place) => place.ids.projectId))],
             credential.name
           )

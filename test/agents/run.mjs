@@ -130,11 +130,11 @@ const build = async () => {
   return to
 }
 
-const wanted = (/** @type {string} */ name) => names.length === 0 || names.some((one) => name.includes(one))
+const isSelected = (/** @type {string} */ name) => names.length === 0 || names.some((one) => name.includes(one))
 /** @type {Array<{ name: string, result: string, steps?: Array<string> }>} */
 const results = []
 const attempt = async (/** @type {string} */ name, /** @type {() => Promise<Array<string>>} */ work) => {
-  if (!wanted(name)) return
+  if (!isSelected(name)) return
   try {
     results.push({ name, result: "passed", steps: await work() })
   } catch (error) {

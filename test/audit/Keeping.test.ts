@@ -204,17 +204,17 @@ describe("the trail of a database", { shuffle: false }, () => {
           yield* holds(FastCheck.tuple(FastCheck.nat(2), FastCheck.nat()), cases, ([how, n]) =>
             Effect.gen(function* () {
               const label = yield* Effect.flatMap(Crypto, (crypto) => crypto.uuid)
-              const made = relink(
+              const forgery = relink(
                 label,
                 all.slice(n % 10, (n % 10) + 10).map((row) => row.body)
               )
               const report = yield* verifyTampered(
                 Effect.gen(function* () {
                   yield* sql`DELETE FROM audit_entries`
-                  yield* put(made)
+                  yield* put(forgery)
                   if (how > 0) yield* sql`DELETE FROM audit_seals`
                   if (how > 1) {
-                    const last = made.at(-1)
+                    const last = forgery.at(-1)
                     yield* sql`INSERT INTO audit_seals (stream, seq, hash, final, root_key_id, mac, sealed_at, seen_at)
                     VALUES (${label}, 10, ${last?.hash ?? null}, true, 'rk_00000000',
                       ${createHash("sha256").update(String(n)).digest()}, now(), now())`

@@ -79,8 +79,8 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a list of keys
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { list, teamId } = yield* read
-      const wanted = [["FEW"], [...keys, "ONE_MORE"], keys, keys]
-      assert.deepStrictEqual(yield* list({}), wanted)
+      const expected = [["FEW"], [...keys, "ONE_MORE"], keys, keys]
+      assert.deepStrictEqual(yield* list({}), expected)
       const rows = yield* sql<{ readonly body: string }>`
         SELECT body FROM audit_entries WHERE action = 'secret.inject' AND team_id = ${teamId} ORDER BY id`
       assert.deepStrictEqual(

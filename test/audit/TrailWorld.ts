@@ -101,9 +101,12 @@ export const switchedVault = Effect.gen(function* () {
 export const mortalProcess = Effect.gen(function* () {
   const scope = yield* Scope.make()
   const { down, vault } = yield* switchedVault
-  const made = yield* otherProcess.pipe(Effect.provideService(Scope.Scope, scope), Effect.provideService(Vault, vault))
+  const process = yield* otherProcess.pipe(
+    Effect.provideService(Scope.Scope, scope),
+    Effect.provideService(Vault, vault)
+  )
   return {
-    ...made,
+    ...process,
     vaultIs: (state: "up" | "down") => Ref.set(down, state === "down"),
     /** It ends as it should, and closes its streams. */
     stop: Scope.close(scope, Exit.void),
@@ -145,7 +148,7 @@ export const verifyTampered = <E, R>(
     const keys = yield* TrailVerification.vaultKeys(vault)
     const reader = yield* TrailVerification.readCheckpoints(given.checkpoints === true ? checkpoints : [], keys)
     // A failure rolls back; what was found travels in it.
-    const found = yield* sql
+    const outcome = yield* sql
       .withTransaction(
         Effect.gen(function* () {
           yield* Effect.orDie(tamper)
@@ -159,7 +162,9 @@ export const verifyTampered = <E, R>(
         })
       )
       .pipe(Effect.either)
-    return Either.isLeft(found) && "entries" in found.left ? found.left : yield* Effect.dieMessage("nothing was found")
+    return Either.isLeft(outcome) && "entries" in outcome.left
+      ? outcome.left
+      : yield* Effect.dieMessage("nothing was found")
   })
 
 export const record = (audit: Audit, action: "secret.read" | "secret.inject", keys: ReadonlyArray<string>) =>

@@ -36,7 +36,7 @@ const picked = trails.chain((all) =>
 const replaced = (all: ReadonlyArray<ReadonlyArray<Link>>, stream: number, links: ReadonlyArray<Link>) =>
   all.flatMap((one, n) => (n === stream ? links : one))
 
-const found = (links: ReadonlyArray<Link>, all: ReadonlyArray<ReadonlyArray<Link>>, stream: number) => {
+const assertReported = (links: ReadonlyArray<Link>, all: ReadonlyArray<ReadonlyArray<Link>>, stream: number) => {
   const report = verify(links, {
     expected: sealsOf(all),
     sealed: { now: at + 86_400_000, grace: graceMillis }
@@ -68,7 +68,11 @@ describe("a trail", () => {
         const link = all[stream][i]
         const bytes = Buffer.from(link.body)
         bytes[where % bytes.length] ^= 1
-        found(replaced(all, stream, all[stream].with(i, { ...link, body: bytes.toString("latin1") })), all, stream)
+        assertReported(
+          replaced(all, stream, all[stream].with(i, { ...link, body: bytes.toString("latin1") })),
+          all,
+          stream
+        )
       }),
       runs
     )
@@ -84,7 +88,7 @@ describe("a trail", () => {
           hash = chain(hash, body)
           return { ...link, body, hash }
         })
-        found(replaced(all, stream, links), all, stream)
+        assertReported(replaced(all, stream, links), all, stream)
       }),
       runs
     )
@@ -94,14 +98,14 @@ describe("a trail", () => {
     FastCheck.assert(
       FastCheck.property(picked, FastCheck.boolean(), ({ all, i, stream }, relinked) => {
         const rest = all[stream].toSpliced(i, 1)
-        if (!relinked) return found(replaced(all, stream, rest), all, stream)
+        if (!relinked) return assertReported(replaced(all, stream, rest), all, stream)
         let hash: Uint8Array = genesis(all[stream][0].stream)
         const links = rest.map((link, n) => {
           const body = link.body.replace(/"seq":\d+/, `"seq":${n + 1}`)
           hash = chain(hash, body)
           return { ...link, seq: n + 1, body, hash }
         })
-        found(replaced(all, stream, links), all, stream)
+        assertReported(replaced(all, stream, links), all, stream)
       }),
       runs
     )
@@ -111,9 +115,9 @@ describe("a trail", () => {
     FastCheck.assert(
       FastCheck.property(picked, FastCheck.boolean(), ({ all, i, stream }, relinked) => {
         const link = all[stream][i]
-        if (!relinked) return found(replaced(all, stream, all[stream].toSpliced(i, 0, link)), all, stream)
+        if (!relinked) return assertReported(replaced(all, stream, all[stream].toSpliced(i, 0, link)), all, stream)
         const texts = all[stream].toSpliced(i, 0, link).map((one) => linkOf(one.body).keys[0])
-        found(replaced(all, stream, linked(link.stream, texts)), all, stream)
+        assertReported(replaced(all, stream, linked(link.stream, texts)), all, stream)
       }),
       runs
     )
@@ -127,7 +131,7 @@ describe("a trail", () => {
         const links = all[stream]
           .with(i, renumbered ? { ...b, seq: a.seq } : b)
           .with(j, renumbered ? { ...a, seq: b.seq } : a)
-        found(replaced(all, stream, links), all, stream)
+        assertReported(replaced(all, stream, links), all, stream)
       }),
       runs
     )
@@ -136,7 +140,7 @@ describe("a trail", () => {
   it("with its tail cut off does not verify, down to nothing", () => {
     FastCheck.assert(
       FastCheck.property(picked, ({ all, i, stream }) => {
-        found(replaced(all, stream, all[stream].slice(0, i)), all, stream)
+        assertReported(replaced(all, stream, all[stream].slice(0, i)), all, stream)
       }),
       runs
     )

@@ -57,12 +57,12 @@ const setBack = (stream: string) =>
 
 /** A process with one sealed read, and the stream of it. */
 const idle = Effect.gen(function* () {
-  const made = yield* TrailWorld.mortalProcess
-  yield* record(made.audit, "secret.inject", ["ORDINARY"])
-  yield* made.seal.now
+  const process = yield* TrailWorld.mortalProcess
+  yield* record(process.audit, "secret.inject", ["ORDINARY"])
+  yield* process.seal.now
   yield* otherTurns
-  const [stream] = yield* made.audit.seals.streams
-  return { ...made, stream }
+  const [stream] = yield* process.audit.seals.streams
+  return { ...process, stream }
 })
 
 const notWritten = "is the last of its stream, and no server wrote it"

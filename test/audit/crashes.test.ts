@@ -93,7 +93,11 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a stream whose
         assert.isDefined(team)
         const other = { ...team, suspended: !team.suspended }
         const passing = { id: "passing", teamId, slug: "passing", visibility: "team" } as const
-        const told = (audit: Audit, action: AuditAction, ...notes: ReadonlyArray<Effect.Effect<unknown, SqlError>>) =>
+        const appendWith = (
+          audit: Audit,
+          action: AuditAction,
+          ...notes: ReadonlyArray<Effect.Effect<unknown, SqlError>>
+        ) =>
           sql.withTransaction(
             Effect.zipRight(
               Effect.all(notes),
@@ -103,11 +107,11 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a stream whose
         const removed = RowJournal.noteEnds(sql, "projects")`SELECT ${passing.id} AS id`
         const { audit, kill, vaultIs } = yield* TrailWorld.mortalProcess
         yield* vaultIs("down")
-        yield* told(audit, "project.create", RowJournal.noteInsert("projects", passing))
-        yield* told(audit, "team.suspend", RowJournal.noteUpdate("teams", team, other))
+        yield* appendWith(audit, "project.create", RowJournal.noteInsert("projects", passing))
+        yield* appendWith(audit, "team.suspend", RowJournal.noteUpdate("teams", team, other))
         yield* kill
-        yield* told(own, "team.resume", RowJournal.noteUpdate("teams", other, team))
-        yield* told(own, "project.delete", removed)
+        yield* appendWith(own, "team.resume", RowJournal.noteUpdate("teams", other, team))
+        yield* appendWith(own, "project.delete", removed)
         const cut = Effect.gen(function* () {
           yield* MovableClock.advance("1 second")
           const options = yield* TrailWorld.options
@@ -122,11 +126,11 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("a stream whose
         )
         assert.deepStrictEqual((yield* verify()).problems, [])
         // A statement after the cut counts as ever.
-        yield* told(own, "project.create", RowJournal.noteInsert("projects", { ...passing, id: "another" }))
+        yield* appendWith(own, "project.create", RowJournal.noteInsert("projects", { ...passing, id: "another" }))
         const { problems } = yield* verify()
         assert.strictEqual(problems.length, 1)
         assert.include(problems[0].what, "is gone, and no entry says so")
-        yield* told(own, "project.delete", RowJournal.noteEnds(sql, "projects")`SELECT 'another' AS id`)
+        yield* appendWith(own, "project.delete", RowJournal.noteEnds(sql, "projects")`SELECT 'another' AS id`)
         yield* minutesPass(8)
         yield* assertWhole
       })

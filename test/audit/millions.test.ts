@@ -171,23 +171,23 @@ const searches = Effect.fnUntraced(function* (world: Fixtures.World, begin: numb
   const figures: Array<{ readonly query: string; readonly found: number; readonly [figure: string]: unknown }> = []
   for (const query of queries) {
     const answers: Array<number> = []
-    let found = 0
+    let count = 0
     let longest = 0
-    for (let cursor: string | null = ""; cursor !== null && found < 1_000;) {
-      const asked = decode({ ...query, limit: "50", ...(cursor === "" ? {} : { cursor }) })
-      const list = Effect.provideService(trail.list(world.teamId, asked), CurrentCaller, world.owner)
+    for (let cursor: string | null = ""; cursor !== null && count < 1_000;) {
+      const parameters = decode({ ...query, limit: "50", ...(cursor === "" ? {} : { cursor }) })
+      const list = Effect.provideService(trail.list(world.teamId, parameters), CurrentCaller, world.owner)
       const answer: { readonly result: Effect.Effect.Success<typeof list>; readonly millis: number } =
         yield* timed(list)
       answers.push(answer.millis)
       longest = Math.max(longest, answer.millis)
-      found += answer.result.items.length
+      count += answer.result.items.length
       cursor = answer.result.nextCursor
     }
     figures.push({
       query: Object.entries(query)
         .map(([name, value]) => `${name}=${nameOf(value)}`)
         .join(" & "),
-      found,
+      found: count,
       answers: answers.length,
       "first ms": answers[0],
       "longest ms": longest,

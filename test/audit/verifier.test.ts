@@ -24,7 +24,7 @@ const verify = (given: ReadonlyArray<Link>, options: Partial<Options> = {}) => {
   return verifier.finish()
 }
 /** The problems, each with the entry that it is about. */
-const told = (given: ReadonlyArray<Link>, options: Partial<Options> = {}) =>
+const messagesOf = (given: ReadonlyArray<Link>, options: Partial<Options> = {}) =>
   verify(given, options).problems.map(({ seq, what }) => `${seq} ${what}`)
 
 /** Entries of these texts, whatever they are, with hashes that fit. */
@@ -49,32 +49,33 @@ const otherHash = Buffer.alloc(32)
 
 describe("an entry", () => {
   it("that is not the next one is named by its place", () => {
-    assert.deepStrictEqual(told([third]), ["3 is the first of its stream: entries 1 to 2 are missing"])
-    assert.deepStrictEqual(told([first, third]), ["3 follows entry 1: entries between them are missing"])
-    assert.deepStrictEqual(told([first, second, second]), ["2 is out of order or repeated"])
-    assert.deepStrictEqual(told([first, second, first]), ["1 is out of order or repeated"])
+    assert.deepStrictEqual(messagesOf([third]), ["3 is the first of its stream: entries 1 to 2 are missing"])
+    assert.deepStrictEqual(messagesOf([first, third]), ["3 follows entry 1: entries between them are missing"])
+    assert.deepStrictEqual(messagesOf([first, second, second]), ["2 is out of order or repeated"])
+    assert.deepStrictEqual(messagesOf([first, second, first]), ["1 is out of order or repeated"])
     const starts = new Map([[stream, head(second)]])
-    assert.deepStrictEqual(told([third], { starts }), [])
-    assert.deepStrictEqual(told([second, third], { starts }), ["2 is before the beginning of the stream"])
+    assert.deepStrictEqual(messagesOf([third], { starts }), [])
+    assert.deepStrictEqual(messagesOf([second, third], { starts }), ["2 is before the beginning of the stream"])
   })
 
   it("that was altered, is none, or was written as another is named, and the entries after it are not", () => {
     const altered = "2 does not fit its hash and the entry before: it was altered or moved"
-    assert.deepStrictEqual(told([first, { ...second, hash: otherHash }, third]), [altered])
-    for (const body of ["{", "null", '"text"', "3"]) assert.deepStrictEqual(told(raw(body)), ["1 is no entry"], body)
+    assert.deepStrictEqual(messagesOf([first, { ...second, hash: otherHash }, third]), [altered])
+    for (const body of ["{", "null", '"text"', "3"])
+      assert.deepStrictEqual(messagesOf(raw(body)), ["1 is no entry"], body)
     for (const members of [{ seq: 2 }, { seq: "1" }, { stream: `${stream}0` }])
-      assert.deepStrictEqual(told(raw(saying(members))), ["1 was written as another entry"])
+      assert.deepStrictEqual(messagesOf(raw(saying(members))), ["1 was written as another entry"])
     for (const members of [{ at: undefined }, { at: "yesterday" }, { at: 3 }])
-      assert.deepStrictEqual(told(raw(saying(members), "{")), ["1 has no time"])
+      assert.deepStrictEqual(messagesOf(raw(saying(members), "{")), ["1 has no time"])
   })
 
   it("names a list of keys that exists, where somebody looked", () => {
     const listed = raw(saying({ keyList: "ab" }), saying({ at: "never" }, 2))
-    assert.deepStrictEqual(told(listed, { lists: new Set(["ab"]) }), ["2 has no time"])
-    assert.deepStrictEqual(told(listed), ["2 has no time"])
+    assert.deepStrictEqual(messagesOf(listed, { lists: new Set(["ab"]) }), ["2 has no time"])
+    assert.deepStrictEqual(messagesOf(listed), ["2 has no time"])
     const gone = "1 names a list of keys that is gone or was altered"
-    assert.deepStrictEqual(told(listed, { lists: new Set(["cd"]) }), [gone, "2 has no time"])
-    assert.deepStrictEqual(told(links, { lists: new Set() }), [])
+    assert.deepStrictEqual(messagesOf(listed, { lists: new Set(["cd"]) }), [gone, "2 has no time"])
+    assert.deepStrictEqual(messagesOf(links, { lists: new Set() }), [])
   })
 
   it("says in each column what it says itself", () => {
@@ -100,19 +101,19 @@ describe("an entry", () => {
     }
     const [entry] = raw(saying({ ...members, actor: { id: "ada" } }))
     const differs = (column: string) => [`1 has a column (${column}) that says something else than the entry`]
-    assert.deepStrictEqual(told([{ ...entry, columns }]), [])
-    assert.deepStrictEqual(told([{ ...entry, columns: {} }]), [])
+    assert.deepStrictEqual(messagesOf([{ ...entry, columns }]), [])
+    assert.deepStrictEqual(messagesOf([{ ...entry, columns: {} }]), [])
     for (const column of Object.keys(columns)) {
-      assert.deepStrictEqual(told([{ ...entry, columns: { ...columns, [column]: "other" } }]), differs(column))
-      assert.deepStrictEqual(told([{ ...entry, columns: { [column]: null } }]), differs(column))
+      assert.deepStrictEqual(messagesOf([{ ...entry, columns: { ...columns, [column]: "other" } }]), differs(column))
+      assert.deepStrictEqual(messagesOf([{ ...entry, columns: { [column]: null } }]), differs(column))
     }
     // One of them is enough.
-    assert.deepStrictEqual(told([{ ...entry, columns: { id: "x", action: "x", actorId: "x" } }]), differs("id"))
+    assert.deepStrictEqual(messagesOf([{ ...entry, columns: { id: "x", action: "x", actorId: "x" } }]), differs("id"))
     // An actor without an id, and none.
     for (const actor of [undefined, null, "ada", {}, { id: 3 }]) {
       const [by] = raw(saying({ actor }))
-      assert.deepStrictEqual(told([{ ...by, columns: { actorId: null } }]), [])
-      assert.deepStrictEqual(told([{ ...by, columns: { actorId: "ada" } }]), differs("actorId"))
+      assert.deepStrictEqual(messagesOf([{ ...by, columns: { actorId: null } }]), [])
+      assert.deepStrictEqual(messagesOf([{ ...by, columns: { actorId: "ada" } }]), differs("actorId"))
     }
   })
 })
@@ -121,54 +122,56 @@ describe("what vouches for a head", () => {
   it("is compared with the beginning, with each entry, and with the end, whatever its order", () => {
     const rewritten = (seq: number, source: string) =>
       `${seq} is another entry than ${source} vouches for: the stream was rewritten`
-    assert.deepStrictEqual(told(links, { expected: [pin(third), seal(first), pin(second), seal(third)] }), [])
+    assert.deepStrictEqual(messagesOf(links, { expected: [pin(third), seal(first), pin(second), seal(third)] }), [])
     const wrong = { ...pin(second), hash: otherHash }
     for (const expected of [[wrong], [seal(second), wrong], [wrong, seal(second)], [pin(third), wrong, pin(first)]])
-      assert.deepStrictEqual(told(links, { expected }), [rewritten(2, "the checkpoint")])
+      assert.deepStrictEqual(messagesOf(links, { expected }), [rewritten(2, "the checkpoint")])
     const start = { ...pin(first), seq: 0, hash: genesis(stream) }
-    assert.deepStrictEqual(told(links, { expected: [start] }), [])
+    assert.deepStrictEqual(messagesOf(links, { expected: [start] }), [])
     const otherStart = "0 the checkpoint names another hash than the beginning of the stream has"
-    assert.deepStrictEqual(told(links, { expected: [{ ...start, hash: otherHash }] }), [otherStart])
+    assert.deepStrictEqual(messagesOf(links, { expected: [{ ...start, hash: otherHash }] }), [otherStart])
     // Before a cut nothing can be looked at.
     const cuts = [{ ...head(second), before: new Date(at).toISOString() }]
-    assert.deepStrictEqual(told([third], { cuts, expected: [{ ...pin(first), hash: otherHash }] }), [])
+    assert.deepStrictEqual(messagesOf([third], { cuts, expected: [{ ...pin(first), hash: otherHash }] }), [])
     // Where a part begins is not where the whole was cut.
-    assert.deepStrictEqual(told([second, third], { cuts, starts: new Map([[stream, head(first)]]) }), [])
+    assert.deepStrictEqual(messagesOf([second, third], { cuts, starts: new Map([[stream, head(first)]]) }), [])
   })
 
   it("says how much is missing at the end, unless a part was asked for", () => {
     const beyond = { ...pin(third), seq: 5 }
     const missing = "is missing, with all up to 5: the checkpoint vouches for 5 entries, and"
-    assert.deepStrictEqual(told(links, { expected: [beyond, pin(third)] }), [`4 ${missing} the last one is 3`])
-    assert.deepStrictEqual(told([], { expected: [beyond] }), [`1 ${missing} there is none`])
-    assert.deepStrictEqual(told([], { expected: [beyond], openStart: true }), [])
-    assert.deepStrictEqual(told(links, { expected: [beyond], openStart: true }), [`4 ${missing} the last one is 3`])
-    assert.deepStrictEqual(told(links, { expected: [beyond], openEnd: true }), [])
+    assert.deepStrictEqual(messagesOf(links, { expected: [beyond, pin(third)] }), [`4 ${missing} the last one is 3`])
+    assert.deepStrictEqual(messagesOf([], { expected: [beyond] }), [`1 ${missing} there is none`])
+    assert.deepStrictEqual(messagesOf([], { expected: [beyond], openStart: true }), [])
+    assert.deepStrictEqual(messagesOf(links, { expected: [beyond], openStart: true }), [
+      `4 ${missing} the last one is 3`
+    ])
+    assert.deepStrictEqual(messagesOf(links, { expected: [beyond], openEnd: true }), [])
     // A broken stream says nothing of its end.
-    assert.lengthOf(told([third], { expected: [beyond] }), 1)
+    assert.lengthOf(messagesOf([third], { expected: [beyond] }), 1)
   })
 
   it("is for the ends of new streams a server, by its MAC", () => {
     const own = linked(withMacs(stream), ["a", "b"]).map((link, i) => ({ ...link, mac: Buffer.from([i]) }))
-    const asked: Array<unknown> = []
+    const lookUps: Array<unknown> = []
     const proves = (answer: boolean) => (hash: Uint8Array, mac: Uint8Array | null) => {
-      asked.push([hash, mac])
+      lookUps.push([hash, mac])
       return answer
     }
-    assert.deepStrictEqual(told(own, { proves: proves(true) }), [])
+    assert.deepStrictEqual(messagesOf(own, { proves: proves(true) }), [])
     const unsealed = { sealed: { now: end + 10 * tailMillis, grace: graceMillis } }
     const nobody = "2 is the last of its stream, and no server wrote it"
-    assert.deepStrictEqual(told(own, { proves: proves(false), ...unsealed }), [nobody])
-    assert.deepStrictEqual(asked, [
+    assert.deepStrictEqual(messagesOf(own, { proves: proves(false), ...unsealed }), [nobody])
+    assert.deepStrictEqual(lookUps, [
       [own[1].hash, own[1].mac],
       [own[1].hash, own[1].mac]
     ])
     const without = { ...own[0], mac: null }
-    assert.deepStrictEqual(told([without], { proves: (_, mac) => mac !== null }), [nobody.replace("2", "1")])
+    assert.deepStrictEqual(messagesOf([without], { proves: (_, mac) => mac !== null }), [nobody.replace("2", "1")])
     // A verifier without a key looks at none; streams of earlier releases have none; one without entries has no last.
-    assert.deepStrictEqual(told(own), [])
-    assert.deepStrictEqual(told(links, { proves: proves(false) }), [])
-    const gone = told([], { expected: [seal(own[1])], proves: proves(false) })
+    assert.deepStrictEqual(messagesOf(own), [])
+    assert.deepStrictEqual(messagesOf(links, { proves: proves(false) }), [])
+    const gone = messagesOf([], { expected: [seal(own[1])], proves: proves(false) })
     assert.deepStrictEqual(gone, ["1 is missing, with all up to 2: its seal vouches for 2 entries, and there is none"])
   })
 })
@@ -254,9 +257,9 @@ describe("entries under no seal", () => {
   it("come after a stream that was closed only by somebody's hand", () => {
     const closed = [seal(first, { final: true })]
     const sealed = { now: end, grace: graceMillis }
-    assert.deepStrictEqual(told(links, { expected: closed, sealed }), ["2 was added after the stream was closed"])
-    assert.deepStrictEqual(told(links, { expected: closed }), [])
-    assert.deepStrictEqual(told([first], { expected: closed, sealed }), [])
+    assert.deepStrictEqual(messagesOf(links, { expected: closed, sealed }), ["2 was added after the stream was closed"])
+    assert.deepStrictEqual(messagesOf(links, { expected: closed }), [])
+    assert.deepStrictEqual(messagesOf([first], { expected: closed, sealed }), [])
   })
 })
 

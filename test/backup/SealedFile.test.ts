@@ -118,11 +118,12 @@ describe("a sealed file", () => {
           yield* refused(changed, `bit ${bit} of ${at}`)
         }
         const part = (n: number) => file.subarray(body + n * whole, body + (n + 1) * whole)
-        const made = (...parts: ReadonlyArray<number>) => Buffer.concat([file.subarray(0, body), ...parts.map(part)])
-        yield* refused(made(1, 0, 2, 3), "swapped")
-        yield* refused(made(0, 0, 1, 2, 3), "repeated")
-        yield* refused(made(0, 2, 3), "left out")
-        yield* refused(made(0, 1, 2, 3, 3), "lengthened")
+        const assembled = (...parts: ReadonlyArray<number>) =>
+          Buffer.concat([file.subarray(0, body), ...parts.map(part)])
+        yield* refused(assembled(1, 0, 2, 3), "swapped")
+        yield* refused(assembled(0, 0, 1, 2, 3), "repeated")
+        yield* refused(assembled(0, 2, 3), "left out")
+        yield* refused(assembled(0, 1, 2, 3, 3), "lengthened")
         yield* refused(Buffer.concat([file, Buffer.alloc(5)]), "with a tail")
       }),
     60_000
@@ -132,17 +133,17 @@ describe("a sealed file", () => {
 describe("keys of backups", () => {
   it.effect("are read back, and refused when mistyped", () =>
     Effect.gen(function* () {
-      const made = yield* pair
-      const recipient = RecipientKey.printRecipient(made.publicKey)
+      const keys = yield* pair
+      const recipient = RecipientKey.printRecipient(keys.publicKey)
       assert.deepStrictEqual(
         Option.map(RecipientKey.parseRecipient(recipient), (key) => Buffer.from(key).toString("hex")),
-        Option.some(Buffer.from(made.publicKey).toString("hex"))
+        Option.some(Buffer.from(keys.publicKey).toString("hex"))
       )
       for (let i = 0; i < recipient.length; i++) {
         const wrong = recipient.slice(0, i) + (recipient[i] === "A" ? "B" : "A") + recipient.slice(i + 1)
         assert.isTrue(Option.isNone(RecipientKey.parseRecipient(wrong)), wrong)
       }
-      const identity = RecipientKey.parseIdentity(RecipientKey.printIdentity(made))
+      const identity = RecipientKey.parseIdentity(RecipientKey.printIdentity(keys))
       assert.isTrue(Option.isSome(identity))
       if (Option.isSome(identity)) {
         const publicKey = yield* Hpke.publicKeyOf(identity.value)

@@ -18,14 +18,14 @@ const roomFor = (bytes: number) =>
     Effect.sync(() => {
       const { createWriteStream } = fs
       const full = Object.assign(new Error("no space left on device"), { code: "ENOSPC" })
-      let left = bytes
+      let room = bytes
       Object.assign(fs, {
         createWriteStream: (file: string) => {
           fs.writeFileSync(file, "")
           return new Writable({
             write: (chunk: Buffer, _encoding, done) => {
-              left -= chunk.length
-              setImmediate(() => done(left < 0 ? full : null))
+              room -= chunk.length
+              setImmediate(() => done(room < 0 ? full : null))
             }
           })
         }

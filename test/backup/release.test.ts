@@ -69,7 +69,7 @@ const stopped = (child: {
     child.kill("SIGTERM")
   })
 
-const asked =
+const request =
   (url: string, token: string) =>
   <const Method extends string, const Path extends string>(method: Method, route: Path, body?: unknown) =>
     Effect.promise(async () => {
@@ -120,7 +120,7 @@ describe("a backup", () => {
           )
         )
         const token = setup.stdout.trim().split("\n").at(-1) ?? ""
-        const ask = asked(first.url, token)
+        const ask = request(first.url, token)
         const projectId: string = (yield* ask("GET", "/projects")).json.items[0].id
         for (const environment of environments) {
           for (let at = 0; at < perEnvironment; at += 100) {
@@ -129,7 +129,7 @@ describe("a backup", () => {
             assert.strictEqual(written.status, 201, written.text.slice(0, 200))
           }
         }
-        const hashes = (ask: ReturnType<typeof asked>) =>
+        const hashes = (ask: ReturnType<typeof request>) =>
           Effect.forEach(environments, (environment) =>
             Effect.map(ask("GET", `/secrets/inject?projectId=${projectId}&environment=${environment}`), ({ json }) =>
               Object.entries(json.values)
@@ -212,7 +212,7 @@ describe("a backup", () => {
         assert.deepStrictEqual(outcome.problems, [])
         assert.deepStrictEqual(outcome.opened, { dataKeys: 2, values: 2 })
         const back = yield* Release.server(folder, second)
-        const askBack = asked(back.url, token)
+        const askBack = request(back.url, token)
         assert.deepStrictEqual(yield* hashes(askBack), original)
         assert.strictEqual(
           (yield* askBack("POST", "/secrets", { projectId, environment: "production", key: "NEW", value: "n" })).status,

@@ -112,13 +112,13 @@ const afterWrite = async ({ headers, port, projectId }, environment) => {
   const ask = (method, path, body) =>
     new Promise((resolve, reject) => {
       const sent = body === undefined ? headers : { ...headers, "content-type": "application/json" }
-      const asked = request({ agent, port, host: "127.0.0.1", method, path, headers: sent }, (answer) =>
+      const outgoing = request({ agent, port, host: "127.0.0.1", method, path, headers: sent }, (answer) =>
         answer
           .on("error", reject)
           .on("end", () => resolve(answer.statusCode))
           .resume()
       )
-      asked.on("error", reject).end(body)
+      outgoing.on("error", reject).end(body)
     })
   const inject = async () => {
     const started = performance.now()
@@ -127,15 +127,15 @@ const afterWrite = async ({ headers, port, projectId }, environment) => {
     return performance.now() - started
   }
   const first = []
-  const held = []
+  const laterMillis = []
   for (let i = 0; i < 40; i++) {
     const secrets = [{ key: "SECRET_1", value: `${i}` }]
     await ask("POST", "/secrets/bulk", JSON.stringify({ projectId, environment, secrets }))
     first.push(await inject())
-    held.push(await inject())
+    laterMillis.push(await inject())
   }
   agent.destroy()
-  return { first: round(median(first), 1), held: round(median(held), 1) }
+  return { first: round(median(first), 1), held: round(median(laterMillis), 1) }
 }
 
 const only = process.env.BENCH_ROWS?.split(",").map((name) => name.trim())

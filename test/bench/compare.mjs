@@ -51,9 +51,9 @@ export const comparison = ({ alone = [], millis, other, rounds, rows, warmedBy =
   const warm = async (ours, theirs, name) => {
     for (const [place, most] of (warmedBy[name] ?? [15_000]).entries()) {
       for (const [which, server] of [ours, theirs].entries()) {
-        const asked = rows[name][which](server, `warm-${place}`)
-        if (!alone.includes(name)) await load(server, { ...asked, most }, 16, 20_000)
-        await load(server, { ...asked, most: alone.includes(name) ? most : warmAlone }, 1, 20_000)
+        const requests = rows[name][which](server, `warm-${place}`)
+        if (!alone.includes(name)) await load(server, { ...requests, most }, 16, 20_000)
+        await load(server, { ...requests, most: alone.includes(name) ? most : warmAlone }, 1, 20_000)
       }
     }
   }

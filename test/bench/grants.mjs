@@ -83,20 +83,20 @@ const measure = async (server) => {
   }
   const names = Object.keys(rows)
   for (const name of names) await run(name, 2_000)
-  const found = []
+  const turns = []
   for (let i = 0; i < rounds; i++) {
     const turn = {}
     // Each goes first as often as the others.
     for (let n = 0; n < names.length; n++)
       turn[names[(i + n) % names.length]] = await run(names[(i + n) % names.length], millis)
-    found.push(turn)
+    turns.push(turn)
   }
   const of = (name) => ({
-    perSecond: round(median(found.map((turn) => turn[name].perSecond)), 0),
-    cpuMillis: round(median(found.map((turn) => turn[name].cpuMillis)), 3)
+    perSecond: round(median(turns.map((turn) => turn[name].perSecond)), 0),
+    cpuMillis: round(median(turns.map((turn) => turn[name].cpuMillis)), 3)
   })
   const ratio = (name, key) => {
-    const list = found.map((turn) => turn[name][key] / turn.team[key])
+    const list = turns.map((turn) => turn[name][key] / turn.team[key])
     return { median: round(median(list), 3), from: round(Math.min(...list), 3), to: round(Math.max(...list), 3) }
   }
   const compared = names.filter((name) => name !== "team")
@@ -122,15 +122,15 @@ const withDatabase = async (use) => {
 
 try {
   await withDatabase(async ({ database, url }) => {
-    const held = { fifty: contents.fifty, granted: contents.fifty, control: contents.fifty }
+    const layout = { fifty: contents.fifty, granted: contents.fifty, control: contents.fifty }
     const server = await ampoule({
       dir: join(folder, "ours"),
       workers: 1,
-      contents: held,
+      contents: layout,
       ...(url === undefined ? {} : { url })
     })
     const before = loadavg()[0]
-    const found = await measure(server)
+    const measures = await measure(server)
     const first = about(
       `Injections of 50 by a session at ${connections} connections, in turn: "team", an environment that the team reads; "granted", one where grants decide, by a reader who holds ${few} grants in a project with ${few + 3 * most}; "granted, most grants", the same by a reader who holds ${most}; "team again", a second one that the team reads, which says how far two equal things differ. Ratios: median of pairs of one round, with their range. npm run bench:grants`
     )
@@ -144,7 +144,7 @@ try {
       database,
       rounds,
       millis,
-      ...found
+      ...measures
     }
     console.log(JSON.stringify(result, undefined, 2))
     writeFileSync(record, `${JSON.stringify(result, undefined, 2)}\n`)

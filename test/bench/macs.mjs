@@ -61,9 +61,9 @@ const measure = async (name, url, place) => {
   const dir = join(folder, place)
   const nodeArgs = ["--cpu-prof", `--cpu-prof-dir=${dir}-profile`, `--cpu-prof-interval=${sampleMicros}`]
   const server = await ampoule({ contents: { fifty: contents.fifty }, dir, nodeArgs, url, workers: 1 })
-  const asked = { path: rows[name](server) }
-  await load(server, asked, connections, warmUp)
-  const { cpuMillis, perSecond } = await load(server, asked, connections, millis)
+  const requests = { path: rows[name](server) }
+  await load(server, requests, connections, warmUp)
+  const { cpuMillis, perSecond } = await load(server, requests, connections, millis)
   await stop(server.child)
   const [file] = readdirSync(`${dir}-profile`)
   const profile = JSON.parse(readFileSync(join(`${dir}-profile`, file), "utf8"))

@@ -17,7 +17,7 @@ import { start } from "../clients/server.mjs"
 import { program, usage } from "./servers.mjs"
 
 const at = (name) => fileURLToPath(new URL(name, import.meta.url))
-const wanted = Number(process.env.BENCH_STREAMS ?? 1_000)
+const streamCount = Number(process.env.BENCH_STREAMS ?? 1_000)
 const restMillis = Number(process.env.BENCH_REST_MILLIS ?? 30_000)
 const record = process.env.BENCH_RECORD ?? at("../records/mcp.json")
 /** A credential has twenty sessions and streams, a team two hundred. */
@@ -122,7 +122,7 @@ const populate = async (server) => {
     return JSON.parse(text)
   }
   const teams = []
-  for (let n = 0; n * perTeam < wanted; n++) {
+  for (let n = 0; n * perTeam < streamCount; n++) {
     const id = n === 0 ? server.teamId : (await call("POST", "/teams", { name: `Team ${n}` })).id
     const project = n === 0 ? { id: server.projectId } : await call("POST", `/teams/${id}/projects`, { name: "Shop" })
     const tokens = []
@@ -136,7 +136,7 @@ const populate = async (server) => {
   const holders = teams.flatMap(({ tokens }) =>
     tokens.flatMap((token) => Array.from({ length: perToken }, () => token))
   )
-  return { call, teams, holders: holders.slice(0, wanted) }
+  return { call, teams, holders: holders.slice(0, streamCount) }
 }
 
 /** Memory of the server: resident, and what its heap holds after a collection. */
@@ -185,11 +185,11 @@ const streamsOf = async (subject, world, open) => {
   for (const { project } of teams) {
     await call("POST", `/projects/${project}/environments`, { slug: `e${Date.now()}`, name: "Bench" })
   }
-  const told = await heard(streams, listChanged)
+  const notified = await heard(streams, listChanged)
   const ended = streams.filter((stream) => stream.ended).length
   for (const stream of streams) stream.close()
   await sleep(2_000)
-  return { opened: streams.length, ...cost, percentOfACoreAtRest: atRest, told, ended }
+  return { opened: streams.length, ...cost, percentOfACoreAtRest: atRest, told: notified, ended }
 }
 
 const measure = async (settings) => {
@@ -292,7 +292,7 @@ const backends = {
   embedded: {}
 }
 const result = {
-  what: `${wanted} sessions, then ${wanted} open streams of each revision, on one process. To open a stream is all that the server does from its connection to its first byte (socket, credential, session, state of the lists; the embedded database's own work), with the looks at all streams that fall into that time. CPU of the server for each, what its heap holds for each after a collection, and resident memory. Rate limits off; the server is warm. npm run bench:mcp`,
+  what: `${streamCount} sessions, then ${streamCount} open streams of each revision, on one process. To open a stream is all that the server does from its connection to its first byte (socket, credential, session, state of the lists; the embedded database's own work), with the looks at all streams that fall into that time. CPU of the server for each, what its heap holds for each after a collection, and resident memory. Rate limits off; the server is warm. npm run bench:mcp`,
   date: new Date().toISOString().slice(0, 10),
   goals: { heapKiB: 50, cpuMillis: 2 },
   versions: {

@@ -11,7 +11,7 @@ const loop = fileURLToPath(new URL("loop.mjs", import.meta.url))
 const rest = (millis) => new Promise((resolve) => setTimeout(resolve, millis))
 
 /** Milliseconds that the event loop was held at most since the last call. */
-const held = async (server, file) => {
+const longestTurns = async (server, file) => {
   rmSync(file, { force: true })
   server.child.kill("SIGUSR2")
   for (;;) {
@@ -45,18 +45,18 @@ export const measureNeighbour = async ({ dir, millis, rounds, url }) => {
     return mine
   }
   const ways = { alone: own, small: () => beside("small"), large: () => beside("large") }
-  const found = Object.fromEntries(Object.keys(ways).map((name) => [name, []]))
+  const results = Object.fromEntries(Object.keys(ways).map((name) => [name, []]))
   for (const way of Object.values(ways)) await way()
   for (let i = 0; i < rounds; i++) {
     for (const [name, way] of Object.entries(ways)) {
-      await held(server, file)
+      await longestTurns(server, file)
       const { p50, p99 } = await way()
-      found[name].push({ p50, p99, heldAtMost: (await held(server, file)).max })
+      results[name].push({ p50, p99, heldAtMost: (await longestTurns(server, file)).max })
     }
   }
   await stop(server.child)
   return Object.fromEntries(
-    Object.entries(found).map(([name, list]) => [
+    Object.entries(results).map(([name, list]) => [
       name,
       Object.fromEntries(
         ["p50", "p99", "heldAtMost"].map((key) => [key, round(median(list.map((one) => one[key])), 1)])

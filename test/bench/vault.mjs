@@ -35,11 +35,11 @@ const ask = async (base, token, method, path, json) => {
 
 /** Until it succeeds: a new server elects itself, and a new engine prepares its storage. */
 const patiently = async (work) => {
-  for (let left = 200; ; left--) {
+  for (let tries = 200; ; tries--) {
     try {
       return await work()
     } catch (error) {
-      if (left === 0) throw error
+      if (tries === 0) throw error
       await rest(100)
     }
   }
@@ -62,9 +62,9 @@ const vault = async (dir) => {
     stdio: ["ignore", "ignore", "inherit"]
   })
   try {
-    const made = await patiently(() => ask(base, "", "PUT", "sys/init", { secret_shares: 1, secret_threshold: 1 }))
-    const root = made.root_token
-    await ask(base, root, "PUT", "sys/unseal", { key: made.keys[0] })
+    const keys = await patiently(() => ask(base, "", "PUT", "sys/init", { secret_shares: 1, secret_threshold: 1 }))
+    const root = keys.root_token
+    await ask(base, root, "PUT", "sys/unseal", { key: keys.keys[0] })
     await patiently(() => ask(base, root, "PUT", "sys/mounts/secret", { type: "kv", options: { version: "2" } }))
     await ask(base, root, "PUT", "sys/audit/file", { type: "file", options: { file_path: join(dir, "audit.log") } })
     const policy = 'path "secret/*" { capabilities = ["create", "read", "update", "list"] }'

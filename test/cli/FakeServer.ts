@@ -35,7 +35,7 @@ const routeNotFound = { status: 404, body: { statusCode: 404, code: "ROUTE_NOT_F
 export const make = (answer: Route, tls?: { readonly cert: string; readonly key: string }) =>
   Effect.acquireRelease(
     Effect.async<FakeServer & { readonly close: () => void }>((resume) => {
-      const asked: Array<Asked> = []
+      const requests: Array<Asked> = []
       const listener: http.RequestListener = (request, response) => {
         const url = new URL(request.url ?? "/", "http://fake")
         let body = ""
@@ -48,21 +48,21 @@ export const make = (answer: Route, tls?: { readonly cert: string; readonly key:
             headers: request.headers,
             body
           }
-          asked.push(question)
+          requests.push(question)
           if (fake.answer === "gone") return request.socket.destroy()
-          const given: Answer = fake.answer(question) ?? routeNotFound
-          const isText = typeof given.body === "string"
-          response.writeHead(given.status ?? 200, {
+          const reply: Answer = fake.answer(question) ?? routeNotFound
+          const isText = typeof reply.body === "string"
+          response.writeHead(reply.status ?? 200, {
             "content-type": isText ? "text/html" : "application/json",
-            ...given.headers
+            ...reply.headers
           })
-          response.end(given.body === undefined ? "" : isText ? given.body : JSON.stringify(given.body))
+          response.end(reply.body === undefined ? "" : isText ? reply.body : JSON.stringify(reply.body))
         })
       }
       const server = tls === undefined ? http.createServer(listener) : https.createServer(tls, listener)
       const fake: FakeServer & { close: () => void } = {
         url: "",
-        asked,
+        asked: requests,
         connections: 0,
         answer,
         close: () => {

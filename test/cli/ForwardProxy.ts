@@ -28,12 +28,12 @@ export interface Options {
 export const make = (target: string, { authorization, refuse }: Options = {}) =>
   Effect.acquireRelease(
     Effect.async<ForwardProxy & { readonly close: () => void }>((resume) => {
-      const asked: Array<Asked> = []
+      const requests: Array<Asked> = []
       const sockets = new Set<net.Socket>()
       const to = { host: "127.0.0.1", port: Number(new URL(target).port) }
       let tunnelled = ""
       const remember = ({ headers, method = "", url = "" }: http.IncomingMessage) => {
-        asked.push({ method, target: url, headers })
+        requests.push({ method, target: url, headers })
         return authorization === undefined || headers["proxy-authorization"] === authorization
       }
       const server = http.createServer((request, response) => {
@@ -70,7 +70,7 @@ export const make = (target: string, { authorization, refuse }: Options = {}) =>
           server.closeAllConnections()
           server.close()
         }
-        resume(Effect.succeed({ port, asked, tunnelled: () => tunnelled, close }))
+        resume(Effect.succeed({ port, asked: requests, tunnelled: () => tunnelled, close }))
       })
     }),
     ({ close }) => Effect.sync(close)

@@ -4,9 +4,9 @@ import { masks, shortestMasked } from "#src/cli/run/Redactor.ts"
 
 /** The output with every value replaced, over the text as a whole. */
 const through = (values: Readonly<Record<string, string>>, chunks: ReadonlyArray<Uint8Array>): string => {
-  const found = masks(values)
-  if (found === "too much") throw new Error("too much")
-  const redactor = found.redactor()
+  const set = masks(values)
+  if (set === "too much") throw new Error("too much")
+  const redactor = set.redactor()
   return Buffer.concat([...chunks.map((chunk) => redactor.push(chunk)), redactor.flush()]).toString("utf8")
 }
 
@@ -26,9 +26,9 @@ const cut = (bytes: Buffer, sizes: ReadonlyArray<number>): ReadonlyArray<Uint8Ar
 const naive = (needles: ReadonlyArray<string>, bytes: Buffer): string => {
   const marks = new Uint8Array(bytes.length)
   for (const needle of needles) {
-    const wanted = Buffer.from(needle)
-    for (let at = bytes.indexOf(wanted); at >= 0; at = bytes.indexOf(wanted, at + 1))
-      marks.fill(1, at, at + wanted.length)
+    const bytesOfNeedle = Buffer.from(needle)
+    for (let at = bytes.indexOf(bytesOfNeedle); at >= 0; at = bytes.indexOf(bytesOfNeedle, at + 1))
+      marks.fill(1, at, at + bytesOfNeedle.length)
   }
   const parts: Array<Buffer> = []
   for (let i = 0; i < bytes.length;) {
@@ -58,9 +58,9 @@ describe("the redactor", () => {
       )
       const record = Object.fromEntries(values.map((value, i) => [`K${i}`, value]))
       const needles = values.flatMap((value) => [value, encodeURIComponent(value)])
-      const shown = through(record, cut(bytes, sizes))
-      assert.strictEqual(shown, naive(needles, bytes))
-      assert.strictEqual(shown, through(record, [bytes]))
+      const output = through(record, cut(bytes, sizes))
+      assert.strictEqual(output, naive(needles, bytes))
+      assert.strictEqual(output, through(record, [bytes]))
     },
     { fastCheck: { numRuns: 500 } }
   )
@@ -78,25 +78,25 @@ describe("the redactor", () => {
       JSON.stringify(values),
       `?q=${encodeURIComponent('say "hi" now')}&x=1`
     ].join("\n")
-    const shown = through(values, [Buffer.from(output)])
-    for (const part of ["line two", "line three", "BEGIN", "hi"]) assert.notInclude(shown, part)
-    assert.include(shown, "> [redacted] <")
-    assert.include(shown, "&x=1")
+    const text = through(values, [Buffer.from(output)])
+    for (const part of ["line two", "line three", "BEGIN", "hi"]) assert.notInclude(text, part)
+    assert.include(text, "> [redacted] <")
+    assert.include(text, "&x=1")
   })
 
   it("holds nothing back that cannot become a value", () => {
-    const found = masks({ KEY: "secret" })
-    assert.isObject(found)
-    if (found === "too much") return
-    const redactor = found.redactor()
+    const set = masks({ KEY: "secret" })
+    assert.isObject(set)
+    if (set === "too much") return
+    const redactor = set.redactor()
     assert.strictEqual(Buffer.from(redactor.push(Buffer.from("Name? "))).toString(), "Name? ")
     assert.strictEqual(Buffer.from(redactor.push(Buffer.from("x sec"))).toString(), "x ")
     assert.strictEqual(Buffer.from(redactor.push(Buffer.from("ond\n"))).toString(), "second\n")
   })
 
   it("names the keys whose values are too short to mask, and refuses more than it can hold", () => {
-    const found = masks({ SHORT: "abc", LONG: "abcd", EMPTY: "", LINES: "a\nb\nc" })
-    assert.deepStrictEqual(found === "too much" ? [] : found.unmasked, ["SHORT", "LINES"])
+    const set = masks({ SHORT: "abc", LONG: "abcd", EMPTY: "", LINES: "a\nb\nc" })
+    assert.deepStrictEqual(set === "too much" ? [] : set.unmasked, ["SHORT", "LINES"])
     const huge = Object.fromEntries(Array.from({ length: 80 }, (_, i) => [`K${i}`, `${i}`.padEnd(65_000, "x")]))
     assert.strictEqual(masks(huge), "too much")
   })

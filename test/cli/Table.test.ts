@@ -45,9 +45,9 @@ describe("a table", () => {
 
   it("is never wider than the terminal, and loses no character", () => {
     const cell = fc.string({ unit: fc.constantFrom("a", "B", "_", " ", "ü", "1"), maxLength: 60 })
-    const given = fc.array(fc.tuple(cell, cell, cell, cell), { minLength: 1, maxLength: 5 })
+    const table = fc.array(fc.tuple(cell, cell, cell, cell), { minLength: 1, maxLength: 5 })
     fc.assert(
-      fc.property(given, fc.integer({ min: 40, max: 120 }), (some, width) => {
+      fc.property(table, fc.integer({ min: 40, max: 120 }), (some, width) => {
         const { body, head } = layout(titles, some, width)
         for (const line of [...head, ...body]) assert.isAtMost([...line].length, width)
         const written = (text: string) => [...text.replaceAll(" ", "")].sort().join("")

@@ -33,12 +33,12 @@ layer(app, { excludeTestServices: true })("ampoule access", (it) => {
   it.scoped("asks, lists and withdraws, and names the page where people decide", () =>
     Effect.gen(function* () {
       const { admin, email, member, owner, project } = yield* atProduction
-      const asked = yield* member("access", "request", "--env", "production", "--for", "2h", "--why", "Incident 42")
-      assert.strictEqual(asked.code, 0, asked.stderr)
-      assert.include(asked.stderr, "Requested values of production for 2 h.")
+      const request = yield* member("access", "request", "--env", "production", "--for", "2h", "--why", "Incident 42")
+      assert.strictEqual(request.code, 0, request.stderr)
+      assert.include(request.stderr, "Requested values of production for 2 h.")
       const page = `/app/projects/${project.id}/env/production/access`
-      assert.include(asked.stderr, page)
-      const id = asked.stdout.trim()
+      assert.include(request.stderr, page)
+      const id = request.stdout.trim()
       const listed = yield* member("access", "requests")
       assert.match(listed.stdout, new RegExp(`${id} .*production .*values .*2 .*no .*Incident 42`))
       const [item] = parsed(Schema.Array(AccessRequest))((yield* admin("access", "requests", "--json")).stdout)
@@ -56,9 +56,9 @@ layer(app, { excludeTestServices: true })("ampoule access", (it) => {
       assert.strictEqual((yield* member("access", "requests", "--json")).stdout, "[]\n")
 
       const more = yield* member("access", "request", "-e", "production", "--for", "1d", "--why", "More", "--json")
-      const made = parsed(AccessRequest)(more.stdout)
-      assert.deepStrictEqual([made.hours, made.level], [24, "values"])
-      assert.strictEqual((yield* member("access", "withdraw", made.id)).code, 0)
+      const created = parsed(AccessRequest)(more.stdout)
+      assert.deepStrictEqual([created.hours, created.level], [24, "values"])
+      assert.strictEqual((yield* member("access", "withdraw", created.id)).code, 0)
       assert.include((yield* member("access", "requests")).stderr, "No request is pending.")
     })
   )
@@ -71,21 +71,21 @@ layer(app, { excludeTestServices: true })("ampoule access", (it) => {
       const members = yield* TestApp.get(`/teams/${team.id}/members`, { session: owner })
       const userId = members.json.items.find((one) => one.email === email)?.userId
       const until = new Date(Date.now() + 7_200_000).toISOString()
-      const given = yield* TestApp.post(`/environments/${production.id}/grants`, {
+      const grant = yield* TestApp.post(`/environments/${production.id}/grants`, {
         session: owner,
         json: { userId, level: "run", until, reason: "Deploy" }
       })
-      assert.strictEqual(given.status, 201, given.text)
+      assert.strictEqual(grant.status, 201, grant.text)
       yield* member("access", "request", "--env", "production", "--for", "2h", "--why", "Incident 42")
-      const shown = yield* admin("access", "list", "--env", "production")
-      assert.strictEqual(shown.code, 0, shown.stderr)
+      const list = yield* admin("access", "list", "--env", "production")
+      assert.strictEqual(list.code, 0, list.stderr)
       const line = (...words: ReadonlyArray<string>) => new RegExp(words.join(".*"))
-      assert.match(shown.stdout, line("WHO", "MAY", "BY", "UNTIL", "LAST USE"))
-      assert.match(shown.stdout, line(team.owner.email, "write", "role owner", "the role changes", "never"))
-      assert.match(shown.stdout, line(email, "run", `grant by ${team.owner.email}: Deploy`, until, "never"))
-      assert.match(shown.stdout, line("nightly", "values", `API token nightly, created by ${team.owner.email}`))
-      assert.match(shown.stdout, line(team.owner.email, "write", "login"))
-      assert.match(shown.stdout, line(email, "nothing yet", "asks for values for 2 h", "Incident 42"))
+      assert.match(list.stdout, line("WHO", "MAY", "BY", "UNTIL", "LAST USE"))
+      assert.match(list.stdout, line(team.owner.email, "write", "role owner", "the role changes", "never"))
+      assert.match(list.stdout, line(email, "run", `grant by ${team.owner.email}: Deploy`, until, "never"))
+      assert.match(list.stdout, line("nightly", "values", `API token nightly, created by ${team.owner.email}`))
+      assert.match(list.stdout, line(team.owner.email, "write", "login"))
+      assert.match(list.stdout, line(email, "nothing yet", "asks for values for 2 h", "Incident 42"))
 
       const { items, requests } = parsed(EnvironmentAccess)(
         (yield* admin("access", "list", "-e", "production", "--json")).stdout
@@ -146,9 +146,9 @@ layer(app, { excludeTestServices: true })("ampoule changes", (it) => {
       assert.match(listed.stdout, /production .*no .*delete OLD/)
       const [item] = parsed(Schema.Array(ChangeRequest))((yield* admin("changes", "list", "--json")).stdout)
       assert.deepStrictEqual([item.user.email, item.mayDecide], [email, true])
-      const shown = yield* admin("changes", "show", item.id)
-      assert.strictEqual(shown.code, 0, shown.stderr)
-      assert.include(shown.stdout.split("\n"), "- OLD")
+      const printed = yield* admin("changes", "show", item.id)
+      assert.strictEqual(printed.code, 0, printed.stderr)
+      assert.include(printed.stdout.split("\n"), "- OLD")
       assert.include((yield* admin("changes", "show", item.teamId)).stderr, "No such change is pending.")
       assert.strictEqual((yield* member("changes", "approve", item.id)).code, 1)
       const named = yield* admin("changes", "approve", item.id, "--no-browser")

@@ -36,10 +36,10 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
         assert.include(refused.stderr, "Values are not accepted on the command line")
         assert.notInclude(refused.stderr, "canary")
       }
-      const taken = yield* secrets("set", "LEVEL=debug=1", "EMPTY=", "--from-args")
-      assert.strictEqual(taken.code, 0, taken.stderr)
-      assert.include(taken.stderr, "history")
-      assert.notInclude(taken.stderr, "debug")
+      const accepted = yield* secrets("set", "LEVEL=debug=1", "EMPTY=", "--from-args")
+      assert.strictEqual(accepted.code, 0, accepted.stderr)
+      assert.include(accepted.stderr, "history")
+      assert.notInclude(accepted.stderr, "debug")
       assert.strictEqual((yield* secrets("get", "LEVEL")).stdout, "debug=1")
       assert.strictEqual((yield* secrets("get", "EMPTY")).stdout, "")
       assert.strictEqual((yield* secrets("set", "LEVEL", "--from-args")).code, 2)
@@ -236,19 +236,19 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
       yield* set("USER", "ada")
       const template = file("app.template", "user={{ USER }}\n")
       const out = path.join(home, "app.conf")
-      const told = yield* ampoule.shell(
+      const signalled = yield* ampoule.shell(
         "trap 'echo told; cat app.conf' USR1; echo ready; while :; do sleep 0.02; done",
         {
           home
         }
       )
-      yield* told.shows("ready")
-      file("app.pid", `${told.child.pid}\n`)
+      yield* signalled.shows("ready")
+      file("app.pid", `${signalled.child.pid}\n`)
       const watch = ["--out", "app.conf", "--watch", "--watch-interval", "1s", "--signal", "usr1"]
       const running = yield* ampoule.start(["inject", template, ...watch, "--pid-file", "app.pid"], { home, env })
       yield* running.shows("was written, readable only by you")
       yield* set("USER", "grace")
-      yield* told.shows("user=grace")
+      yield* signalled.shows("user=grace")
       assert.strictEqual(fs.statSync(out).mode & 0o777, 0o600)
       // A template that cannot be rendered leaves the file; one that can is written; a program that is gone is no end.
       file("app.template", "user={{ NOPE }}\n")
@@ -258,7 +258,7 @@ layer(app, { excludeTestServices: true })("the small jobs of every day", (it) =>
       file("app.template", "name={{ USER }}\n")
       yield* running.shows("app.pid does not hold a process id")
       assert.strictEqual(fs.readFileSync(out, "utf8"), "name=grace\n")
-      assert.strictEqual(told.output.stdout.split("told").length, 2)
+      assert.strictEqual(signalled.output.stdout.split("told").length, 2)
       running.child.kill("SIGTERM")
       const ended = yield* running.ended
       assert.strictEqual(ended.signal, "SIGTERM")
@@ -368,8 +368,8 @@ layer(app, { excludeTestServices: true })("the choice of a folder", (it) => {
       // Without a person, the options say everything.
       const bare = yield* ampoule.home
       assert.strictEqual((yield* run(["init"], { home: bare })).code, 2)
-      const told = yield* run(["init", "--project", project.slug, "--env", "staging"], { home: bare })
-      assert.strictEqual(told.code, 0, told.stderr)
+      const init = yield* run(["init", "--project", project.slug, "--env", "staging"], { home: bare })
+      assert.strictEqual(init.code, 0, init.stderr)
       assert.strictEqual((yield* run(["use"], { home: bare })).stdout, `${project.slug} staging\n`)
     })
   )

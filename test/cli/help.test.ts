@@ -224,10 +224,10 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
           const script = new vm.Script(wrapped)
           script.runInThisContext()({}, require, {}, "", "")
           process.stdout.write(script.createCachedData())`
-        const made = spawnSync(ampoule.node, ["-e", script], { input: forged, maxBuffer: 1e8 })
-        assert.strictEqual(made.status, 0, String(made.stderr))
+        const forgery = spawnSync(ampoule.node, ["-e", script], { input: forged, maxBuffer: 1e8 })
+        assert.strictEqual(forgery.status, 0, String(forgery.stderr))
         fs.rmSync(file, { force: true })
-        fs.writeFileSync(file, Buffer.concat([before, made.stdout]))
+        fs.writeFileSync(file, Buffer.concat([before, forgery.stdout]))
         fs.chmodSync(file, mode)
       }
       forge(digest)
@@ -244,9 +244,9 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
         assert.strictEqual(yield* run(), ours)
         // Made anew, and read from then on.
         assert.isFalse(fs.readFileSync(file).equals(spoilt))
-        const made = fs.statSync(file).mtimeMs
+        const modified = fs.statSync(file).mtimeMs
         assert.strictEqual(yield* run(), ours)
-        assert.deepStrictEqual([fs.statSync(file).mtimeMs, fs.statSync(file).mode & 0o777], [made, 0o600])
+        assert.deepStrictEqual([fs.statSync(file).mtimeMs, fs.statSync(file).mode & 0o777], [modified, 0o600])
       }
       assert.deepStrictEqual(fs.readdirSync(folder), [name])
 

@@ -173,13 +173,13 @@ layer(app, { excludeTestServices: true, timeout: 300_000 })("--json", (it) => {
         yield* World.session(team.owner)
         const env = { AMPOULE_API_TOKEN: login.text }
         for (const { schema, stdin, with: more = [], words } of documents) {
-          const given = [
+          const line = [
             ...words.split(" "),
             "--json",
             ...more.map((word) => (word === "OWNER" ? team.owner.email : word))
           ]
-          const ended = yield* run(given, { env, ...(stdin === undefined ? {} : { stdin }) })
-          const name = given.join(" ")
+          const ended = yield* run(line, { env, ...(stdin === undefined ? {} : { stdin }) })
+          const name = line.join(" ")
           assert.isTrue(ended.code === 0 || words === "doctor", `${name}: ${ended.stderr}`)
           assert.doesNotThrow(() => exactly(schema)(JSON.parse(ended.stdout)), undefined, `${name}: ${ended.stdout}`)
         }
@@ -201,9 +201,9 @@ layer(app, { excludeTestServices: true, timeout: 300_000 })("--json", (it) => {
         const login = yield* World.grant({ person: member, teams: [{ team, scopes: cliScopes }] })
         const env = { AMPOULE_API_TOKEN: login.text }
         const asking = ["access", "request", "--json", "-e", "production", "--for", "2h", "--why", "Incident 42"]
-        const made = exactly(AccessRequest)(JSON.parse((yield* run(asking, { env })).stdout))
-        const withdrawn = yield* run(["access", "withdraw", "--json", made.id], { env })
-        assert.deepStrictEqual(JSON.parse(withdrawn.stdout), { id: made.id, state: "withdrawn" })
+        const request = exactly(AccessRequest)(JSON.parse((yield* run(asking, { env })).stdout))
+        const withdrawn = yield* run(["access", "withdraw", "--json", request.id], { env })
+        assert.deepStrictEqual(JSON.parse(withdrawn.stdout), { id: request.id, state: "withdrawn" })
 
         for (const [words, code, exit] of [
           [["secrets", "get", "--json", "ABSENT"], "SECRET_NOT_FOUND", 1],
@@ -223,8 +223,8 @@ layer(app, { excludeTestServices: true, timeout: 300_000 })("--json", (it) => {
           assert.deepStrictEqual([name, failure.code], [name, code])
           assert.isNotEmpty(failure.message)
         }
-        const told = yield* run(["activity"], { env })
-        assert.include(told.stderr, "Only owners and admins of the team")
+        const refusal = yield* run(["activity"], { env })
+        assert.include(refusal.stderr, "Only owners and admins of the team")
       }),
     300_000
   )

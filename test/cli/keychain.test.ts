@@ -48,7 +48,7 @@ const keyring = (home: string, state: "open" | "locked") =>
   )
 
 /** Content of the keychain, asked by a program that is not ours. */
-const held = (home: string, bus: string, url: string) =>
+const contentOf = (home: string, bus: string, url: string) =>
   spawnSync(
     process.execPath,
     [
@@ -106,9 +106,9 @@ if (hasKeychain) {
         const { login, run } = withBus(bus)
         const loggedIn = yield* login
         assert.strictEqual(loggedIn.code, 0, loggedIn.stderr)
-        const credential = held(home, bus, url)
+        const credential = contentOf(home, bus, url)
         assert.match(credential, /^amp_cg_/)
-        assert.strictEqual(held(home, bus, `${url}#trial`), "null")
+        assert.strictEqual(contentOf(home, bus, `${url}#trial`), "null")
         assert.notInclude(filesOf(home), "amp_cg_")
         assert.isFalse(fs.existsSync(path.join(home, "config/ampoule/credentials.json")))
 
@@ -120,13 +120,13 @@ if (hasKeychain) {
 
         // A second login takes the place of the first, which ends.
         assert.strictEqual((yield* login).code, 0)
-        assert.notStrictEqual(held(home, bus, url), credential)
+        assert.notStrictEqual(contentOf(home, bus, url), credential)
         assert.strictEqual((yield* TestApp.get("/me/cli", { bearer: credential })).error.code, "CREDENTIAL_REVOKED")
 
-        const last = held(home, bus, url)
+        const last = contentOf(home, bus, url)
         const loggedOut = yield* run(["logout"])
         assert.strictEqual(loggedOut.code, 0, loggedOut.stderr)
-        assert.strictEqual(held(home, bus, url), "null")
+        assert.strictEqual(contentOf(home, bus, url), "null")
         assert.strictEqual((yield* TestApp.get("/me/cli", { bearer: last })).error.code, "CREDENTIAL_REVOKED")
         assert.include((yield* run(["whoami"])).stderr, "No credential")
       })

@@ -153,7 +153,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("leaks of the command line
       const server = yield* FakeServer.make(FakeServer.environment(() => ({ KEY: canary })))
       const env = { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: token }
       const command = `'${process.execPath}' '${ampoule.program}' secrets export -p demo -e development`
-      const asked = Effect.fnUntraced(function* (line: string) {
+      const shell = Effect.fnUntraced(function* (line: string) {
         const home = yield* ampoule.home
         const file = path.join(home, "line.sh")
         fs.writeFileSync(file, line)
@@ -166,10 +166,10 @@ layer(Ampoule.Default, { excludeTestServices: true })("leaks of the command line
         )
         return ended
       })
-      const full = yield* asked(`${command} > /dev/full`)
+      const full = yield* shell(`${command} > /dev/full`)
       assert.strictEqual(full.code, 1)
       assert.include(full.stderr, "cannot be written (ENOSPC)")
-      const gone = yield* asked(`${command} | true; exit "\${PIPESTATUS[0]}"`)
+      const gone = yield* shell(`${command} | true; exit "\${PIPESTATUS[0]}"`)
       assert.deepStrictEqual([gone.code, gone.stderr], [0, ""])
     })
   )

@@ -223,13 +223,13 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule login without an 
   }
   const login = Effect.fnUntraced(function* (polls: ReadonlyArray<FakeServer.Answer>, start = started()) {
     const ampoule = yield* Ampoule
-    const left = [...polls]
+    const queue = [...polls]
     const times: Array<number> = []
     const server = yield* FakeServer.make(({ path }) => {
       if (path === "/auth/cli/device") return start
       if (path !== "/auth/cli/device/token") return undefined
       times.push(performance.now())
-      return left.shift()
+      return queue.shift()
     })
     const ended = yield* ampoule.run(["login", "--plaintext-local", "--no-browser", "--url", server.url])
     return { ended, server, times }
@@ -248,9 +248,9 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule login without an 
       assert.notInclude(ended.stderr, "amp_")
       const [, , third = 0, fourth = 0] = times
       assert.isAtLeast(fourth - third, 5_900)
-      const asked = server.asked.filter(({ path }) => path === "/auth/cli/device/token")
-      assert.deepStrictEqual(JSON.parse(asked[0]?.body ?? ""), { deviceCode: "amp_dc_code" })
-      assert.isUndefined(asked[0]?.headers.authorization)
+      const tokenRequests = server.asked.filter(({ path }) => path === "/auth/cli/device/token")
+      assert.deepStrictEqual(JSON.parse(tokenRequests[0]?.body ?? ""), { deviceCode: "amp_dc_code" })
+      assert.isUndefined(tokenRequests[0]?.headers.authorization)
       const stream = server.asked.find(({ path }) => path === "/auth/cli/device/events")
       assert.strictEqual(stream?.headers.authorization, "Bearer amp_dc_code")
       assert.isFalse(server.asked.some(({ query }) => query.size > 0))
@@ -322,13 +322,13 @@ layer(
 
       // A file that holds something is not replaced, and that is found out before the owner exists.
       fs.writeFileSync(`${home}/other`, "something else")
-      const taken = yield* setup("--generate-password", "--token-file", "other")
-      assert.strictEqual(taken.code, 1)
-      assert.include(taken.stderr, "there is one already")
+      const conflict = yield* setup("--generate-password", "--token-file", "other")
+      assert.strictEqual(conflict.code, 1)
+      assert.include(conflict.stderr, "there is one already")
       assert.strictEqual(fs.readFileSync(`${home}/other`, "utf8"), "something else")
 
-      const wanted = ["--project", "Demo", "--token", "--token-file", "kept/token", "--lifetime", "30d"]
-      const done = yield* setup("--generate-password", ...wanted)
+      const options = ["--project", "Demo", "--token", "--token-file", "kept/token", "--lifetime", "30d"]
+      const done = yield* setup("--generate-password", ...options)
       assert.strictEqual(done.code, 0, done.stderr)
       assert.match(done.stdout, /^amp_at_\w+\n$/)
       const password = /shown only now: (\w+)/.exec(done.stderr)?.[1] ?? ""

@@ -65,14 +65,23 @@ layer(app, { excludeTestServices: true, timeout: 120_000 })("management by the c
     () =>
       Effect.gen(function* () {
         const { alone, approved, home, managing, project, team } = yield* at("owner")
-        const made = yield* approved("projects", "create", "Web shop", "--slug", "web", "--environment", "qa", "--json")
-        assert.strictEqual(made.code, 0, made.stderr)
-        assert.include(made.stderr, `Managing ${team.name} needs your approval: for this command alone`)
-        const created = parsed(Project)(made.stdout)
+        const creation = yield* approved(
+          "projects",
+          "create",
+          "Web shop",
+          "--slug",
+          "web",
+          "--environment",
+          "qa",
+          "--json"
+        )
+        assert.strictEqual(creation.code, 0, creation.stderr)
+        assert.include(creation.stderr, `Managing ${team.name} needs your approval: for this command alone`)
+        const created = parsed(Project)(creation.stdout)
         assert.deepStrictEqual([created.slug, created.name, created.teamId], ["web", "Web shop", team.id])
         assert.deepStrictEqual(yield* managing, [], "the command ended what it was given")
         for (const file of files(home)) assert.notInclude(fs.readFileSync(file, "latin1"), "amp_ss_", file)
-        assert.notInclude(made.stdout + made.stderr, "amp_ss_")
+        assert.notInclude(creation.stdout + creation.stderr, "amp_ss_")
 
         const listed = yield* alone("environments", "list", "--project", "web", "--json")
         assert.deepStrictEqual(
@@ -89,9 +98,9 @@ layer(app, { excludeTestServices: true, timeout: 120_000 })("management by the c
         assert.strictEqual((yield* approved("projects", "update", "web", "--name", "Shop")).code, 0)
         const gone = yield* approved("projects", "delete", "web", "--yes", "--json")
         assert.deepStrictEqual(JSON.parse(gone.stdout), { id: created.id, deleted: true })
-        const left = parsed(Schema.Array(Project))((yield* alone("projects", "--json")).stdout)
+        const remaining = parsed(Schema.Array(Project))((yield* alone("projects", "--json")).stdout)
         assert.deepStrictEqual(
-          left.map(({ id }) => id),
+          remaining.map(({ id }) => id),
           [project.id]
         )
       }),

@@ -12,7 +12,7 @@ import { Ampoule } from "./Ampoule.ts"
 import * as FakeServer from "./FakeServer.ts"
 import * as ForwardProxy from "./ForwardProxy.ts"
 
-const shown = (route: Route): string =>
+const nameOf = (route: Route): string =>
   route._tag === "Proxied"
     ? `${route.proxy.host}:${route.proxy.port} ${route.proxy.variable}`
     : route._tag === "Direct"
@@ -44,7 +44,7 @@ describe("which way a request goes", () => {
     ["http://127.0.0.1:4400", { AMPOULE_PROXY: "http://p:1" }, "p:1 AMPOULE_PROXY"]
   ]
   it.each(table)("%s with %o: %s", (url, env, way) => {
-    assert.strictEqual(shown(routeOf(new URL(url), env)), way)
+    assert.strictEqual(nameOf(routeOf(new URL(url), env)), way)
   })
 
   const exempt: ReadonlyArray<readonly [url: string, list: string, is: boolean]> = [

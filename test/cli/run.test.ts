@@ -78,8 +78,12 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run", (it) => {
         const before = [server.asked.length, server.connections] as const
         const ended = yield* run([...words, "--", "true"], { home })
         assert.strictEqual(ended.code, 0, ended.stderr)
-        const asked = server.asked.slice(before[0]).map(({ method, path }) => `${method} ${path}`)
-        assert.deepStrictEqual([asked, server.connections - before[1]], [["GET /secrets/inject"], 1], words.join(" "))
+        const requests = server.asked.slice(before[0]).map(({ method, path }) => `${method} ${path}`)
+        assert.deepStrictEqual(
+          [requests, server.connections - before[1]],
+          [["GET /secrets/inject"], 1],
+          words.join(" ")
+        )
       }
     })
   )
@@ -450,12 +454,12 @@ layer(Ampoule.Default, { excludeTestServices: true })("signals of ampoule run", 
       )
       const address = silent.address()
       const port = typeof address === "object" && address !== null ? address.port : 0
-      const asked = new Promise<void>((resolve) => silent.once("connection", () => resolve()))
+      const connection = new Promise<void>((resolve) => silent.once("connection", () => resolve()))
       const running = yield* ampoule.start(["run", ...project, "--", "touch", marker], {
         env: { AMPOULE_URL: `http://127.0.0.1:${port}`, AMPOULE_API_TOKEN: token },
         detached: true
       })
-      yield* Effect.promise(() => asked)
+      yield* Effect.promise(() => connection)
       running.child.kill("SIGTERM")
       assert.strictEqual((yield* running.ended).signal, "SIGTERM")
       assert.isFalse(fs.existsSync(marker))

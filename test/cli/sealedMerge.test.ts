@@ -112,28 +112,28 @@ layer(Ampoule.Default, { excludeTestServices: true })("a repository with sealed 
         }
         for (let round = 0; round < rounds; round++) {
           const base = entriesOf(read())
-          const left = change("left", round)
+          const leftSide = change("left", round)
           const right = change("right", round)
           const expected = new Map<string, string>()
           const conflicts: Array<string> = []
-          for (const name of new Set([...base.keys(), ...left.keys(), ...right.keys()])) {
-            const [b, l, r] = [base, left, right].map((entries) => entries.get(name))
+          for (const name of new Set([...base.keys(), ...leftSide.keys(), ...right.keys()])) {
+            const [b, l, r] = [base, leftSide, right].map((entries) => entries.get(name))
             if (l !== r && l !== b && r !== b) conflicts.push(name)
             const value = conflicts.includes(name) ? l : l === b ? r : l
             if (value !== undefined) expected.set(name, value)
           }
           const result = git("merge", "-q", "left", "-m", "merged")
-          const told = `seed ${seed}, round ${round}: ${result.stdout}${result.stderr}${read()}`
-          assert.strictEqual(result.status === 0, conflicts.length === 0, told)
+          const details = `seed ${seed}, round ${round}: ${result.stdout}${result.stderr}${read()}`
+          assert.strictEqual(result.status === 0, conflicts.length === 0, details)
           for (const name of conflicts) {
-            assert.include(result.stdout + result.stderr, `${name}: changed on both sides`, told)
+            assert.include(result.stdout + result.stderr, `${name}: changed on both sides`, details)
             // Merged into `right`: its side is ours.
             const resolved = spawnSync("ampoule", ["seal", "resolve", "--theirs", name], at)
             assert.strictEqual(resolved.status, 0, resolved.stderr)
           }
           const now = entriesOf(read())
-          assert.deepStrictEqual(Object.fromEntries(now), Object.fromEntries(expected), told)
-          assert.deepStrictEqual([...now.keys()], [...now.keys()].sort(), told)
+          assert.deepStrictEqual(Object.fromEntries(now), Object.fromEntries(expected), details)
+          assert.deepStrictEqual([...now.keys()], [...now.keys()].sort(), details)
           if (conflicts.length > 0) assert.strictEqual(git("commit", "-q", "--no-verify", "-am", "merged").status, 0)
           git("checkout", "-q", "-B", "main")
           // The runner wants to hear from its worker.

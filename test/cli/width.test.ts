@@ -59,7 +59,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("on a terminal", (it) => {
       )
       const env = { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: "amp_at_0123456789abcdef_secretpart", TERM: "xterm" }
       const place = ["-p", FakeServer.projectId, "-e", "development"]
-      const shown = (width: number, words: ReadonlyArray<string>, more: Readonly<Record<string, string>> = {}) =>
+      const screen = (width: number, words: ReadonlyArray<string>, more: Readonly<Record<string, string>> = {}) =>
         Effect.gen(function* () {
           const command = `stty cols ${width} rows 50; ${ampoule.line(words)}`
           const running = yield* ampoule.inTerminal(command, { env: { ...env, ...more } })
@@ -73,18 +73,18 @@ layer(Ampoule.Default, { excludeTestServices: true })("on a terminal", (it) => {
           ["doctor"],
           ["secrets", "frobnicate"]
         ]) {
-          const text = yield* shown(width, words)
+          const text = yield* screen(width, words)
           // eslint-disable-next-line no-control-regex
           const lines = text.replaceAll(/\u001b\[[0-9;?]*[A-Za-z]/g, "").split("\n")
           // Texts to copy are not broken.
           const wide = lines.filter((line) => line.length > width && !line.includes("`"))
           assert.deepStrictEqual(wide, [], `${width} ${words.join(" ")}`)
-          const plain = yield* shown(width, words, { NO_COLOR: "1" })
+          const plain = yield* screen(width, words, { NO_COLOR: "1" })
           assert.notInclude(plain, "\u001b[3", words.join(" "))
         }
       }
-      assert.include(yield* shown(120, ["secrets", "list", ...place]), "3 h ago")
-      assert.include(yield* shown(40, ["secrets", "get", ...place, "NOPE"]), "\u001b[31mampoule:\u001b[0m ")
+      assert.include(yield* screen(120, ["secrets", "list", ...place]), "3 h ago")
+      assert.include(yield* screen(40, ["secrets", "get", ...place, "NOPE"]), "\u001b[31mampoule:\u001b[0m ")
       const piped = yield* ampoule.run(["secrets", "list", ...place], { env: { ...env, COLUMNS: "40" } })
       assert.match(piped.stdout, new RegExp(`\nDATABASE_URL  template \\(DB_PASSWORD, DB_HOST\\)  12       ${at}`))
     })
@@ -93,11 +93,11 @@ layer(Ampoule.Default, { excludeTestServices: true })("on a terminal", (it) => {
   it.scoped("a wait of more than a second says for whom, and nothing of it stays; a program reads none of it", () =>
     Effect.gen(function* () {
       const ampoule = yield* Ampoule
-      const held: Array<http.ServerResponse> = []
+      const responses: Array<http.ServerResponse> = []
       const server = yield* Effect.acquireRelease(
         Effect.async<http.Server>((resume) => {
-          const made = http.createServer((_, response) => void held.push(response))
-          made.listen(0, "127.0.0.1", () => resume(Effect.succeed(made)))
+          const listener = http.createServer((_, response) => void responses.push(response))
+          listener.listen(0, "127.0.0.1", () => resume(Effect.succeed(listener)))
         }),
         (made) =>
           Effect.sync(() => {
@@ -114,10 +114,10 @@ layer(Ampoule.Default, { excludeTestServices: true })("on a terminal", (it) => {
       const piped = yield* ampoule.start(words, { env })
       yield* seen.shows(waiting)
       // The other one began at the same time; its notice would have come before its answer.
-      yield* Effect.suspend(() => (held.length < 2 ? Effect.fail("not yet") : Effect.void)).pipe(
+      yield* Effect.suspend(() => (responses.length < 2 ? Effect.fail("not yet") : Effect.void)).pipe(
         Effect.retry(Schedule.spaced("20 millis"))
       )
-      for (const response of held) response.setHeader("content-type", "application/json").end('{"value":"v"}')
+      for (const response of responses) response.setHeader("content-type", "application/json").end('{"value":"v"}')
       const ended = yield* seen.ended
       assert.match(ended.stdout, new RegExp(`${waiting}\r\u001b\\[Kv\r\n$`))
       assert.deepStrictEqual(yield* piped.ended, { code: 0, signal: null, stdout: "v", stderr: "" })

@@ -24,7 +24,7 @@ const client = (options: Client.Options) => fetched(Client.make(options))
 
 const credential = Redacted.make("amp_at_canary-credential")
 /** Everything a program could print of a failure. */
-const shown = (failure: unknown) =>
+const everythingOf = (failure: unknown) =>
   [inspect(failure, { depth: 20, showHidden: true }), String(failure), JSON.stringify(failure)].join("\n")
 
 const readValue = (name: string) => ({
@@ -58,8 +58,8 @@ describe("the typed client, on the real server", () => {
           key: key("DB"),
           value: Redacted.make("postgres://canary")
         }
-        const made = yield* api.secrets.create({ headers: {}, payload })
-        assert.strictEqual("version" in made ? made.version : undefined, 1)
+        const secret = yield* api.secrets.create({ headers: {}, payload })
+        assert.strictEqual("version" in secret ? secret.version : undefined, 1)
         const read = yield* api.secrets.readValue({
           urlParams: { projectId, environment: development, key: key("DB") }
         })
@@ -124,7 +124,7 @@ describe("the typed client, on the real server", () => {
         )
         assert.strictEqual(failure._tag, "VALIDATION_FAILED")
         assert.strictEqual("field" in failure && failure.field, "value")
-        assert.notInclude(shown(failure), "canary")
+        assert.notInclude(everythingOf(failure), "canary")
       })
     )
   })
@@ -188,7 +188,7 @@ describe("the typed client, when the other end misbehaves", () => {
       const api = yield* client({ url: server.url, credential })
       const failure = yield* Effect.flip(api.identity.verify())
       assert.deepInclude(failure, { _tag: "UnexpectedAnswer", status: 418, code: "ADDED_LATER" })
-      assert.notInclude(shown(failure), "canary")
+      assert.notInclude(everythingOf(failure), "canary")
     })
   )
 
@@ -210,7 +210,7 @@ describe("the typed client, when the other end misbehaves", () => {
         const api = yield* client({ url: server.url, credential })
         const failure = yield* Effect.flip(api.secrets.readValue(readValue("A")))
         assert.strictEqual(failure._tag, "UnexpectedAnswer", JSON.stringify(answer))
-        assert.notInclude(shown(failure), "canary", JSON.stringify(answer))
+        assert.notInclude(everythingOf(failure), "canary", JSON.stringify(answer))
       }
     })
   )
@@ -223,7 +223,7 @@ describe("the typed client, when the other end misbehaves", () => {
       for (const url of nowhere) {
         const failure = yield* Effect.flip((yield* client({ url, credential })).identity.verify())
         assert.strictEqual(failure._tag, "ServerUnreachable", url)
-        assert.notInclude(shown(failure), "canary", url)
+        assert.notInclude(everythingOf(failure), "canary", url)
       }
       const silent = yield* silentServer("")
       const waiting = yield* client({ url: silent, credential, timeout: "100 millis" })
@@ -252,7 +252,7 @@ describe("the typed client, when the other end misbehaves", () => {
         const api = yield* client({ url: server.url, credential: Redacted.make(text) })
         const failure = yield* Effect.flip(api.secrets.readValue(readValue("A")))
         assert.strictEqual(failure._tag, "CREDENTIAL_INVALID")
-        assert.notInclude(shown(failure), "can")
+        assert.notInclude(everythingOf(failure), "can")
       }
       assert.strictEqual(server.asked.length, 0)
     })

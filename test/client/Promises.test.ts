@@ -110,11 +110,11 @@ describe("the promise facade", () => {
       Effect.gen(function* () {
         const { options, token } = yield* Demo.make({ AMPOULE_TEST_NEW: "ours", AMPOULE_TEST_SET: "ours" })
         yield* withVariables({ AMPOULE_TEST_NEW: undefined, AMPOULE_TEST_SET: "theirs" })
-        const given = { ...options, credential: token.text }
-        yield* Effect.promise(() => Ampoule.load(given))
+        const settings = { ...options, credential: token.text }
+        yield* Effect.promise(() => Ampoule.load(settings))
         assert.strictEqual(process.env["AMPOULE_TEST_NEW"], "ours")
         assert.strictEqual(process.env["AMPOULE_TEST_SET"], "theirs")
-        const loaded = yield* Effect.promise(() => Ampoule.load({ ...given, override: true }))
+        const loaded = yield* Effect.promise(() => Ampoule.load({ ...settings, override: true }))
         assert.strictEqual(process.env["AMPOULE_TEST_SET"], "ours")
         assert.strictEqual(loaded.get("AMPOULE_TEST_SET"), "ours")
       })
@@ -124,13 +124,13 @@ describe("the promise facade", () => {
       Effect.gen(function* () {
         const { options, token } = yield* Demo.make({ AMPOULE_TEST_A: "a", NODE_TLS_REJECT_UNAUTHORIZED: "0" })
         yield* withVariables({ AMPOULE_TEST_A: undefined, NODE_TLS_REJECT_UNAUTHORIZED: undefined })
-        const given = { ...options, credential: token.text }
-        const refused = yield* refusalOf(() => Ampoule.load(given))
+        const settings = { ...options, credential: token.text }
+        const refused = yield* refusalOf(() => Ampoule.load(settings))
         assert.strictEqual(refused.code, "DANGEROUS_NAMES")
         assert.include(refused.message, "NODE_TLS_REJECT_UNAUTHORIZED")
         assert.isUndefined(process.env["AMPOULE_TEST_A"])
         assert.isUndefined(process.env["NODE_TLS_REJECT_UNAUTHORIZED"])
-        yield* Effect.promise(() => Ampoule.load({ ...given, allow: ["NODE_TLS_REJECT_UNAUTHORIZED"] }))
+        yield* Effect.promise(() => Ampoule.load({ ...settings, allow: ["NODE_TLS_REJECT_UNAUTHORIZED"] }))
         assert.strictEqual(process.env["AMPOULE_TEST_A"], "a")
         assert.strictEqual(process.env["NODE_TLS_REJECT_UNAUTHORIZED"], "0")
       })
@@ -139,7 +139,7 @@ describe("the promise facade", () => {
     it.scoped("rejects with the code of the server or one of its own, and never repeats credential or value", () =>
       Effect.gen(function* () {
         const { options, token } = yield* Demo.make({ KEY: "canary-value" })
-        const given = { ...options, credential: token.text }
+        const settings = { ...options, credential: token.text }
         const wrong: ReadonlyArray<readonly [Partial<Ampoule.Options>, string]> = [
           [{ credential: "amp_at_canary" }, "CREDENTIAL_INVALID"],
           [{ credential: "canary\ncanary" }, "CREDENTIAL_INVALID"],
@@ -150,11 +150,11 @@ describe("the promise facade", () => {
           [{ url: `${options.url}/elsewhere` }, "ROUTE_NOT_FOUND"]
         ]
         for (const [change, code] of wrong) {
-          const refused = yield* refusalOf(() => Ampoule.open({ ...given, ...change }))
+          const refused = yield* refusalOf(() => Ampoule.open({ ...settings, ...change }))
           assert.strictEqual(refused.code, code)
-          const shown = `${inspect(refused, { depth: 20, showHidden: true })}${refused.stack}`
-          assert.notInclude(shown, "canary", code)
-          assert.notInclude(shown, token.text, code)
+          const everything = `${inspect(refused, { depth: 20, showHidden: true })}${refused.stack}`
+          assert.notInclude(everything, "canary", code)
+          assert.notInclude(everything, token.text, code)
         }
       })
     )

@@ -14,7 +14,7 @@ import { start } from "./server.mjs"
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..")
 const folder = process.env["AMPOULE_CLIENTS_DIR"] ?? path.join(tmpdir(), "ampoule-clients")
-const wanted = Number(process.argv[2] ?? 20_000)
+const caseCount = Number(process.argv[2] ?? 20_000)
 const schemathesis = "4.32.5"
 const database = process.env["AMPOULE_TEST_DATABASE_URL"]
 if (database === undefined) throw new Error("run it with .ci/with-postgres")
@@ -55,7 +55,7 @@ def filter_query(context, query):
     return plain(query)
 `
 /** Operations that would end the run's own credential, or never answer. */
-const left = ["DELETE /me/token", "POST /auth/cli/logout", "GET /auth/cli/device/events", "GET /mcp"]
+const skippedOperations = ["DELETE /me/token", "POST /auth/cli/logout", "GET /auth/cli/device/events", "GET /mcp"]
 
 const python = path.join(folder, "schemathesis")
 if (!fs.existsSync(path.join(python, "bin/pip"))) execFileSync("python3", ["-m", "venv", python], { stdio: "inherit" })
@@ -95,7 +95,7 @@ const round = async (seed) => {
     ["--phases", "examples,coverage,fuzzing,stateful", "--max-examples", "50", "--seed", String(seed)],
     ["--request-timeout", "30", "--suppress-health-check", "all", "--warnings", "off", "--no-color"],
     ["--report", "json,ndjson", "--report-json-path", report, "--report-ndjson-path", events],
-    left.flatMap((one) => ["--exclude-name", one])
+    skippedOperations.flatMap((one) => ["--exclude-name", one])
   ].flat()
   fs.writeFileSync(path.join(work, "ampoule_hooks.py"), hooks)
   const child = spawn(path.join(python, "bin/schemathesis"), words, {
@@ -115,7 +115,7 @@ const round = async (seed) => {
 const rounds = []
 let failed = ""
 try {
-  for (let seed = 1, sent = 0; sent < wanted; seed++) {
+  for (let seed = 1, sent = 0; sent < caseCount; seed++) {
     const { output, ...one } = await round(seed)
     rounds.push(one)
     sent += one.cases
@@ -139,7 +139,7 @@ const record = {
   excluded,
   inexpressible,
   refusals,
-  left,
+  left: skippedOperations,
   cases: rounds.reduce((sum, { cases }) => sum + cases, 0),
   rounds,
   findings: failed === "" ? 0 : "see the run"

@@ -97,9 +97,9 @@ const world = async (url) => {
   }
   const { team } = await call("POST", "/setup", { setupCode, ...owner })
   const project = await call("POST", `/teams/${team.id}/projects`, { name: "Shop" })
-  let made = 0
+  let count = 0
   const token = async (/** @type {"read" | "write"} */ accessLevel, more = {}) => {
-    const body = { name: `journey ${++made}`, accessLevel, lifetime: "1d", ...more }
+    const body = { name: `journey ${++count}`, accessLevel, lifetime: "1d", ...more }
     return (await call("POST", `/teams/${team.id}/api-tokens`, body)).value
   }
   const secrets = Object.entries(values).map(([key, value]) => ({ key, value }))

@@ -24,12 +24,12 @@ const credentials = Effect.gen(function* () {
   const member = yield* World.member(team, "member")
   const session = yield* World.session(member)
   const grant = yield* World.grant({ person: member, teams: [{ team, scopes: ["identity:read"] }] })
-  const made = { session: owner.text }
+  const ownCredentials = { session: owner.text }
   const invited = yield* TestApp.post(`/teams/${team.id}/invitations`, {
-    ...made,
+    ...ownCredentials,
     json: { email: `${member.id}-friend@example.com`, role: "member" }
   })
-  const reset = yield* TestApp.post(`/teams/${team.id}/members/${member.id}/password-reset`, made)
+  const reset = yield* TestApp.post(`/teams/${team.id}/members/${member.id}/password-reset`, ownCredentials)
   const invitation = codeIn(invited.json.inviteUrl)
   const link = codeIn(reset.json.resetUrl)
   return {
@@ -95,8 +95,8 @@ layer(app, { excludeTestServices: true })("credentials that ended", (it) => {
         FROM generate_series(1, ${old}) AS n, (SELECT timestamptz '2001-01-01' AS at) AS long_ago`
       const living = yield* World.session(person)
       yield* purge
-      const left = yield* sql`SELECT id FROM sessions WHERE user_id = ${person.id}`
-      assert.deepStrictEqual(left, [{ id: living.id }])
+      const rows = yield* sql`SELECT id FROM sessions WHERE user_id = ${person.id}`
+      assert.deepStrictEqual(rows, [{ id: living.id }])
     })
   )
 })

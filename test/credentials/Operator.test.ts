@@ -17,7 +17,7 @@ const password = "vial of thirty drops"
 const nextPassword = "vial of forty drops!"
 
 const needs = Effect.gen(function* () {
-  const made: Operator.Needs = {
+  const services: Operator.Needs = {
     sql: yield* SqlClient.SqlClient,
     crypto: yield* Crypto,
     audit: yield* Audit,
@@ -25,7 +25,7 @@ const needs = Effect.gen(function* () {
     rowSeal: yield* RowSeal,
     baseUrl: TestApp.baseUrl
   }
-  return made
+  return services
 })
 
 const somebody = Effect.gen(function* () {
@@ -144,28 +144,28 @@ layer(TestApp.layer, { excludeTestServices: true })("the operator of the server"
           )
         )
       )
-      const made = yield* needs
-      const refused = yield* Effect.flip(Operator.removeUser(made, owner.email, { evenLastOwner: false }))
+      const services = yield* needs
+      const refused = yield* Effect.flip(Operator.removeUser(services, owner.email, { evenLastOwner: false }))
       assert.deepStrictEqual([refused._tag, "teams" in refused ? refused.teams : []], ["LastOwner", ["Platform"]])
       assert.strictEqual((yield* signIn(owner.email, password)).status, 200)
-      yield* Operator.removeUser(made, owner.email, { evenLastOwner: true })
+      yield* Operator.removeUser(services, owner.email, { evenLastOwner: true })
       assert.strictEqual((yield* signIn(owner.email, password)).status, 401)
-      const again = yield* Effect.flip(Operator.removeUser(made, owner.email, { evenLastOwner: true }))
+      const again = yield* Effect.flip(Operator.removeUser(services, owner.email, { evenLastOwner: true }))
       assert.strictEqual(again._tag, "AccountNotFound")
     })
   )
 
   it.effect("sees a bounded list of accounts, without those that were removed", () =>
     Effect.gen(function* () {
-      const made = yield* needs
+      const services = yield* needs
       const [one, two, gone] = [
         yield* World.person({ email: "a@list.example.com" }),
         yield* World.person({ email: "b@list.example.com" }),
         yield* World.person({ email: "c@list.example.com" })
       ]
       const team = yield* World.team({ owner: one })
-      yield* Operator.removeUser(made, gone.email, { evenLastOwner: false })
-      const listed = yield* Operator.list(made, { search: "LIST.example", limit: 10 })
+      yield* Operator.removeUser(services, gone.email, { evenLastOwner: false })
+      const listed = yield* Operator.list(services, { search: "LIST.example", limit: 10 })
       assert.deepStrictEqual(
         listed.map(({ email, memberships }) => [email, memberships]),
         [
@@ -173,9 +173,9 @@ layer(TestApp.layer, { excludeTestServices: true })("the operator of the server"
           [two.email, []]
         ]
       )
-      assert.lengthOf(yield* Operator.list(made, { search: "list.example", limit: 1 }), 1)
-      assert.lengthOf(yield* Operator.list(made, { search: "l%t.example", limit: 10 }), 0)
-      assert.lengthOf(yield* Operator.list(made, { search: "@removed.invalid", limit: 10 }), 0)
+      assert.lengthOf(yield* Operator.list(services, { search: "list.example", limit: 1 }), 1)
+      assert.lengthOf(yield* Operator.list(services, { search: "l%t.example", limit: 10 }), 0)
+      assert.lengthOf(yield* Operator.list(services, { search: "@removed.invalid", limit: 10 }), 0)
     })
   )
 })

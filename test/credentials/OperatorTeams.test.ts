@@ -14,7 +14,7 @@ import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
 const needs = Effect.gen(function* () {
-  const made: Operator.Needs = {
+  const services: Operator.Needs = {
     sql: yield* SqlClient.SqlClient,
     crypto: yield* Crypto,
     audit: yield* Audit,
@@ -22,7 +22,7 @@ const needs = Effect.gen(function* () {
     rowSeal: yield* RowSeal,
     baseUrl: TestApp.baseUrl
   }
-  return made
+  return services
 })
 
 const actionsOf = (teamId: string) =>
@@ -64,9 +64,9 @@ layer(TestApp.layer, { excludeTestServices: true })("the operator and teams", (i
 
   it.effect("creates one for an existing account, as its owner", () =>
     Effect.gen(function* () {
-      const made = yield* needs
+      const services = yield* needs
       const owner = yield* World.person()
-      const team = yield* OperatorTeams.create(made, "Platform", { email: owner.email })
+      const team = yield* OperatorTeams.create(services, "Platform", { email: owner.email })
       assert.deepInclude(team, { name: "Platform", plan: "developer", suspended: false, owners: [owner.email] })
       const { text: session } = yield* World.session(owner)
       const { json } = yield* TestApp.get("/me", { session })
@@ -75,7 +75,7 @@ layer(TestApp.layer, { excludeTestServices: true })("the operator and teams", (i
         [[team.id, "owner"]]
       )
       assert.deepStrictEqual(yield* actionsOf(team.id), ["team.create by system"])
-      const nobody = yield* Effect.flip(OperatorTeams.create(made, "Platform", { email: "nobody@example.com" }))
+      const nobody = yield* Effect.flip(OperatorTeams.create(services, "Platform", { email: "nobody@example.com" }))
       assert.strictEqual(nobody._tag, "AccountNotFound")
     })
   )
@@ -83,19 +83,19 @@ layer(TestApp.layer, { excludeTestServices: true })("the operator and teams", (i
   it.effect("suspends one, of which nothing is reached by anything until it goes on", () =>
     Effect.gen(function* () {
       const { reached, team } = yield* scene
-      const made = yield* needs
+      const services = yield* needs
       const id = TeamIdOut.make(team.id)
       assert.deepStrictEqual(yield* reached, [200, 200, 200])
-      yield* OperatorTeams.setSuspended(made, id, true)
+      yield* OperatorTeams.setSuspended(services, id, true)
       for (const status of yield* reached) assert.include([401, 404], status)
-      yield* OperatorTeams.setSuspended(made, id, false)
+      yield* OperatorTeams.setSuspended(services, id, false)
       assert.deepStrictEqual(yield* reached, [200, 200, 200])
       const actions = yield* actionsOf(team.id)
       assert.include(actions, "team.suspend by system")
       assert.include(actions, "team.resume by system")
       // A writer of the database alone cannot resume it.
-      yield* OperatorTeams.setSuspended(made, id, true)
-      yield* made.sql`UPDATE teams SET suspended = false WHERE id = ${team.id}`
+      yield* OperatorTeams.setSuspended(services, id, true)
+      yield* services.sql`UPDATE teams SET suspended = false WHERE id = ${team.id}`
       for (const status of yield* reached) assert.include([401, 404], status)
     })
   )
@@ -103,18 +103,18 @@ layer(TestApp.layer, { excludeTestServices: true })("the operator and teams", (i
   it.effect("removes one with all that it had, and its trail stays", () =>
     Effect.gen(function* () {
       const { project, reached, team } = yield* scene
-      const made = yield* needs
+      const services = yield* needs
       const other = yield* scene
-      yield* OperatorTeams.remove(made, TeamIdOut.make(team.id))
+      yield* OperatorTeams.remove(services, TeamIdOut.make(team.id))
       for (const status of yield* reached) assert.include([401, 404], status)
       assert.deepStrictEqual(yield* other.reached, [200, 200, 200])
-      const [left] = yield* made.sql<{ readonly n: number }>`
+      const [left] = yield* services.sql<{ readonly n: number }>`
         SELECT count(*)::int AS n FROM environments WHERE project_id = ${project.id} AND deleted_at IS NULL`
       assert.strictEqual(left.n, 0)
       assert.include(yield* actionsOf(team.id), "team.delete by system")
-      const listed = yield* OperatorTeams.list(made, { search: "", limit: 1_000 })
+      const listed = yield* OperatorTeams.list(services, { search: "", limit: 1_000 })
       assert.isFalse(listed.some(({ id }) => id === team.id))
-      const absent = yield* Effect.flip(OperatorTeams.remove(made, TeamIdOut.make(crypto.randomUUID())))
+      const absent = yield* Effect.flip(OperatorTeams.remove(services, TeamIdOut.make(crypto.randomUUID())))
       assert.strictEqual(absent._tag, "OperatorTeamNotFound")
     })
   )
@@ -122,20 +122,22 @@ layer(TestApp.layer, { excludeTestServices: true })("the operator and teams", (i
   it.effect("keeps a person out of all teams, but no team without an owner, until they are activated", () =>
     Effect.gen(function* () {
       const { member, team } = yield* scene
-      const made = yield* needs
+      const services = yield* needs
       const second = yield* World.team()
       yield* World.join(second, member, "viewer")
       const { text: session } = yield* World.session(member)
       const status = Effect.map(TestApp.get("/me", { session }), (answer) => answer.status)
       assert.strictEqual(yield* status, 200)
-      yield* Operator.setActive(made, member.email, false, { evenLastOwner: false })
+      yield* Operator.setActive(services, member.email, false, { evenLastOwner: false })
       assert.strictEqual(yield* status, 401)
       assert.include(yield* actionsOf(team.id), "member.update by system")
       assert.include(yield* actionsOf(second.id), "member.update by system")
-      yield* Operator.setActive(made, member.email, true, { evenLastOwner: false })
+      yield* Operator.setActive(services, member.email, true, { evenLastOwner: false })
       const { text: again } = yield* World.session(member)
       assert.lengthOf((yield* TestApp.get("/me", { session: again })).json.teams, 2)
-      const refused = yield* Effect.flip(Operator.setActive(made, team.owner.email, false, { evenLastOwner: false }))
+      const refused = yield* Effect.flip(
+        Operator.setActive(services, team.owner.email, false, { evenLastOwner: false })
+      )
       assert.strictEqual(refused._tag, "LastOwner")
     })
   )

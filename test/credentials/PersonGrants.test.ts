@@ -27,7 +27,7 @@ const line = (macs: RowMac.RowMac, one: Row, mac = macs.of("access_grants", one)
     mac
   ].join(" ")
 
-const made = () => {
+const makeMacs = () => {
   const forged: Array<string> = []
   const key = () => createSecretKey(randomBytes(32))
   const keys = { rows: key(), credentials: key(), passwords: key() }
@@ -36,7 +36,7 @@ const made = () => {
 
 describe("grants that a person holds", () => {
   it("are there until they end, also where the text was read before", () => {
-    const { macs } = made()
+    const { macs } = makeMacs()
     const [lasting, ending] = [row(null, null), row(2_000)]
     const text = [lasting, ending].map((one) => line(macs, one)).join("\n")
     const at = (now: number) => PersonGrants.inForce(text, now, macs).map(({ projectId }) => projectId)
@@ -50,7 +50,7 @@ describe("grants that a person holds", () => {
   })
 
   it("count for nothing where no server wrote them, and that is reported each time", () => {
-    const { forged, macs } = made()
+    const { forged, macs } = makeMacs()
     const [own, foreign, unsealed] = [row(null), row(null), row(null)]
     const text = [line(macs, own), line(macs, foreign, "ab".repeat(32)), line(macs, unsealed, "-")].join("\n")
     for (let i = 0; i < 2; i++) {
@@ -61,6 +61,6 @@ describe("grants that a person holds", () => {
     }
     assert.deepStrictEqual(forged, [foreign.id, unsealed.id, foreign.id, unsealed.id])
     // Another holder of keys believes other rows.
-    assert.deepStrictEqual(PersonGrants.inForce(line(macs, own), 0, made().macs), [])
+    assert.deepStrictEqual(PersonGrants.inForce(line(macs, own), 0, makeMacs().macs), [])
   })
 })

@@ -183,10 +183,10 @@ layer(app, { excludeTestServices: true })("a team", (it) => {
       assert.strictEqual((yield* TestApp.get("/app", from(office, alone))).status, 200)
       const led = yield* TestApp.get("/app", from(cafe, alone))
       assert.deepStrictEqual([led.status, led.headers.get("location")], [303, "/app/teams/new"])
-      const told = yield* TestApp.get("/app/teams/new", from(cafe, alone))
-      assert.strictEqual(told.status, 200)
-      assert.include(told.text, "accept only certain IP addresses")
-      assert.notInclude(told.text, team.id)
+      const page = yield* TestApp.get("/app/teams/new", from(cafe, alone))
+      assert.strictEqual(page.status, 200)
+      assert.include(page.text, "accept only certain IP addresses")
+      assert.notInclude(page.text, team.id)
       // Its settings are out of reach as well, so nobody opens it from there.
       assert.strictEqual((yield* set(null, cafe)).status, 404)
       // A writer of the database does not open it either.
@@ -252,10 +252,10 @@ layer(app, { excludeTestServices: true })("a team", (it) => {
       const sql = yield* SqlClient.SqlClient
       yield* sql`UPDATE api_tokens SET addresses = NULL WHERE id = ${rotated.json.id}`
       assert.deepStrictEqual(yield* answers(rotated.json.value), [401, 401])
-      const told = yield* sql<{ readonly body: string }>`
+      const entries = yield* sql<{ readonly body: string }>`
         SELECT body FROM audit_entries WHERE team_id = ${team.id} AND action = 'token.set_addresses' ORDER BY at, seq`
       assert.deepStrictEqual(
-        told.map(auditEntry).map(({ outcome }) => outcome),
+        entries.map(auditEntry).map(({ outcome }) => outcome),
         ["allowed", "allowed", "allowed"]
       )
     })

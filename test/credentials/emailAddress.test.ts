@@ -51,7 +51,7 @@ layer(app, { excludeTestServices: true })("a person's e-mail address", (it) => {
       yield* World.join(second, person, "viewer")
       const token = yield* World.token({ team })
       const elsewhere = (yield* signIn(person.email)).jar
-      const known = new Map([["ampoule_device", jar.get("ampoule_device") ?? ""]])
+      const device = new Map([["ampoule_device", jar.get("ampoule_device") ?? ""]])
 
       const page = yield* SignIn.see("/app/account", jar)
       assert.match(page.text, new RegExp(`<input(?=[^>]*name="email")(?=[^>]*value="${person.email}")[^>]*required`))
@@ -71,7 +71,7 @@ layer(app, { excludeTestServices: true })("a person's e-mail address", (it) => {
       // Credentials that are not bound to the address go on.
       assert.strictEqual((yield* TestApp.get("/me/verify", { bearer: token.text })).status, 200)
       assert.strictEqual((yield* signIn(person.email)).status, 401)
-      const back = yield* SignIn.submit("/app/sign-in", known, { email, password: SignIn.password })
+      const back = yield* SignIn.submit("/app/sign-in", device, { email, password: SignIn.password })
       assert.strictEqual(back.status, 303)
 
       for (const { id } of [team, second]) {
@@ -135,8 +135,8 @@ layer(app, { excludeTestServices: true })("a person's e-mail address", (it) => {
   it.effect("goes to one of two who want it at once, and the other keeps theirs", () =>
     Effect.gen(function* () {
       const people = yield* Effect.all([SignIn.signedIn, SignIn.signedIn, SignIn.signedIn])
-      const wanted = other(people[0].person.email)
-      const answers = yield* Effect.forEach(people, ({ jar }) => change(jar, wanted), { concurrency: "unbounded" })
+      const address = other(people[0].person.email)
+      const answers = yield* Effect.forEach(people, ({ jar }) => change(jar, address), { concurrency: "unbounded" })
       assert.deepStrictEqual(answers.map(({ status }) => status).toSorted(), [200, 409, 409])
       for (const [i, answer] of answers.entries()) {
         const { jar, person } = people[i] ?? people[0]

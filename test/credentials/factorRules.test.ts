@@ -181,12 +181,12 @@ layer(app, { excludeTestServices: true })("a team", (it) => {
       for (const [name, ask] of Object.entries(asks(jar))) {
         assert.deepStrictEqual(codeOf(yield* ask), [403, "STEP_UP_REQUIRED"], name)
       }
-      const asked = yield* TestApp.post(`/environments/${project.production.id}/access-requests`, {
+      const request = yield* TestApp.post(`/environments/${project.production.id}/access-requests`, {
         ...sessionOf(new Map([["ampoule_session", (yield* World.session(member)).text]])),
         json: { level: "values", hours: 1, reason: "to look" }
       })
-      if (asked.status < 300) {
-        const approve = TestApp.post(`/access-requests/${asked.json.id}/approve`, sessionOf(jar))
+      if (request.status < 300) {
+        const approve = TestApp.post(`/access-requests/${request.json.id}/approve`, sessionOf(jar))
         assert.deepStrictEqual(codeOf(yield* approve), [403, "STEP_UP_REQUIRED"])
       }
       // The rest goes on as before.

@@ -42,10 +42,10 @@ describe("the life of an API token", () => {
   })
 
   it("outlives its deactivated creator by 7 days, not by more", () => {
-    const left = (since: number) =>
+    const stateAfterLeave = (since: number) =>
       Liveness.ofToken({ ...token, creatorActive: false, creatorDeactivatedAt: at(since) }, now)
-    assert.strictEqual(left(-7 * day + 1), "live")
-    assert.strictEqual(left(-7 * day), "expired")
+    assert.strictEqual(stateAfterLeave(-7 * day + 1), "live")
+    assert.strictEqual(stateAfterLeave(-7 * day), "expired")
     const unknown = { ...token, creatorActive: false, creatorDeactivatedAt: null }
     assert.strictEqual(Liveness.ofToken(unknown, now), "expired", "nobody knows since when")
   })
@@ -68,7 +68,7 @@ describe("the life of an API token", () => {
       FastCheck.nat(400 * day)
     ],
     ([row, later]) => {
-      const given = {
+      const tokenRow = {
         createdAt: at(row.created),
         expiresAt: row.expires === null ? null : at(row.expires),
         lastUsedAt: row.used === null ? null : at(row.used),
@@ -76,8 +76,8 @@ describe("the life of an API token", () => {
         creatorActive: row.creatorActive,
         creatorDeactivatedAt: row.deactivated === null ? null : at(row.deactivated)
       }
-      const before = Liveness.ofToken(given, now)
-      const after = Liveness.ofToken(given, now + later)
+      const before = Liveness.ofToken(tokenRow, now)
+      const after = Liveness.ofToken(tokenRow, now + later)
       if (before !== "live") assert.strictEqual(after, before)
       if (row.revoked !== null) assert.strictEqual(before, "revoked")
     }

@@ -22,7 +22,7 @@ const app = TestApp.server.pipe(
   Layer.provideMerge(Layer.merge(TestApp.backends, TestApp.config({ trustedProxies: ["127.0.0.1"] })))
 )
 const sessionOf = (jar: SignIn.Jar) => ({ session: jar.get("ampoule_session") ?? "" })
-const known = (jar: SignIn.Jar): SignIn.Jar => new Map([["ampoule_device", jar.get("ampoule_device") ?? ""]])
+const deviceOf = (jar: SignIn.Jar): SignIn.Jar => new Map([["ampoule_device", jar.get("ampoule_device") ?? ""]])
 const signIn = (email: string, jar: SignIn.Jar = new Map()) =>
   Effect.map(SignIn.submit("/app/sign-in", jar, { email, password: SignIn.password }), (answer) =>
     SignIn.kept(answer, jar)
@@ -67,21 +67,21 @@ layer(app, { excludeTestServices: true })("a person", (it) => {
         json: { name: "alarms", url: "https://hooks.example.com/x" }
       })
       assert.strictEqual(webhook.status, 201, webhook.text)
-      const told = "New sign-in:"
+      const heading = "New sign-in:"
       // The first browser of an account is nothing new, and neither is one that is known.
-      assert.notInclude((yield* SignIn.see("/app", jar)).text, told)
-      const again = yield* signIn(person.email, known(jar))
-      assert.notInclude((yield* SignIn.see("/app", again)).text, told)
+      assert.notInclude((yield* SignIn.see("/app", jar)).text, heading)
+      const again = yield* signIn(person.email, deviceOf(jar))
+      assert.notInclude((yield* SignIn.see("/app", again)).text, heading)
       const stranger = yield* signIn(person.email)
-      assert.include((yield* SignIn.see("/app", stranger)).text, told)
-      assert.include((yield* SignIn.see("/app", again)).text, told)
+      assert.include((yield* SignIn.see("/app", stranger)).text, heading)
+      assert.include((yield* SignIn.see("/app", again)).text, heading)
       // Nobody else sees it, and the person puts it away.
       const other = yield* SignIn.signedIn
-      assert.notInclude((yield* SignIn.see("/app", other.jar)).text, told)
+      assert.notInclude((yield* SignIn.see("/app", other.jar)).text, heading)
       assert.strictEqual((yield* SignIn.submit("/app/account/sessions/seen", other.jar)).status, 303)
-      assert.include((yield* SignIn.see("/app", again)).text, told)
+      assert.include((yield* SignIn.see("/app", again)).text, heading)
       assert.strictEqual((yield* SignIn.submit("/app/account/sessions/seen", again)).status, 303)
-      assert.notInclude((yield* SignIn.see("/app", again)).text, told)
+      assert.notInclude((yield* SignIn.see("/app", again)).text, heading)
 
       const enrolled = yield* SignIn.enrol(again)
       const removed = yield* SignIn.submit("/app/account/second-factor/app/remove", enrolled.jar)
@@ -217,9 +217,9 @@ layer(TestApp.shared, { excludeTestServices: true })("who manages members", (it)
       // A person with teams left continues there.
       assert.deepStrictEqual(yield* end(wide.id), [200, undefined])
       assert.deepStrictEqual(yield* end(wide.id), [404, "GRANT_NOT_FOUND"])
-      const left = yield* TestApp.get("/me", { bearer: wide.text })
+      const me = yield* TestApp.get("/me", { bearer: wide.text })
       assert.deepStrictEqual(
-        left.json.teams.map(({ id }) => id),
+        me.json.teams.map(({ id }) => id),
         [elsewhere.id]
       )
       const sql = yield* SqlClient.SqlClient

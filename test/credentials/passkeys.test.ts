@@ -41,9 +41,9 @@ const addTo = (jar: SignIn.Jar, name = "laptop", ceremony = here) =>
   Effect.gen(function* () {
     const begun = yield* begin(passkeys, jar)
     const user = begun.options.user ?? { id: "" }
-    const made = Authenticator.create({ challenge: begun.options.challenge, user }, ceremony)
-    const answer = yield* SignIn.submit(passkeys, begun.jar, { passkey: made.answer, name })
-    return { ...made, answer, jar: SignIn.kept(answer, begun.jar), before: begun.jar, sent: made.answer }
+    const creation = Authenticator.create({ challenge: begun.options.challenge, user }, ceremony)
+    const answer = yield* SignIn.submit(passkeys, begun.jar, { passkey: creation.answer, name })
+    return { ...creation, answer, jar: SignIn.kept(answer, begun.jar), before: begun.jar, sent: creation.answer }
   })
 
 /** A person whose browser has a passkey. */
@@ -130,15 +130,15 @@ layer(app, { excludeTestServices: true })("a passkey", (it) => {
       assert.deepStrictEqual(TestApp.codeOf(late), [403, "STEP_UP_REQUIRED"])
       const removal = yield* SignIn.submit(`${passkeys}/${id}/remove`, second.jar)
       assert.match(removal.headers.get("location") ?? "", /^\/app\/confirm/)
-      const asked = yield* begin("/app/confirm/passkey", second.jar)
-      assert.lengthOf(asked.options.allowCredentials ?? [], 2)
+      const challenge = yield* begin("/app/confirm/passkey", second.jar)
+      assert.lengthOf(challenge.options.allowCredentials ?? [], 2)
       second.passkey.counter++
-      const confirmed = yield* SignIn.submit("/app/confirm/passkey", asked.jar, {
-        passkey: Authenticator.get(second.passkey, asked.options, here),
+      const confirmed = yield* SignIn.submit("/app/confirm/passkey", challenge.jar, {
+        passkey: Authenticator.get(second.passkey, challenge.options, here),
         next: factors
       })
       assert.deepStrictEqual([confirmed.status, confirmed.headers.get("location")], [303, factors])
-      const fresh = SignIn.kept(confirmed, asked.jar)
+      const fresh = SignIn.kept(confirmed, challenge.jar)
       // Session fixation: the text from before the confirmation is nobody's.
       assert.strictEqual(yield* whoIs(second.jar), 401)
       const removed = yield* SignIn.submit(`${passkeys}/${id}/remove`, fresh)
@@ -270,8 +270,8 @@ layer(app, { excludeTestServices: true })("a passkey", (it) => {
           refusedSignIn(yield* signInWith(passkey, { ceremony }))
           const step = yield* begin("/app/sign-in/code/passkey", yield* firstStep(person.email))
           passkey.counter++
-          const asked = { passkey: Authenticator.get(passkey, step.options, ceremony) }
-          refusedSignIn({ answer: yield* SignIn.submit("/app/sign-in/code/passkey", step.jar, asked) })
+          const assertion = { passkey: Authenticator.get(passkey, step.options, ceremony) }
+          refusedSignIn({ answer: yield* SignIn.submit("/app/sign-in/code/passkey", step.jar, assertion) })
           const entries = yield* entriesOf(team.id)
           assert.include(entries, "session.create denied SIGN_IN_FAILED")
           assert.include(entries, "session.create denied SECOND_FACTOR_FAILED")
@@ -306,10 +306,10 @@ layer(app, { excludeTestServices: true })("a passkey", (it) => {
         yield* signInWith({ ...attacker.passkey, id: victim.passkey.id, userHandle: victim.passkey.userHandle })
       )
       // A step-up in the victim's session with the attacker's passkey.
-      const asked = yield* begin("/app/confirm/passkey", victim.jar)
+      const challenge = yield* begin("/app/confirm/passkey", victim.jar)
       attacker.passkey.counter++
-      const confirmed = yield* SignIn.submit("/app/confirm/passkey", asked.jar, {
-        passkey: Authenticator.get(attacker.passkey, asked.options, here)
+      const confirmed = yield* SignIn.submit("/app/confirm/passkey", challenge.jar, {
+        passkey: Authenticator.get(attacker.passkey, challenge.options, here)
       })
       assert.strictEqual(confirmed.status, 401)
       assert.include(yield* entriesOf(victim.team.id), "factor.confirm denied SECOND_FACTOR_FAILED")

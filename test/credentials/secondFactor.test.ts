@@ -67,8 +67,8 @@ describe.skipIf(missing("oathtool"))("the codes of `oathtool`", () => {
       const secret = randomBytes(20)
       const seconds = randomInt(0, 4_000_000_000)
       const [step, time] = [Totp.stepAt(seconds * 1_000), `--now=@${seconds}`]
-      const asked = ["--totp", time, "--base32", Totp.base32Of(secret)]
-      assert.strictEqual(Totp.codeAt(secret, step), oathtool(...asked), `${secret.toString("hex")} ${seconds}`)
+      const options = ["--totp", time, "--base32", Totp.base32Of(secret)]
+      assert.strictEqual(Totp.codeAt(secret, step), oathtool(...options), `${secret.toString("hex")} ${seconds}`)
       const [earlier = "", now = "", later = ""] = oathtool(
         "--totp",
         `--now=@${seconds + 30}`,
@@ -256,11 +256,11 @@ layer(app, { excludeTestServices: true })("a second factor", (it) => {
         const app = `${factors}/app` as const
         const { jar, person } = yield* SignIn.signedIn
         yield* SignIn.submit(app, jar)
-        const shown = /id="once"[^>]*value="([^"]+)"/.exec((yield* SignIn.see(app, jar)).text)?.[1] ?? ""
+        const secretText = /id="once"[^>]*value="([^"]+)"/.exec((yield* SignIn.see(app, jar)).text)?.[1] ?? ""
         const codeNow = Effect.map(Clock.currentTimeMillis, (now) =>
           execFileSync(
             "oathtool",
-            ["--totp", `--now=@${Math.floor(now / 1_000)}`, "--base32", shown.replace(/\s/g, "")],
+            ["--totp", `--now=@${Math.floor(now / 1_000)}`, "--base32", secretText.replace(/\s/g, "")],
             {
               encoding: "utf8"
             }
@@ -310,8 +310,8 @@ layer(app, { excludeTestServices: true })("a second factor", (it) => {
         const right = yield* SignIn.codeOf(enrolled.secret)
         const sixth = yield* overRest(person.email, right, { "x-forwarded-for": "203.0.113.9" })
         assert.deepStrictEqual(codeOf(sixth), [429, "RATE_LIMITED"])
-        const known = { cookie: `ampoule_device=${jar.get("ampoule_device")}` }
-        assert.strictEqual((yield* overRest(person.email, right, known)).status, 200)
+        const deviceCookie = { cookie: `ampoule_device=${jar.get("ampoule_device")}` }
+        assert.strictEqual((yield* overRest(person.email, right, deviceCookie)).status, 200)
         assert.strictEqual(
           (yield* overRest(person.email, enrolled.codes[0], { "x-forwarded-for": "203.0.113.10" })).status,
           200
@@ -340,10 +340,10 @@ layer(app, { excludeTestServices: true })("a second factor", (it) => {
           yield* SignIn.submit("/app/sign-in", new Map(), { email: person.email, password: SignIn.password })
         )
         const admin = yield* World.member(team, "owner")
-        const made = yield* TestApp.post(`/teams/${team.id}/members/${person.id}/password-reset`, {
+        const resetLink = yield* TestApp.post(`/teams/${team.id}/members/${person.id}/password-reset`, {
           session: (yield* World.session(admin)).text
         })
-        const code = new URL(made.json.resetUrl).searchParams.get("code")
+        const code = new URL(resetLink.json.resetUrl).searchParams.get("code")
         const reset = yield* TestApp.post("/password-reset", { json: { code, newPassword: SignIn.password } })
         assert.strictEqual(reset.status, 200)
         assert.lengthOf(reset.headers.getSetCookie(), 0)
@@ -394,20 +394,20 @@ layer(app, { excludeTestServices: true })("a second factor", (it) => {
       yield* SignIn.agedFactors(person)
 
       yield* later
-      const asked = yield* SignIn.submit(
+      const removal = yield* SignIn.submit(
         `${factors}/app/remove`,
         enrolled.jar,
         {},
         { referer: `${TestApp.baseUrl}${factors}` }
       )
-      assert.strictEqual(asked.headers.get("location"), confirmAt)
+      assert.strictEqual(removal.headers.get("location"), confirmAt)
       // The password is not the second factor.
       const byPassword = yield* SignIn.submit("/app/confirm", enrolled.jar, { password: SignIn.password })
       assert.strictEqual(byPassword.status, 401)
       const code = yield* SignIn.codeOf(enrolled.secret)
       for (const next of ["https://evil.example/", "//evil.example"]) {
-        const shown = yield* SignIn.see(`/app/confirm?next=${encodeURIComponent(next)}`, enrolled.jar)
-        assert.notInclude(shown.text, "evil.example")
+        const page = yield* SignIn.see(`/app/confirm?next=${encodeURIComponent(next)}`, enrolled.jar)
+        assert.notInclude(page.text, "evil.example")
       }
       const confirmed = yield* SignIn.submit("/app/confirm", enrolled.jar, { code, next: "//evil.example" })
       assert.deepStrictEqual([confirmed.status, confirmed.headers.get("location")], [303, "/app"])

@@ -177,9 +177,9 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
       })
       yield* lockOut
       assert.strictEqual((yield* signIn(person.email)).status, 429)
-      const known = yield* signIn(person.email, { ip, headers })
-      assert.strictEqual(known.status, 200, known.text)
-      assert.strictEqual(deviceOf(known), headers.cookie, "the device keeps its cookie")
+      const back = yield* signIn(person.email, { ip, headers })
+      assert.strictEqual(back.status, 200, back.text)
+      assert.strictEqual(deviceOf(back), headers.cookie, "the device keeps its cookie")
 
       for (let i = 0; i < 10; i++) {
         assert.strictEqual((yield* signIn(person.email, { password: "not the password", headers })).status, 401)
@@ -232,12 +232,12 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
         Effect.forkDaemon(turns.take(`crowd ${i}`, Deferred.await(free)))
       )
       yield* Effect.yieldNow()
-      const known = yield* Effect.forEach(Array.from({ length: 12 }), () => signIn(person.email))
+      const existing = yield* Effect.forEach(Array.from({ length: 12 }), () => signIn(person.email))
       const wrong = yield* signIn(person.email, { password: "not the password" })
       const unknown = yield* signIn("nobody-at-all@example.com")
-      for (const answer of [...known, wrong, unknown]) {
+      for (const answer of [...existing, wrong, unknown]) {
         assert.deepStrictEqual(codeOf(answer), [429, "RATE_LIMITED"])
-        assert.strictEqual(answer.text, known[0].text)
+        assert.strictEqual(answer.text, existing[0].text)
         assert.strictEqual(answer.headers.get("retry-after"), String(answer.error.retryAfterSeconds))
       }
       yield* Deferred.succeed(free, undefined)

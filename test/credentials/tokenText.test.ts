@@ -106,10 +106,10 @@ describe("a credential", () => {
       )
       const { lookupId, ...row } = proof
       assert.deepStrictEqual([lookupId, row.salt], ["i".repeat(16), Buffer.alloc(16, 7)])
-      const asked: Array<string> = []
+      const lookUps: Array<string> = []
       const prove = (kind: TokenText.TokenKind, text: Parameters<typeof TokenText.prove>[2], found = true) =>
         TokenText.prove({ rowSeal }, kind, text, (id) => {
-          asked.push(id)
+          lookUps.push(id)
           return Effect.succeed(found ? row : undefined)
         })
       assert.strictEqual(yield* prove("at", text), row)
@@ -118,14 +118,14 @@ describe("a credential", () => {
       const wrong = TokenText.print({ kind: "at", id: "i".repeat(16), secret: "t".repeat(43) })
       assert.isUndefined(yield* prove("at", wrong))
       assert.deepStrictEqual(
-        asked,
+        lookUps,
         Array.from({ length: 4 }, () => lookupId)
       )
       // Of another kind, no text of ours, and none: nothing is looked up.
       assert.isUndefined(yield* prove("cg", text))
       assert.isUndefined(yield* prove("at", "amp_at_x"))
       assert.isUndefined(yield* prove("at", null))
-      assert.lengthOf(asked, 4)
+      assert.lengthOf(lookUps, 4)
     })
   )
 

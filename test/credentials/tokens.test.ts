@@ -555,7 +555,7 @@ layer(app, { excludeTestServices: true })("API tokens", (it) => {
 
 layer(app, { excludeTestServices: true })("API tokens and their creator", (it) => {
   /** A token that an admin made, and the owner's hand on that admin. */
-  const made = Effect.fnUntraced(function* () {
+  const adminsToken = Effect.fnUntraced(function* () {
     const { team, tokens } = yield* setUp()
     const creator = yield* World.member(team, "admin")
     const { json } = yield* routes(team.id, (yield* World.session(creator)).text).create({ name: "ci" })
@@ -571,7 +571,7 @@ layer(app, { excludeTestServices: true })("API tokens and their creator", (it) =
   for (const role of ["viewer", "member", "owner"] as const) {
     it.effect(`end when the creator becomes ${role}; others' tokens do not`, () =>
       Effect.gen(function* () {
-        const { bystander, change, creator, team, token } = yield* made()
+        const { bystander, change, creator, team, token } = yield* adminsToken()
         const answer = yield* change({ role })
         assert.deepInclude(answer.json, { userId: creator.id, role })
         assert.deepStrictEqual(codeOf(yield* verify(token.value)), revoked)
@@ -588,7 +588,7 @@ layer(app, { excludeTestServices: true })("API tokens and their creator", (it) =
 
   it.effect("end when the creator leaves, and stay ended when they come back", () =>
     Effect.gen(function* () {
-      const { bystander, creator, team, token } = yield* made()
+      const { bystander, creator, team, token } = yield* adminsToken()
       const session = (yield* World.session(creator)).text
       assert.strictEqual((yield* TestApp.post(`/teams/${team.id}/leave`, { session })).status, 200)
       assert.deepStrictEqual(codeOf(yield* verify(token.value)), revoked)
@@ -600,7 +600,7 @@ layer(app, { excludeTestServices: true })("API tokens and their creator", (it) =
 
   it.effect("end when the creator is removed; an owner's other team is not touched", () =>
     Effect.gen(function* () {
-      const { asOwner, creator, path, token } = yield* made()
+      const { asOwner, creator, path, token } = yield* adminsToken()
       const elsewhere = yield* World.team({ owner: creator })
       const kept = yield* World.token({ team: elsewhere })
       assert.deepStrictEqual((yield* TestApp.del(path, { session: yield* asOwner })).json, { deleted: true })
@@ -611,7 +611,7 @@ layer(app, { excludeTestServices: true })("API tokens and their creator", (it) =
 
   it.effect("work on for 7 days when the creator is deactivated, and stop then", () =>
     Effect.gen(function* () {
-      const { change, token } = yield* made()
+      const { change, token } = yield* adminsToken()
       assert.isFalse((yield* change({ active: false })).json.active)
       yield* MovableClock.advance(7 * day - 1)
       assert.strictEqual((yield* verify(token.value)).status, 200)
@@ -624,7 +624,7 @@ layer(app, { excludeTestServices: true })("API tokens and their creator", (it) =
 
   it.effect("are out of danger when the creator is reactivated in time; a later deactivation begins 7 days anew", () =>
     Effect.gen(function* () {
-      const { change, token } = yield* made()
+      const { change, token } = yield* adminsToken()
       yield* change({ active: false })
       yield* MovableClock.advance(6 * day)
       yield* change({ active: true })
@@ -641,7 +641,7 @@ layer(app, { excludeTestServices: true })("API tokens and their creator", (it) =
 
   it.effect("rotated by another person follow that person's standing from then on", () =>
     Effect.gen(function* () {
-      const { change, team, token } = yield* made()
+      const { change, team, token } = yield* adminsToken()
       const rotator = yield* World.member(team, "admin")
       const { json } = yield* routes(team.id, (yield* World.session(rotator)).text).rotate(token.id)
       yield* change({ role: "viewer" })
@@ -654,7 +654,7 @@ layer(app, { excludeTestServices: true })("API tokens and their creator", (it) =
   it.effect("are not left behind by someone who is being demoted at the same time", () =>
     Effect.gen(function* () {
       for (let round = 0; round < 8; round++) {
-        const { change, creator, team } = yield* made()
+        const { change, creator, team } = yield* adminsToken()
         const mine = routes(team.id, (yield* World.session(creator)).text)
         const [created] = yield* Effect.all([mine.create({ name: "late" }), change({ role: "viewer" })], {
           concurrency: "unbounded"

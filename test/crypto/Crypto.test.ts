@@ -60,8 +60,8 @@ describe("credential text", () => {
   )
 
   it.effect("comes from the randomness service and throws away bytes that would favour some characters", () => {
-    const given = [255, 248, 0, 61, 62, 247]
-    const bytes = (length: number) => Buffer.from(Array.from({ length }, (_, i) => given[i % given.length]))
+    const sequence = [255, 248, 0, 61, 62, 247]
+    const bytes = (length: number) => Buffer.from(Array.from({ length }, (_, i) => sequence[i % sequence.length]))
     return Effect.gen(function* () {
       const crypto = yield* Crypto
       assert.strictEqual(yield* crypto.randomText(base62, 4), "0z0z")

@@ -76,14 +76,14 @@ layer(services)("data keys", (it) => {
     Effect.gen(function* () {
       const at = yield* environment
       const { vault } = yield* switched
-      const made = yield* (yield* server(vault)).active(at)
+      const key = yield* (yield* server(vault)).active(at)
       const other = yield* server(vault)
       const active = yield* other.active(at)
-      const named = (yield* other.byId(at, [made.id])).get(made.id)
-      assert.strictEqual(made.generation, 1)
-      assert.strictEqual(active.id, made.id)
-      assert.isTrue(active.key.equals(made.key))
-      assert.isTrue(named?.key.equals(made.key))
+      const named = (yield* other.byId(at, [key.id])).get(key.id)
+      assert.strictEqual(key.generation, 1)
+      assert.strictEqual(active.id, key.id)
+      assert.isTrue(active.key.equals(key.key))
+      assert.isTrue(named?.key.equals(key.key))
     })
   )
 
@@ -111,12 +111,12 @@ layer(services)("data keys", (it) => {
       const maker = yield* server(vault)
       const { id } = yield* maker.active(at)
       const keys = yield* server(vault)
-      const found = yield* Effect.forEach(
+      const answers = yield* Effect.forEach(
         Array.from({ length: 12 }, (_, i) => i),
         (i) => (i % 2 === 0 ? sql.withTransaction(keys.byId(at, [id])) : keys.byId(at, [id])),
         { concurrency: "unbounded" }
       )
-      assert.isTrue(found.every((byId) => byId.get(id) !== undefined))
+      assert.isTrue(answers.every((byId) => byId.get(id) !== undefined))
     })
   )
 
@@ -127,9 +127,9 @@ layer(services)("data keys", (it) => {
       const keys = yield* server(vault)
       const [first, second] = [yield* keys.active(one), yield* keys.active(two)]
       assert.isFalse(first.key.equals(second.key))
-      const held = yield* Effect.flip(keys.byId(two, [second.id, first.id]))
+      const failure = yield* Effect.flip(keys.byId(two, [second.id, first.id]))
       const fresh = yield* Effect.flip((yield* server(vault)).byId(two, [first.id]))
-      assert.strictEqual(held._tag, "INTEGRITY_FAILURE")
+      assert.strictEqual(failure._tag, "INTEGRITY_FAILURE")
       assert.strictEqual(fresh._tag, "INTEGRITY_FAILURE")
       assert.strictEqual((yield* keys.byId(one, [first.id])).size, 1)
     })
@@ -191,8 +191,8 @@ layer(services)("data keys", (it) => {
       // The vault answers nobody before all of them have read their row.
       yield* Effect.replicateEffect(sql`SELECT 1`, 40)
       yield* gate.open
-      const found = yield* Effect.forEach(callers, Fiber.join)
-      assert.isTrue(found.every((byId) => byId.size === 1))
+      const answers = yield* Effect.forEach(callers, Fiber.join)
+      assert.isTrue(answers.every((byId) => byId.size === 1))
       assert.strictEqual(yield* unwraps, 1)
     })
   )
@@ -291,15 +291,15 @@ layer(services)("data keys", (it) => {
       const at = yield* environment
       const { vault } = yield* switched
       const { id } = yield* (yield* server(vault)).active(at)
-      const asked = yield* Effect.makeLatch(false)
+      const unwrapping = yield* Effect.makeLatch(false)
       const gate = yield* Effect.makeLatch(false)
       const slow = Vault.of({
         ...vault,
-        unwrap: (...call) => asked.open.pipe(Effect.zipRight(gate.await), Effect.zipRight(vault.unwrap(...call)))
+        unwrap: (...call) => unwrapping.open.pipe(Effect.zipRight(gate.await), Effect.zipRight(vault.unwrap(...call)))
       })
       const keys = yield* server(slow)
       const first = yield* Effect.fork(keys.byId(at, [id]))
-      yield* asked.await
+      yield* unwrapping.await
       const second = yield* Effect.fork(keys.byId(at, [id]))
       // Time for the second to read its row and start to wait.
       yield* Effect.replicateEffect(sql`SELECT 1`, 5)

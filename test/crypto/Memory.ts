@@ -24,9 +24,9 @@ export const core = (child: { readonly pid?: number | undefined }, folder: strin
       .map((path) => fs.openSync(path, "r"))
       .concat(fs.openSync(file, "w"))
     for (const line of fs.readFileSync(`/proc/${pid}/maps`, "utf8").split("\n")) {
-      const found = /^([0-9a-f]+)-([0-9a-f]+) rw/.exec(line)
-      if (found === null) continue
-      const [from, to] = [Number.parseInt(found[1], 16), Number.parseInt(found[2], 16)]
+      const range = /^([0-9a-f]+)-([0-9a-f]+) rw/.exec(line)
+      if (range === null) continue
+      const [from, to] = [Number.parseInt(range[1], 16), Number.parseInt(range[2], 16)]
       const entries = Buffer.alloc(((to - from) / pageSize) * 8)
       fs.readSync(pages, entries, 0, entries.length, (from / pageSize) * 8)
       const isResident = (page: number) => page * 8 < entries.length && (entries[page * 8 + 7] & residentBits) !== 0
@@ -50,7 +50,7 @@ export const core = (child: { readonly pid?: number | undefined }, folder: strin
 export const countIn = (file: string, needles: Readonly<Record<string, Buffer>>): Record<string, number> => {
   const windowSize = 64 * 1024 * 1024
   const overlap = Math.max(...Object.values(needles).map((needle) => needle.length)) - 1
-  const found: Record<string, number> = Object.fromEntries(Object.keys(needles).map((name) => [name, 0]))
+  const counts: Record<string, number> = Object.fromEntries(Object.keys(needles).map((name) => [name, 0]))
   const buffer = Buffer.alloc(windowSize + overlap)
   const descriptor = fs.openSync(file, "r")
   let kept = 0
@@ -61,7 +61,7 @@ export const countIn = (file: string, needles: Readonly<Record<string, Buffer>>)
     for (const [name, needle] of Object.entries(needles)) {
       for (let at = window.indexOf(needle); at !== -1; at = window.indexOf(needle, at + 1)) {
         // A needle inside the overlap was counted with the window before.
-        if (at + needle.length > kept) found[name] = (found[name] ?? 0) + 1
+        if (at + needle.length > kept) counts[name] = (counts[name] ?? 0) + 1
       }
     }
     const end = window.length
@@ -70,5 +70,5 @@ export const countIn = (file: string, needles: Readonly<Record<string, Buffer>>)
     kept = next
   }
   fs.closeSync(descriptor)
-  return found
+  return counts
 }

@@ -46,14 +46,14 @@ const vault = Layer.effect(
   Vault.Vault,
   Effect.gen(function* () {
     const keys = yield* Keys
-    const made = yield* Vault.make({ now: Effect.sync(() => keys.held), having: () => Effect.sync(() => keys.held) })
+    const fresh = yield* Vault.make({ now: Effect.sync(() => keys.held), having: () => Effect.sync(() => keys.held) })
     const down = new VaultUnavailable({ reason: "The test's vault is down." })
     const counted = <A, E>(call: Effect.Effect<A, E>): Effect.Effect<A, E | VaultUnavailable> =>
       Effect.suspend(() => (keys.left-- > 0 ? Effect.void : down)).pipe(Effect.zipRight(call))
     return Vault.Vault.of({
-      ...made,
-      unwrap: (...call) => counted(made.unwrap(...call)),
-      rewrap: (...call) => counted(made.rewrap(...call))
+      ...fresh,
+      unwrap: (...call) => counted(fresh.unwrap(...call)),
+      rewrap: (...call) => counted(fresh.rewrap(...call))
     })
   })
 )

@@ -62,12 +62,12 @@ layer(services)("the local vault", (it) => {
       const fs = yield* FileSystem.FileSystem
       const { dataDir, file } = yield* fresh
       const first = yield* start(dataDir)
-      const made = yield* first.generateDataKey(context("1"))
+      const dataKey = yield* first.generateDataKey(context("1"))
       assert.strictEqual((yield* fs.stat(file)).mode & 0o777, 0o600)
       assert.strictEqual((yield* fs.stat(dataDir)).mode & 0o777, 0o700)
       const second = yield* start(dataDir)
-      assert.isTrue((yield* second.unwrap(context("1"), made.wrapped, made.rootKeyId)).equals(made.key))
-      assert.deepStrictEqual(yield* second.status, { rootKeyId: made.rootKeyId, rootKeyIds: [made.rootKeyId] })
+      assert.isTrue((yield* second.unwrap(context("1"), dataKey.wrapped, dataKey.rootKeyId)).equals(dataKey.key))
+      assert.deepStrictEqual(yield* second.status, { rootKeyId: dataKey.rootKeyId, rootKeyIds: [dataKey.rootKeyId] })
     })
   )
 
@@ -75,9 +75,9 @@ layer(services)("the local vault", (it) => {
     Effect.gen(function* () {
       const fs = yield* FileSystem.FileSystem
       const { dataDir, file } = yield* fresh
-      const made = yield* (yield* start(dataDir, setting("a"))).generateDataKey(context("1"))
+      const dataKey = yield* (yield* start(dataDir, setting("a"))).generateDataKey(context("1"))
       const again = yield* start(dataDir, setting("a"))
-      assert.isTrue((yield* again.unwrap(context("1"), made.wrapped, made.rootKeyId)).equals(made.key))
+      assert.isTrue((yield* again.unwrap(context("1"), dataKey.wrapped, dataKey.rootKeyId)).equals(dataKey.key))
       assert.isFalse(yield* fs.exists(file))
     })
   )
@@ -172,22 +172,22 @@ layer(services)("the local vault", (it) => {
       const id = yield* crypto.uuid
       const now = new Date(0)
       const before = yield* start(dataDir, setting("old"))
-      const made = yield* before.generateDataKey(context(id))
+      const dataKey = yield* before.generateDataKey(context(id))
       yield* sql`
         INSERT INTO data_keys (id, environment_id, generation, root_key_id, wrapped, state, created_at)
-        VALUES (${id}, ${environmentId}, 1, ${made.rootKeyId}, ${made.wrapped}, 'active', ${now})`
+        VALUES (${id}, ${environmentId}, 1, ${dataKey.rootKeyId}, ${dataKey.wrapped}, 'active', ${now})`
 
       const both = yield* start(dataDir, setting("new", "old"))
-      assert.isTrue((yield* both.unwrap(context(id), made.wrapped, made.rootKeyId)).equals(made.key))
-      assert.notStrictEqual((yield* both.generateDataKey(context("2"))).rootKeyId, made.rootKeyId)
+      assert.isTrue((yield* both.unwrap(context(id), dataKey.wrapped, dataKey.rootKeyId)).equals(dataKey.key))
+      assert.notStrictEqual((yield* both.generateDataKey(context("2"))).rootKeyId, dataKey.rootKeyId)
       // Each key alone would lose something now: new writes, or the data key that is not rewrapped yet.
       assert.include(yield* refused(dataDir, setting("old")), "does not open this database")
-      assert.include(yield* refused(dataDir, setting("new")), made.rootKeyId)
+      assert.include(yield* refused(dataDir, setting("new")), dataKey.rootKeyId)
 
-      const again = yield* both.rewrap(context(id), made.wrapped, made.rootKeyId)
+      const again = yield* both.rewrap(context(id), dataKey.wrapped, dataKey.rootKeyId)
       yield* sql`UPDATE data_keys SET root_key_id = ${again.rootKeyId}, wrapped = ${again.wrapped} WHERE id = ${id}`
       const after = yield* start(dataDir, setting("new"))
-      assert.isTrue((yield* after.unwrap(context(id), again.wrapped, again.rootKeyId)).equals(made.key))
+      assert.isTrue((yield* after.unwrap(context(id), again.wrapped, again.rootKeyId)).equals(dataKey.key))
     })
   )
 

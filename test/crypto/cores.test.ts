@@ -19,7 +19,7 @@ import * as Bodies from "#test/support/Bodies.ts"
 import * as Release from "#test/support/Release.ts"
 import { core, countIn, readable } from "./Memory.ts"
 
-const wanted = process.env["AMPOULE_TEST_CORES"] !== undefined && readable
+const isSelected = process.env["AMPOULE_TEST_CORES"] !== undefined && readable
 const reportFile = process.env["AMPOULE_CORES_REPORT"]
 
 const place = Effect.acquireRelease(
@@ -65,7 +65,7 @@ const rootKeysOf = (file: string): ReadonlyArray<Buffer> =>
 const setupCode = "cores setup code"
 const password = "vial of ninety-one drops"
 
-describe.runIf(wanted)("memory of the running programs", () => {
+describe.runIf(isSelected)("memory of the running programs", () => {
   it.scopedLive(
     "holds no root key in the server, and of other keys what the documentation says",
     () =>
@@ -149,8 +149,8 @@ describe.runIf(wanted)("memory of the running programs", () => {
           stdio: "pipe"
         })
         for (let i = 0; i < 20; i++) {
-          const made = yield* call("POST", `/teams/${owner.json.team.id}/projects`, { name: `P ${i}` }, session)
-          const place = { projectId: made.json.id, environment: "development" }
+          const created = yield* call("POST", `/teams/${owner.json.team.id}/projects`, { name: `P ${i}` }, session)
+          const place = { projectId: created.json.id, environment: "development" }
           yield* call("POST", "/secrets", { ...place, key: "A", value: "a" }, bearer)
         }
         yield* take("rotation")
@@ -172,7 +172,7 @@ describe.runIf(wanted)("memory of the running programs", () => {
         yield* Effect.async<void>((resume) => void server.child.once("close", () => resume(Effect.void)))
         const roots = rootKeysOf(join(dir, "vault", "root-key"))
         assert.strictEqual(roots.length, 2)
-        const held = roots.map((bytes) => RootKey.rootKey(createSecretKey(bytes)))
+        const rootKeys = roots.map((bytes) => RootKey.rootKey(createSecretKey(bytes)))
         const rows = yield* Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
           return yield* sql<{
@@ -190,7 +190,7 @@ describe.runIf(wanted)("memory of the running programs", () => {
         const dataKeys = rows.map((row) =>
           Either.getOrThrow(
             RootKey.unwrap(
-              RootKey.rootKeys(held[0], held.slice(1)),
+              RootKey.rootKeys(rootKeys[0], rootKeys.slice(1)),
               { ...row, purpose: "data-key", keyId: row.id },
               row.wrapped,
               row.rootKeyId
@@ -216,9 +216,9 @@ describe.runIf(wanted)("memory of the running programs", () => {
           "a key name": Buffer.from("K_149")
         }
         const figures = cores.map(({ file, point, process }) => {
-          const found = countIn(file, needles)
-          const data = dataKeys.map((_, i) => found[`data key ${i}`])
-          const rest = Object.fromEntries(Object.entries(found).filter(([name]) => !/^data key \d+$/.test(name)))
+          const counts = countIn(file, needles)
+          const data = dataKeys.map((_, i) => counts[`data key ${i}`])
+          const rest = Object.fromEntries(Object.entries(counts).filter(([name]) => !/^data key \d+$/.test(name)))
           return {
             point,
             process,

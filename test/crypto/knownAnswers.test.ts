@@ -164,8 +164,8 @@ describe("X25519", () => {
   it.effect("derives the public keys of RFC 7748 6.1", () =>
     Effect.gen(function* () {
       for (const [secret, expected] of pairs) {
-        const found = yield* Hpke.publicKeyOf(Redacted.make(hex(secret)))
-        assert.strictEqual(Buffer.from(found).toString("hex"), expected)
+        const publicKey = yield* Hpke.publicKeyOf(Redacted.make(hex(secret)))
+        assert.strictEqual(Buffer.from(publicKey).toString("hex"), expected)
       }
     })
   )

@@ -47,7 +47,7 @@ export const write = (
   ).pipe(Effect.provideService(CurrentCaller, caller))
 
 /** One delivery of each state, as a receiver with a bad day leaves them. */
-const told = (webhookId: string) =>
+const deliveriesOf = (webhookId: string) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const crypto = yield* Crypto
@@ -184,9 +184,9 @@ export const furnished = Effect.gen(function* () {
     grants.start({ machineCredential: "grant", host: { hostname: "build-7.example.com", os: "linux x64" } })
   )
   // Somebody had a bad day: what they were handed is listed, and one value is replaced.
-  const left = yield* World.token({ team, name: "left in a log" })
+  const leakedToken = yield* World.token({ team, name: "left in a log" })
   const leftCaller = yield* Effect.map(
-    Effect.flatMap(Authenticate, (authenticate) => authenticate.authenticate(left.text)),
+    Effect.flatMap(Authenticate, (authenticate) => authenticate.authenticate(leakedToken.text)),
     ({ caller }) => caller
   ).pipe(Effect.orDie)
   yield* Effect.provideService(
@@ -201,7 +201,7 @@ export const furnished = Effect.gen(function* () {
   )
   yield* Effect.flatMap(Seal, (seal) => seal.now)
   const incidents = yield* Incidents
-  const incident = yield* as(incidents.open(team.id, { token: left.id }))
+  const incident = yield* as(incidents.open(team.id, { token: leakedToken.id }))
   yield* write(caller, project, "development", { DB_HOST: "db2.internal" })
   yield* as(
     Effect.gen(function* () {
@@ -215,10 +215,10 @@ export const furnished = Effect.gen(function* () {
       yield* writes.describe(described.id, { owner: "grace.hopper@example.com", note, rotateBy: "2026-01-31", tags })
     })
   )
-  yield* leaked(team.id, left.id)
+  yield* leaked(team.id, leakedToken.id)
   const grace = yield* World.member(team, "member")
   // Last: what a page says of a webhook is its latest delivery.
-  yield* told(webhook.id)
+  yield* deliveriesOf(webhook.id)
   const trail = yield* AuditTrail
   yield* as(trail.saveView(team.id, { name: "Reads of production", shared: true, filter: { action: "secret.inject" } }))
   const changes = yield* as(trail.changes(project.id, {}))

@@ -61,11 +61,11 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("the
         ["soon gone", "7d"],
         ["long there", "90d"]
       ]) {
-        const made = yield* TestApp.post(`/teams/${team.id}/api-tokens`, {
+        const creation = yield* TestApp.post(`/teams/${team.id}/api-tokens`, {
           session: owner.text,
           json: { name, lifetime }
         })
-        assert.strictEqual(made.status, 201, made.text)
+        assert.strictEqual(creation.status, 201, creation.text)
       }
       const page = yield* read("/app", owner)
       assert.match(page, /The token soon gone ends on \d{4}-/)
@@ -84,17 +84,17 @@ layer(behindProxy, { excludeTestServices: true, timeout: "60 seconds" })("the fi
       const project = yield* World.project()
       const owner = yield* World.session(project.team.owner)
       yield* Rooms.write(yield* Rooms.callerOf(owner), project, "development", { A: "canary" })
-      const known = yield* World.token({ team: project.team, name: "deploys the shop" })
+      const familiar = yield* World.token({ team: project.team, name: "deploys the shop" })
       const fresh = yield* World.token({ team: project.team, name: "made just now" })
       const inject = ({ text }: { readonly text: string }, address: string) =>
         TestApp.get(`/secrets/inject?projectId=${project.id}&environment=development`, {
           bearer: text,
           headers: { "x-forwarded-for": address }
         })
-      yield* inject(known, "198.51.100.1")
+      yield* inject(familiar, "198.51.100.1")
       yield* inject(fresh, "203.0.113.50")
       assert.notInclude(yield* read("/app", owner), "a new address")
-      yield* inject(known, "203.0.113.9")
+      yield* inject(familiar, "203.0.113.9")
       const page = yield* read("/app", owner)
       assert.match(page, /deploys the shop read values from a new address/)
       assert.include(page, "203.0.113.9, just now")

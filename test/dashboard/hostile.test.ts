@@ -110,11 +110,11 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           { "sec-fetch-site": "cross-site" },
           { "sec-fetch-site": "same-site" }
         ]
-        let asked = 0
+        let turn = 0
         for (const action of actions) {
           // One each: fifty requests a second are all that a session has.
           const session = (yield* World.session(rooms.owner)).text
-          const headers = { ...form, ...foreign[asked++ % foreign.length] }
+          const headers = { ...form, ...foreign[turn++ % foreign.length] }
           const answer = yield* TestApp.post(action, { session, headers, body: "key=DB_PASSWORD" })
           assert.strictEqual(answer.status, 403, action)
           assert.include(answer.text, "came from another site", action)

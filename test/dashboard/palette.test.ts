@@ -15,12 +15,12 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
     () =>
       Effect.gen(function* () {
         const { page, rooms } = yield* Browser.entered()
-        let wanted = ""
+        let projectId = ""
         for (let i = 10; i < 58; i++) {
           const project = yield* World.project({ team: rooms.team, slug: `service-${i}` })
           // The hardest: every project has the same keys.
           yield* Rooms.write(rooms.caller, project, "development", { DATABASE_URL: "canary", QUEUE_URL: "canary" })
-          if (i === 42) wanted = project.id
+          if (i === 42) projectId = project.id
         }
         yield* Browser.steps(async () => {
           const answers = Browser.answersTo(page)
@@ -31,7 +31,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           await page.keyboard.press("Enter")
           await page.getByRole("heading", { name: "QUEUE_URL" }).waitFor()
           assert.isAtMost(1 + "queue 42".length + 1, 12)
-          assert.include(page.url(), `/app/projects/${wanted}/env/development/`)
+          assert.include(page.url(), `/app/projects/${projectId}/env/development/`)
           assert.isFalse((await answers()).some(({ text }) => text.includes("canary")))
         })
       }),

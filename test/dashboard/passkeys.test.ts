@@ -58,11 +58,13 @@ const stolen = (page: Browser.Page, challenge: string, rpId: string) =>
           .replaceAll("/", "_")
           .replaceAll("=", "")
       try {
-        const found = await navigator.credentials.get({
+        const credential = await navigator.credentials.get({
           publicKey: { challenge: bytes(challenge), rpId, userVerification: "required", timeout: 5_000 }
         })
         // The type that `publicKey` answers; the library of types knows no narrower one.
-        const { id, response } = found as PublicKeyCredential & { readonly response: AuthenticatorAssertionResponse }
+        const { id, response } = credential as PublicKeyCredential & {
+          readonly response: AuthenticatorAssertionResponse
+        }
         return JSON.stringify({
           id,
           response: {

@@ -63,11 +63,11 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("pag
       const added = yield* send(`${production}/add`, member, { key: "ADDED", value: "hidden text" })
       assert.strictEqual(added.status, 303)
       assert.strictEqual(added.headers.get("location"), `${production}/access?done=change-waits`)
-      const shown = yield* TestApp.get(`${production}/access?done=change-waits`, { session: owner.text })
-      assert.include(shown.text, "Nothing is written yet")
-      assert.include(shown.text, "<code>ADDED</code>")
-      assert.notInclude(shown.text, "hidden text")
-      const id = /access\/changes\/([0-9a-f-]{36})\/approve/.exec(shown.text)?.[1] ?? assert.fail(shown.text)
+      const page = yield* TestApp.get(`${production}/access?done=change-waits`, { session: owner.text })
+      assert.include(page.text, "Nothing is written yet")
+      assert.include(page.text, "<code>ADDED</code>")
+      assert.notInclude(page.text, "hidden text")
+      const id = /access\/changes\/([0-9a-f-]{36})\/approve/.exec(page.text)?.[1] ?? assert.fail(page.text)
       const own = yield* TestApp.get(`${production}/access`, { session: member.text })
       assert.include(own.text, `/access/changes/${id}/withdraw`)
       assert.notInclude(own.text, `/access/changes/${id}/approve`)
@@ -94,9 +94,9 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("pag
       const second = (yield* page("?page=2")).text
       assert.strictEqual(rows(second), 50)
       assert.include(second, "251–300 of 300")
-      const found = (yield* page("?q=key_0299")).text
-      assert.strictEqual(rows(found), 1)
-      assert.include(found, "KEY_0299")
+      const html = (yield* page("?q=key_0299")).text
+      assert.strictEqual(rows(html), 1)
+      assert.include(html, "KEY_0299")
       assert.include((yield* page("?q=nothing")).text, "No key matches")
       assert.strictEqual((yield* page("?page=99")).status, 200)
     })
@@ -349,9 +349,9 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("pag
       const page = yield* TestApp.get(`${secret}/versions/1`, { session: owner.text })
       assert.strictEqual(page.status, 200)
       assert.notMatch(page.text, /first text|third text/)
-      const shown = (yield* send(`${secret}/versions/1/reveal`, owner, {})).text
-      assert.match(shown, /first text[^]*third text/)
-      assert.notInclude(shown, "second text")
+      const html = (yield* send(`${secret}/versions/1/reveal`, owner, {})).text
+      assert.match(html, /first text[^]*third text/)
+      assert.notInclude(html, "second text")
       const refused = yield* send(`${secret}/versions/1/reveal`, viewer, {})
       assert.strictEqual(refused.status, 403)
       assert.notMatch(refused.text, /first text|third text/)

@@ -45,14 +45,14 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("a s
       yield* World.token({ team, name: "stripe exporter" })
       yield* World.join(team, yield* World.person({ name: "Grace Stripe", email: "grace.s@example.com" }), "viewer")
 
-      const found = yield* search(owner, "stripe")
-      assert.deepStrictEqual(titles(found, "key"), ["STRIPE", "STRIPE_KEY", "MY_STRIPE_KEY", "XSTRIPE"])
-      assert.deepStrictEqual(titles(found, "person"), ["Grace Stripe"])
-      assert.deepStrictEqual(titles(found, "token"), ["stripe exporter"])
-      assert.include(found[0]?.about, "development, production")
-      assert.notInclude(JSON.stringify(found), "canary")
+      const results = yield* search(owner, "stripe")
+      assert.deepStrictEqual(titles(results, "key"), ["STRIPE", "STRIPE_KEY", "MY_STRIPE_KEY", "XSTRIPE"])
+      assert.deepStrictEqual(titles(results, "person"), ["Grace Stripe"])
+      assert.deepStrictEqual(titles(results, "token"), ["stripe exporter"])
+      assert.include(results[0]?.about, "development, production")
+      assert.notInclude(JSON.stringify(results), "canary")
       // Each leads to a page.
-      for (const { href, title } of found) {
+      for (const { href, title } of results) {
         assert.oneOf((yield* TestApp.get(href, { session: owner.text })).status, [200, 303], title)
       }
       // Words of the place narrow where the key is looked for.

@@ -99,16 +99,16 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
     () =>
       Effect.gen(function* () {
         const { page, rooms } = yield* Browser.entered()
-        const told: Array<{ readonly headers: IncomingHttpHeaders; readonly body: string }> = []
+        const deliveries: Array<{ readonly headers: IncomingHttpHeaders; readonly body: string }> = []
         const receiver = yield* LocalIssuer.serve((request, response) => {
           let body = ""
           request.on("data", (part) => (body += String(part)))
           request.on("end", () => {
-            told.push({ headers: request.headers, body })
+            deliveries.push({ headers: request.headers, body })
             response.writeHead(204).end()
           })
         })
-        const signedWith = (secret: string, { body, headers }: (typeof told)[number]) => {
+        const signedWith = (secret: string, { body, headers }: (typeof deliveries)[number]) => {
           const parts = String(headers["ampoule-signature"]).split(",")
           const t = parts.find((part) => part.startsWith("t="))?.slice(2)
           const expected = createHmac("sha256", secret).update(`${t}.${body}`).digest("hex")
@@ -151,11 +151,11 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
         yield* Rooms.write(rooms.caller, rooms.project, "staging", { TOLD: "not-in-the-event" })
         yield* Browser.steps(() => delivered(2))
         assert.deepStrictEqual(
-          told.map(({ headers }) => headers["ampoule-event"]),
+          deliveries.map(({ headers }) => headers["ampoule-event"]),
           ["webhook.test", "secret.created"]
         )
-        for (const one of told) assert.isTrue(signedWith(first, one))
-        assert.notInclude(told[1].body, "not-in-the-event")
+        for (const one of deliveries) assert.isTrue(signedWith(first, one))
+        assert.notInclude(deliveries[1].body, "not-in-the-event")
 
         const second = yield* Browser.steps(async () => {
           await page.locator("summary", { hasText: "Rotate the secret" }).click()
@@ -174,7 +174,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           return secret
         })
         assert.notStrictEqual(second, first)
-        for (const secret of [first, second]) assert.isTrue(signedWith(secret, told[2]))
+        for (const secret of [first, second]) assert.isTrue(signedWith(secret, deliveries[2]))
         yield* Rooms.write(rooms.caller, rooms.project, "staging", { NOT_TOLD: "x" })
         yield* Browser.steps(async () => {
           await button(page, "Switch on").click()
@@ -189,7 +189,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
             0
           )
         })
-        assert.lengthOf(told, 3)
+        assert.lengthOf(deliveries, 3)
       }),
     patience
   )
@@ -229,14 +229,14 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
       const elsewhere = yield* World.team()
       const stranger = (yield* World.session(elsewhere.owner)).text
       for (const path of [...pages, ...actions]) {
-        const asked = pages.includes(path) ? TestApp.get(path, { session: stranger }) : send(path, stranger)
-        assert.strictEqual((yield* asked).status, 404, path)
+        const answer = pages.includes(path) ? TestApp.get(path, { session: stranger }) : send(path, stranger)
+        assert.strictEqual((yield* answer).status, 404, path)
       }
       // By way of a team of theirs, others' things are not there either.
       for (const path of [rule, webhook, `${rule}/delete`, `${webhook}/rotate`]) {
         const theirs = path.replace(rooms.team.id, elsewhere.id)
-        const asked = pages.includes(path) ? TestApp.get(theirs, { session: stranger }) : send(theirs, stranger)
-        assert.strictEqual((yield* asked).status, 404, theirs)
+        const answer = pages.includes(path) ? TestApp.get(theirs, { session: stranger }) : send(theirs, stranger)
+        assert.strictEqual((yield* answer).status, 404, theirs)
       }
     })
   )

@@ -38,7 +38,7 @@ export const fences = (file: string): ReadonlyArray<{ readonly language: string;
 /** The block of a page that is marked with this name of a file. */
 export const block = (page: string, name: string): string => {
   const marked = new RegExp(`^\`\`\`\\S+ ${name.replaceAll(".", "\\.")}\\n(.*?)^\`\`\`$`, "ms")
-  const found = marked.exec(readFileSync(page, "utf8"))?.[1]
-  if (found === undefined) throw new Error(`${page} has no ${name}`)
-  return found
+  const text = marked.exec(readFileSync(page, "utf8"))?.[1]
+  if (text === undefined) throw new Error(`${page} has no ${name}`)
+  return text
 }

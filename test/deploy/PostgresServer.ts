@@ -7,19 +7,19 @@ import * as path from "node:path"
 import { freePort } from "#test/support/FreePort.ts"
 import * as ProcessTree from "#test/support/ProcessTree.ts"
 
-const found = () => {
-  const given = process.env["POSTGRES_BIN"] ?? process.env["AMPOULE_TEST_POSTGRES_BIN"]
+const binaries = () => {
+  const setting = process.env["POSTGRES_BIN"] ?? process.env["AMPOULE_TEST_POSTGRES_BIN"]
   const installed = fs.existsSync("/usr/lib/postgresql")
     ? fs
         .readdirSync("/usr/lib/postgresql")
         .sort((a, b) => Number(b) - Number(a))
         .map((version) => `/usr/lib/postgresql/${version}/bin`)
     : []
-  return [...(given === undefined ? [] : [given]), ...installed, "/usr/local/bin", "/usr/bin"].find((folder) =>
+  return [...(setting === undefined ? [] : [setting]), ...installed, "/usr/local/bin", "/usr/bin"].find((folder) =>
     fs.existsSync(path.join(folder, "initdb"))
   )
 }
-const bin = found()
+const bin = binaries()
 /** Whether tests that need a Postgres of their own can run here. */
 export const available = bin !== undefined
 

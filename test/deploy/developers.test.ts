@@ -19,11 +19,11 @@ const page = fs.readFileSync(file, "utf8")
 const block = (name: string) => Documents.block(file, name)
 /** The line of the page that starts so and holds this. */
 const line = (...parts: ReadonlyArray<string>): string => {
-  const found = page
+  const lines = page
     .split("\n")
     .filter((one) => one.startsWith("ampoule run ") && parts.every((part) => one.includes(part)))
-  assert.strictEqual(found.length, 1, parts.join())
-  return found[0]
+  assert.strictEqual(lines.length, 1, parts.join())
+  return lines[0]
 }
 const run = promisify(execFile)
 
@@ -60,14 +60,14 @@ describe("docs/recipes.md, for developers", () => {
         Effect.gen(function* () {
           const { bash, change, srv } = yield* developer
           fs.writeFileSync(path.join(srv, ".envrc"), block(".envrc"))
-          const shown = `eval "$(direnv export bash 2>/dev/null)"; echo "$DATABASE_URL"`
+          const printed = `eval "$(direnv export bash 2>/dev/null)"; echo "$DATABASE_URL"`
           yield* bash("direnv allow .")
           assert.deepStrictEqual(
-            yield* bash(`${shown}; cd ..; eval "$(direnv export bash 2>/dev/null)"; echo "$DATABASE_URL-"`),
+            yield* bash(`${printed}; cd ..; eval "$(direnv export bash 2>/dev/null)"; echo "$DATABASE_URL-"`),
             [values.DATABASE_URL, "-"]
           )
           assert.deepStrictEqual(
-            yield* bash([shown, change, shown, touched(line("--watch", ".ampoule-changed")), shown].join("\n")),
+            yield* bash([printed, change, printed, touched(line("--watch", ".ampoule-changed")), printed].join("\n")),
             [values.DATABASE_URL, values.DATABASE_URL, "changed"]
           )
         }),
@@ -87,12 +87,16 @@ describe("docs/recipes.md, for developers", () => {
           yield* bash("mise trust --quiet")
           const { DATABASE_URL } = parsed(TextsByName)((yield* bash("mise env --json")).join("\n"))
           assert.strictEqual(DATABASE_URL, values.DATABASE_URL)
-          const shown = `eval "$(mise hook-env --quiet -s bash)"; echo "$DATABASE_URL"`
+          const printed = `eval "$(mise hook-env --quiet -s bash)"; echo "$DATABASE_URL"`
           assert.deepStrictEqual(
             yield* bash(
-              ['eval "$(mise activate bash)"', shown, change, touched(line("--watch", "touch ampoule.sh")), shown].join(
-                "\n"
-              )
+              [
+                'eval "$(mise activate bash)"',
+                printed,
+                change,
+                touched(line("--watch", "touch ampoule.sh")),
+                printed
+              ].join("\n")
             ),
             [values.DATABASE_URL, "changed"]
           )

@@ -291,11 +291,14 @@ describe("the Dockerfile", () => {
         }
         const app = path.join(image, "program/app")
         const said = (file: string) => execFileSync(process.execPath, [file, "licences"], { encoding: "utf8" })
-        const shown = said(path.join(app, "dist/ampoule.cjs"))
+        const licences = said(path.join(app, "dist/ampoule.cjs"))
         // By its former name too.
-        assert.strictEqual(said(path.join(app, "dist/ampoule.mjs")), shown)
-        assert.match(shown, /^ampoule .*Apache License.*Node\.js, and what is in it\n\nThe licence of Node\n.*effect /s)
-        assert.match(shown, /\nlucide 1\.62\.0\n\nISC License/)
+        assert.strictEqual(said(path.join(app, "dist/ampoule.mjs")), licences)
+        assert.match(
+          licences,
+          /^ampoule .*Apache License.*Node\.js, and what is in it\n\nThe licence of Node\n.*effect /s
+        )
+        assert.match(licences, /\nlucide 1\.62\.0\n\nISC License/)
         const server = yield* Release.server(app, { AMPOULE_DATA_DIR: path.join(folder, "data") })
         const [check] = of("HEALTHCHECK")
         const [, ...args] = parsed(Texts)(/CMD (\[.*\])$/.exec(check)?.[1] ?? "[]")

@@ -79,8 +79,8 @@ describe("the pages of operations", () => {
   )
 
   it("name settings, routes, metrics and files that there are", () => {
-    const known = new Set(Config.table.flatMap(({ name, secret }) => (secret ? [name, `${name}_FILE`] : [name])))
-    for (const [name] of operations.matchAll(/\bAMPOULE_[A-Z_]+\b/g)) assert.include(known, name)
+    const settings = new Set(Config.table.flatMap(({ name, secret }) => (secret ? [name, `${name}_FILE`] : [name])))
+    for (const [name] of operations.matchAll(/\bAMPOULE_[A-Z_]+\b/g)) assert.include(settings, name)
     const routes = pathsOf(OpenApi.contractDocument)
     for (const [, route] of operations.matchAll(/`(?:GET )?(\/(?:health|capabilities)[\w/]*)`/g))
       assert.include(routes, route)
@@ -94,12 +94,12 @@ describe("the pages of operations", () => {
   })
 
   it("make every Secret of the manifests, in their namespace, from files that the script makes", () => {
-    const wanted = manifests()
+    const names = manifests()
       .filter(({ kind }) => kind === "Deployment")
       .flatMap(({ spec }) => spec.template.spec.volumes)
       .flatMap(({ secret }) => (secret === undefined ? [] : [secret.secretName]))
     const [kustomization] = yaml("deploy/kubernetes/kustomization.yaml")
-    for (const name of new Set(wanted)) {
+    for (const name of new Set(names)) {
       assert.include(operations, `kubectl -n ${kustomization.namespace} create secret generic ${name} `)
     }
     const script = readFileSync("deploy/make-vault-certificates.sh", "utf8")

@@ -25,9 +25,9 @@ const withRegistry = async <A>(use: (address: string) => Promise<A>): Promise<A>
       response.setHeader("www-authenticate", `Bearer realm="${realm}",scope="repository:library/node:pull"`)
       return void response.writeHead(401).end()
     }
-    const known = method === "HEAD" && place.pathname === "/v2/library/node/manifests/24.21.0-bookworm-slim"
+    const isListed = method === "HEAD" && place.pathname === "/v2/library/node/manifests/24.21.0-bookworm-slim"
     assert.include(headers.accept, "application/vnd.oci.image.index.v1+json")
-    response.writeHead(known ? 200 : 404, known ? { "docker-content-digest": digest } : {}).end()
+    response.writeHead(isListed ? 200 : 404, isListed ? { "docker-content-digest": digest } : {}).end()
   })
   server.listen(0, "127.0.0.1")
   await once(server, "listening")

@@ -47,12 +47,12 @@ const setUp = Effect.gen(function* () {
   const link = /Set it up at (\S+)/.exec(apis[1].output())?.[1] ?? ""
   const setupCode = new URL(link).searchParams.get("code")
   // The link of the one process counts at the other.
-  const made = yield* ok("POST", "/setup", {
+  const setup = yield* ok("POST", "/setup", {
     json: { setupCode, email, name: "Ada", password, teamName: "Platform" },
     upstream: 0
   })
-  const cookie = cookieOf(made)
-  const teamId: string = made.json.team.id
+  const cookie = cookieOf(setup)
+  const teamId: string = setup.json.team.id
   const project = yield* ok("POST", `/teams/${teamId}/projects`, { cookie, json: { name: "Demo", slug: "demo" } })
   return { cookie, teamId, projectId: project.json.id }
 })
@@ -172,14 +172,14 @@ describe.skipIf(Topology.skipped)("two API processes behind a balancer", () => {
       () =>
         Effect.gen(function* () {
           const token = yield* newToken()
-          const left = (upstream: number) =>
+          const remaining = (upstream: number) =>
             Effect.map(ok("GET", "/me/verify", { bearer: token, upstream }), ({ headers }) =>
               Number(headers["ratelimit-remaining"])
             )
           // Windows of a second: on a slow machine the next request may be in the next one.
           const counted = Effect.gen(function* () {
-            const first = yield* left(0)
-            return (yield* left(1)) === first - 1
+            const first = yield* remaining(0)
+            return (yield* remaining(1)) === first - 1
           })
           yield* until(counted)
         }),

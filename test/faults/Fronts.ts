@@ -20,11 +20,11 @@ export interface Front {
 const accepts = (port: number) =>
   Effect.async<boolean>((resume) => {
     const socket = net.connect(port, "127.0.0.1")
-    const told = (is: boolean) => () => {
+    const answer = (is: boolean) => () => {
       socket.destroy()
       resume(Effect.succeed(is))
     }
-    socket.once("connect", told(true)).once("error", told(false))
+    socket.once("connect", answer(true)).once("error", answer(false))
   })
 
 /** A program that listens on `port`, killed with the scope. */

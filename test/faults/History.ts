@@ -27,12 +27,12 @@ const isThere = (state: State, seen: Seen | undefined) =>
   state.value === null ? seen === undefined : seen?.value === state.value && seen.version === state.version
 
 export const make = () => {
-  const known = new Map<string, State>()
+  const states = new Map<string, State>()
   let unanswered: Changes | undefined
 
-  const stateOf = (key: string) => known.get(key) ?? never
+  const stateOf = (key: string) => states.get(key) ?? never
   const accept = (changes: Changes) => {
-    for (const [key, value] of changes) known.set(key, after(stateOf(key), value))
+    for (const [key, value] of changes) states.set(key, after(stateOf(key), value))
   }
 
   return {
@@ -52,7 +52,7 @@ export const make = () => {
       const keys = [...changes.keys()]
       const isApplied = keys.every((key) => isThere(after(stateOf(key), changes.get(key) ?? null), seen.get(key)))
       const isLeft = keys.every((key) => isThere(stateOf(key), seen.get(key)))
-      const lost = [...known]
+      const lost = [...states]
         .filter(([key, state]) => !changes.has(key) && !isThere(state, seen.get(key)))
         .map(([key]) => `${key} is not as it was acknowledged`)
       if (isApplied) accept(changes)

@@ -39,13 +39,13 @@ export const failOver = ({ front, pair, place }: Started, fail: Effect.Effect<un
     yield* fail
     const failed = performance.now()
     // The remaining server is a standby: it answers, and takes no writes.
-    const told = yield* Trial.until("it is not ready", failed, Effect.negate(Trial.isReady(place.server.url)))
+    const noticedMillis = yield* Trial.until("it is not ready", failed, Effect.negate(Trial.isReady(place.server.url)))
     yield* pair.promote
     yield* front.promoted
     const promoted = performance.now()
     const serving = yield* Trial.until("it serves", promoted, Load.serves(place))
     yield* Trial.untilReady(place.server.url, promoted)
-    const failure: Failure = { told, serving }
+    const failure: Failure = { told: noticedMillis, serving }
     return failure
   })
 

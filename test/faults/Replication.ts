@@ -83,9 +83,9 @@ const follow = (node: Node, primary: Node, synchronous: boolean) =>
       yield* ask(primary, "ALTER SYSTEM SET synchronous_standby_names = '*'")
       yield* ask(primary, "SELECT pg_reload_conf()")
     }
-    const wanted = synchronous ? "sync" : "async"
+    const syncState = synchronous ? "sync" : "async"
     const state = "SELECT 1 FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = "
-    const isStreaming = Effect.map(ask(primary, `${state}'${wanted}'`), (rows) => rows.length === 1)
+    const isStreaming = Effect.map(ask(primary, `${state}'${syncState}'`), (rows) => rows.length === 1)
     yield* Effect.repeat(Effect.delay(isStreaming, "50 millis"), { until: (is) => is, times: 400 })
   })
 

@@ -40,8 +40,8 @@ export const team = (url: string) =>
     let named = 0
     const project = async () => (await post(`/teams/${team.id}/projects`, { name: `Shop ${++named}` }, Made)).id
     const issue = async (lifetime: "1d" | "30d", more: object = {}) => {
-      const wanted = { name: `writer ${++named}`, accessLevel: "write", lifetime, ...more }
-      return (await post(`/teams/${team.id}/api-tokens`, wanted, Issued)).value
+      const body = { name: `writer ${++named}`, accessLevel: "write", lifetime, ...more }
+      return (await post(`/teams/${team.id}/api-tokens`, body, Issued)).value
     }
     const mcpScopes = ["identity:read", "projects:read", "secrets:read"]
     return {
@@ -121,14 +121,14 @@ export const record = (file: string | undefined, what: string, name: string, fig
     const before: Record<string, unknown> = fs.existsSync(file)
       ? { ...(JSON.parse(fs.readFileSync(file, "utf8")) as object) }
       : {}
-    const made = {
+    const credentials = {
       ...before,
       what,
       date: new Date().toISOString().slice(0, 10),
       versions: { ampoule: version, node: process.versions.node },
       [name]: figures
     }
-    fs.writeFileSync(file, `${JSON.stringify(made, undefined, 2)}\n`)
+    fs.writeFileSync(file, `${JSON.stringify(credentials, undefined, 2)}\n`)
   })
 
 /** Head of test/records/faults.json, for each trial that writes there. */

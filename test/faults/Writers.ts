@@ -26,11 +26,11 @@ interface Answer {
 export const ask = (place: Place, method: string, path: string, body?: object) =>
   Effect.suspend(() => {
     const began = performance.now()
-    const told = (answer: Answer | undefined) => place.observe?.(method, path, answer?.status, began)
-    return Effect.tap(asked(place, method, path, body), (answer) => Effect.sync(() => told(answer)))
+    const observe = (answer: Answer | undefined) => place.observe?.(method, path, answer?.status, began)
+    return Effect.tap(send(place, method, path, body), (answer) => Effect.sync(() => observe(answer)))
   })
 
-const asked = ({ server, token }: Place, method: string, path: string, body?: object) =>
+const send = ({ server, token }: Place, method: string, path: string, body?: object) =>
   Effect.tryPromise(async (signal): Promise<Answer> => {
     const response = await fetch(server.url + path, {
       method,

@@ -59,14 +59,14 @@ interface Seen {
 const lasting = (name: DependencyName, fault: Fault, url: string, load: Load.Tireless) =>
   Effect.gen(function* () {
     const [began, before] = [performance.now(), load.failures()]
-    const told =
+    const noticedMillis =
       fault.isMild === true ? null : yield* Trial.until("it is not ready", began, Effect.negate(Trial.isReady(url)))
     if (name === "Postgres") yield* Effect.sleep("3 seconds")
     else {
       yield* Load.someWrites(load.lanes, 2 * writers)
       assert.strictEqual(load.failures(), before, `requests failed without ${name}`)
     }
-    return told
+    return noticedMillis
   })
 
 type Trialled = Effect.Effect.Success<ReturnType<typeof started>>
@@ -89,7 +89,7 @@ const trial = ({ dependencies, server, team }: Trialled, name: DependencyName, f
     const load = yield* Load.tireless({ write, read })
     yield* Load.someWrites(load.lanes, 2 * writers)
     yield* fault.begin(dependencies[name])
-    const told = yield* lasting(name, fault, server.url, load)
+    const noticedMillis = yield* lasting(name, fault, server.url, load)
     yield* fault.end(dependencies[name])
     const ended = performance.now()
     const serving = yield* Trial.until("it serves", ended, Load.serves(probe))
@@ -100,7 +100,7 @@ const trial = ({ dependencies, server, team }: Trialled, name: DependencyName, f
     const seen: Seen = {
       acknowledgedWrites: Load.writesOf(load.lanes),
       requestsFailed: load.failures(),
-      toldMillis: told === null ? null : Math.round(told),
+      toldMillis: noticedMillis === null ? null : Math.round(noticedMillis),
       servingMillis: Math.round(serving),
       readyMillis: Math.round(ready)
     }

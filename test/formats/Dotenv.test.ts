@@ -206,9 +206,9 @@ describe("writing .env files", () => {
   it("a shell that sources the file gets every value without a carriage return, and runs nothing", () => {
     const values = FastCheck.sample(carried, { numRuns: 2_000, seed: 7 }).filter((v) => !v.includes("\r"))
     values.push("$(kill -9 $$)", "'$(kill -9 $$)", "'`kill -9 $$`", "';kill -9 $$;'", "\\", "'\\", "x'\n", "\n", "!!")
-    const given = values.map((value, i) => ({ key: `K${i}`, value }))
-    const names = given.map((entry) => entry.key)
-    assert.deepStrictEqual(sourced(printed(given), 'set -a; . "$FILE"', names), values)
+    const pairs = values.map((value, i) => ({ key: `K${i}`, value }))
+    const names = pairs.map((entry) => entry.key)
+    assert.deepStrictEqual(sourced(printed(pairs), 'set -a; . "$FILE"', names), values)
   })
 
   it("refuses U+0000 by the name of the key", () => {

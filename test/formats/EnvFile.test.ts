@@ -64,15 +64,15 @@ describe("file formats", () => {
     )
 
     it(`${format} reads a byte order mark, Windows line ends and an empty file`, () => {
-      const given = [
+      const originals = [
         { key: "A", value: "1" },
         { key: "B", value: "x y" }
       ]
-      const text = Either.getOrThrow(EnvFile.print(format, given)).replaceAll("\n", "\r\n")
+      const text = Either.getOrThrow(EnvFile.print(format, originals)).replaceAll("\n", "\r\n")
       const parsed = Either.getOrThrow(EnvFile.parse(format, "\ufeff" + text))
       assert.deepStrictEqual(
         parsed.map(({ key, value }) => ({ key, value })),
-        given
+        originals
       )
       const empty = Either.getOrThrow(EnvFile.print(format, []))
       assert.deepStrictEqual(Either.getOrThrow(EnvFile.parse(format, empty)), [])
@@ -80,12 +80,12 @@ describe("file formats", () => {
 
     it(`${format} reads a large file in time that grows with it, not with its square`, () => {
       // Quadratic, this took minutes: long lines without what a search looks for, and a text without line ends.
-      const given = Array.from({ length: 100_000 }, (_, i) => ({ key: `K${i}`, value: "v".repeat(40) }))
-      const printed = Either.getOrThrow(EnvFile.print(format, given))
+      const originals = Array.from({ length: 100_000 }, (_, i) => ({ key: `K${i}`, value: "v".repeat(40) }))
+      const printed = Either.getOrThrow(EnvFile.print(format, originals))
       const texts = [printed, ...(format === "json" ? [printed.replaceAll("\n", "")] : [])]
       if (format === "dotenv") texts.push(printed.replaceAll("'", ""))
       for (const text of texts) {
-        assert.strictEqual(Either.getOrThrow(EnvFile.parse(format, text)).length, given.length)
+        assert.strictEqual(Either.getOrThrow(EnvFile.parse(format, text)).length, originals.length)
       }
     })
 

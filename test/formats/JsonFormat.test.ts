@@ -104,13 +104,13 @@ describe("JSON files", () => {
       FastCheck.integer({ min: 0, max: 4 })
     ],
     ([object, indent]) => {
-      const found = Object.fromEntries(
+      const result = Object.fromEntries(
         Either.getOrThrow(JsonFormat.parse(JSON.stringify(object, null, indent))).map((e) => [e.key, e.value])
       )
       const expected = Object.fromEntries(
         Object.entries(object).map(([k, v]) => [k, typeof v === "string" ? v : JSON.stringify(v)])
       )
-      assert.deepStrictEqual(found, expected)
+      assert.deepStrictEqual(result, expected)
     }
   )
 })

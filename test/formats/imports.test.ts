@@ -231,18 +231,18 @@ describe("exports of other programs", () => {
     const nested = { db: { sensitive: true, type: ["object", {}], value: { host: "h" } } }
     assert.match(refusal(json(nested)), /the value of db is an object/)
 
-    const shown = {
+    const secret = {
       attributes: {},
       id: "https://v.vault.azure.net/secrets/db-url/1",
       name: "db-url",
       value: "postgres://db"
     }
-    assert.deepStrictEqual(read(json(shown)), {
+    assert.deepStrictEqual(read(json(secret)), {
       format: "json",
       origin: "az keyvault secret",
       entries: { "db-url": "postgres://db" }
     })
-    assert.match(refusal(json([{ ...shown, value: null }])), /db-url has no value here: `az keyvault secret show`/)
+    assert.match(refusal(json([{ ...secret, value: null }])), /db-url has no value here: `az keyvault secret show`/)
   })
 
   it("Doppler's own three names are left out and named, and comments become notes", () => {

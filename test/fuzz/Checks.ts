@@ -85,10 +85,11 @@ export const problemsOf = (asked: Asked, answer: Answer): ReadonlyArray<string> 
   if (status >= 400) {
     // A refusal of JSON-RPC repeats the id of its request: by it the client knows which one was refused.
     const named = isEnvelope ? naming : [...naming, "id"]
-    const shown = isObject(body)
+    const repeatable = isObject(body)
       ? JSON.stringify(Object.fromEntries(Object.entries(body).filter(([name]) => !named.includes(name))))
       : text
-    if (shown.includes(asked.marks.text) || secretMark.test(everything)) problems.push("a refusal repeats the request")
+    if (repeatable.includes(asked.marks.text) || secretMark.test(everything))
+      problems.push("a refusal repeats the request")
   } else if (!asked.elsewhere && (operation === undefined || !showsValues.has(operation.id)) && secretMark.test(text)) {
     problems.push("a value where none was asked for")
   }

@@ -28,10 +28,10 @@ export const dice = (...seed: ReadonlyArray<string | number>): Dice => {
     chance: (probability) => next() < probability,
     pick: (from) => from[below(from.length)],
     weighted: (from) => {
-      let left = next() * from.reduce((sum, [weight]) => sum + weight, 0)
+      let rest = next() * from.reduce((sum, [weight]) => sum + weight, 0)
       for (const [weight, one] of from) {
-        left -= weight
-        if (left < 0) return one
+        rest -= weight
+        if (rest < 0) return one
       }
       return from[from.length - 1][1]
     }

@@ -256,10 +256,10 @@ class Tally {
   readonly succeeded = new Set<string>()
   readonly findings = new Map<string, Finding>()
   find(operation: string, problem: string, request: string, answer: string): void {
-    const known = this.findings.get(`${operation} ${problem}`)
-    if (known === undefined)
+    const finding = this.findings.get(`${operation} ${problem}`)
+    if (finding === undefined)
       this.findings.set(`${operation} ${problem}`, { operation, problem, request, answer, times: 1 })
-    else known.times++
+    else finding.times++
   }
 }
 const count = (table: Record<string, number>, name: string | number) => (table[name] = (table[name] ?? 0) + 1)
@@ -302,7 +302,7 @@ const once = (turn: Turn, index: number) =>
     const phase = die.weighted(Inputs.phases)
     const marks = { text: `tXq7${index.toString(36)}Zx`, secret: `sVq7${index.toString(36)}Zx` }
     const homes = new Set(Object.values(turn.home))
-    const known = spareHome.has(operation.id)
+    const isSpare = spareHome.has(operation.id)
       ? {
           home: {},
           pools: Object.fromEntries(
@@ -310,9 +310,9 @@ const once = (turn: Turn, index: number) =>
           )
         }
       : turn
-    const made = Inputs.make(die, operation, known, marks, phase, options.receiver)
+    const input = Inputs.make(die, operation, isSpare, marks, phase, options.receiver)
     const who = credentialFor(die, turn, operation, phase)
-    const request = { ...made.request, headers: { ...credentialHeaders(who.asked), ...made.request.headers } }
+    const request = { ...input.request, headers: { ...credentialHeaders(who.asked), ...input.request.headers } }
     if (phase === "hostile" && die.chance(0.15)) {
       count(tally.byPhase, "bytes")
       const answer = yield* Effect.promise(() => Exchange.sendBytes(port, almostRequest(die, request)))
@@ -335,18 +335,18 @@ const once = (turn: Turn, index: number) =>
       return
     }
     count(tally.byStatus, answer.status)
-    const { elsewhere } = made
-    const asked: Asked = {
+    const { elsewhere } = input
+    const exchange: Asked = {
       operation,
       elsewhere,
       head: request.method === "HEAD",
-      refusable: made.refusable && !elsewhere,
+      refusable: input.refusable && !elsewhere,
       marks,
       canaries
     }
     const repeats = answer.status >= 400 || request.method === "GET" || request.method === "HEAD"
     const differs = options.again === undefined || !repeats ? [] : yield* options.again(request, answer)
-    for (const problem of [...problemsOf(asked, answer), ...differs]) {
+    for (const problem of [...problemsOf(exchange, answer), ...differs]) {
       tally.find(
         operation.id,
         problem,

@@ -139,8 +139,8 @@ const valid = (dice: Dice, known: Known, marks: Marks, operation: Operation, giv
       if (secretNames.has(name)) {
         return schema.minLength === undefined ? secretText(dice, marks) : `${marks.secret} battery`
       }
-      const found = inPool()
-      if (found !== undefined) return found
+      const value = inPool()
+      if (value !== undefined) return value
       if (name === "key") return dice.pick(keys)
       if (at === "environment") return dice.pick(slugs)
       if (name === "slug") return `e-${dice.below(1000)}`

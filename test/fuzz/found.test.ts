@@ -41,12 +41,12 @@ layer(Layer.merge(TestApp.shared, Crypto.Default), { excludeTestServices: true }
     Effect.gen(function* () {
       const project = yield* World.project()
       const { text: bearer } = yield* World.token({ team: project.team })
-      const made = yield* TestApp.post("/secrets", {
+      const secret = yield* TestApp.post("/secrets", {
         bearer,
         json: { projectId: project.id, environment: "development", key: "A", value: "x" }
       })
       for (const version of [2, 2 ** 31, Number.MAX_SAFE_INTEGER]) {
-        const { error } = yield* TestApp.post(`/secrets/${made.json.id}/rollback`, { bearer, json: { version } })
+        const { error } = yield* TestApp.post(`/secrets/${secret.json.id}/rollback`, { bearer, json: { version } })
         assert.strictEqual(error.code, "SECRET_VERSION_NOT_FOUND")
       }
     })

@@ -46,11 +46,11 @@ layer(Layer.merge(unlimited, Crypto.Default), { excludeTestServices: true })("th
           onProgress: (done) => reportFile !== undefined && process.stderr.write(`${done}\n`)
         })
         if (reportFile !== undefined) writeFileSync(reportFile, JSON.stringify(report, null, 2))
-        const told = report.findings.map(
+        const lines = report.findings.map(
           ({ answer, operation, problem, request, times }) =>
             `${operation}: ${problem} (${times} times)\n  ${request}\n  ${answer}`
         )
-        assert.strictEqual(told.join("\n"), "")
+        assert.strictEqual(lines.join("\n"), "")
         assert.isAbove(report.succeeded / report.operations, 0.6, `never: ${report.neverSucceeded.join(", ")}`)
       }),
     Math.max(120_000, requests * 50)

@@ -27,7 +27,7 @@ interface Literal {
 
 /** Every regular expression literal by its text, with its files. */
 const literals = () => {
-  const found = new Map<string, Literal & { readonly files: Set<string> }>()
+  const byText = new Map<string, Literal & { readonly files: Set<string> }>()
   for (const file of ["schema", "src", "layers", "migrations"].flatMap(filesBelow)) {
     const loader = file.endsWith(".tsx") ? "tsx" : file.endsWith("ts") ? "ts" : "js"
     const { code } = transformSync(readFileSync(file, "utf8"), { loader, target: "esnext", jsx: "automatic" })
@@ -38,15 +38,15 @@ const literals = () => {
         // ESTree: the literal's pattern and flags.
         const { flags, pattern } = node.regex as { readonly flags: string; readonly pattern: string }
         const text = `/${pattern}/${flags}`
-        const one = found.get(text) ?? { source: pattern, flags, files: new Set<string>() }
+        const one = byText.get(text) ?? { source: pattern, flags, files: new Set<string>() }
         one.files.add(file)
-        found.set(text, one)
+        byText.set(text, one)
       }
       Object.values(node).forEach(look)
     }
     look(parseAst(code).body)
   }
-  return found
+  return byText
 }
 
 /**

@@ -111,7 +111,7 @@ const entries = Effect.fnUntraced(function* (
 export const grow = (project: World.Project) => {
   const stream = randomUUID()
   let isFirst = true
-  let held: Size = { secrets: 0, tokens: 0, environments: 0, entries: 0 }
+  let current: Size = { secrets: 0, tokens: 0, environments: 0, entries: 0 }
   return Effect.fnUntraced(function* (size: Size) {
     const sql = yield* SqlClient.SqlClient
     if (isFirst) {
@@ -120,22 +120,22 @@ export const grow = (project: World.Project) => {
       yield* Seals.give("users")
     }
     isFirst = false
-    yield* projects(sql, project, Math.ceil(held.environments / ofProject), Math.ceil(size.environments / ofProject))
-    yield* environments(sql, held.environments, size.environments)
+    yield* projects(sql, project, Math.ceil(current.environments / ofProject), Math.ceil(size.environments / ofProject))
+    yield* environments(sql, current.environments, size.environments)
     yield* Seals.give("projects", "environments")
     // No batch is larger than the table, and statistics follow each: Postgres checks foreign keys by the plan for the
     // size that it knows, and the plan for a small table reads all of it for each row.
-    let from = held.secrets
+    let from = current.secrets
     while (from < size.secrets) {
       const to = Math.min(from + Math.min(Math.max(from, firstBatch), batch), size.secrets)
       yield* secrets(sql, from, to, size.environments)
       yield* sql`ANALYZE secrets, data_keys, environments`
       from = to
     }
-    yield* tokens(sql, project, held.tokens, size.tokens)
+    yield* tokens(sql, project, current.tokens, size.tokens)
     yield* Seals.give("api_tokens")
-    yield* entries(sql, project, stream, held.entries, size.entries)
+    yield* entries(sql, project, stream, current.entries, size.entries)
     yield* sql`ANALYZE`
-    held = size
+    current = size
   })
 }

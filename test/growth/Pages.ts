@@ -85,7 +85,7 @@ const flow = "a step of a flow that others began; its rows are found by keys of 
 const whole = "the trail as a file, as long as it is: `npm run test:trail`"
 
 /** Pages without a request here, and why. */
-export const left: Record<string, string> = {
+export const omissions: Record<string, string> = {
   "GET /": "leads on",
   "GET /app/*": "what is not there",
   "GET /app/account/second-factor/app": "makes a factor, of one person",

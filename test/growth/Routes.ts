@@ -326,7 +326,7 @@ const flow = "a step of a flow that others began; its rows are found by keys of 
 const once = "once in the life of a service"
 
 /** Routes without a request here, and why. */
-export const left: Record<string, string> = {
+export const omissions: Record<string, string> = {
   "POST /setup": once,
   "POST /auth/session": password,
   "POST /me/email": password,

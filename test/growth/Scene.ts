@@ -87,7 +87,7 @@ export const make = Effect.gen(function* () {
       (answer) => ({ by, id: answer.as(ChangeRequest).id })
     )
   )
-  const asked = (by: TestApp.Asked) =>
+  const request = (by: TestApp.Asked) =>
     Effect.map(
       ok(
         TestApp.post(`/environments/${production.id}/access-requests`, {
@@ -97,7 +97,7 @@ export const make = Effect.gen(function* () {
       ),
       ({ json }) => json.id
     )
-  const anAccessRequest = Effect.flatMap(aMember, (by) => Effect.map(asked(by.session), (id) => ({ by, id })))
+  const anAccessRequest = Effect.flatMap(aMember, (by) => Effect.map(request(by.session), (id) => ({ by, id })))
   const aGrant = Effect.flatMap(aMember, ({ id: userId }) =>
     ok(TestApp.post(`/environments/${staging.id}/grants`, { ...person, json: { userId, level: "values" } }))
   ).pipe(Effect.map(({ json }) => json.id))

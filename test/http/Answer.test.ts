@@ -29,13 +29,13 @@ describe("answers that are ready in one turn of the event loop", () => {
           order.push(`${n} is ready`)
         }
       })
-      const asked = Array.from({ length: 3 }, () =>
+      const requests = Array.from({ length: 3 }, () =>
         fetch(url).then(
           (response) => response.text(),
           () => "cut off"
         )
       )
-      assert.deepStrictEqual((yield* Effect.promise(() => Promise.all(asked))).toSorted(), [
+      assert.deepStrictEqual((yield* Effect.promise(() => Promise.all(requests))).toSorted(), [
         "cut off",
         "hello",
         "hello"

@@ -21,8 +21,8 @@ const setUp = Effect.gen(function* () {
   const member = yield* World.member(team, "member")
   const viewer = yield* World.member(team, "viewer")
   const session = (yield* World.session(team.owner)).text
-  const made = yield* TestApp.post(`/teams/${team.id}/projects`, { session, json: { name: "Shop" } })
-  const projectId = made.json.id
+  const project = yield* TestApp.post(`/teams/${team.id}/projects`, { session, json: { name: "Shop" } })
+  const projectId = project.json.id
   const listed = yield* TestApp.get(`/projects/${projectId}/environments`, { session })
   const environments = listed.json.items
   const idOf = (slug: string) => environments.find((one) => one.slug === slug)?.id ?? assert.fail(slug)
@@ -97,15 +97,15 @@ layer(TestApp.shared, { excludeTestServices: true })("a granted environment", (i
       assert.deepStrictEqual(yield* reads({ session: person }), closed)
       assert.deepStrictEqual(yield* reads({ bearer: cli }), closed)
       assert.deepStrictEqual(yield* reads({ session: owner }), opened)
-      const given = yield* grant({ reason: "On call" })
-      assert.strictEqual(given.status, 201)
+      const grantAnswer = yield* grant({ reason: "On call" })
+      assert.strictEqual(grantAnswer.status, 201)
       assert.deepStrictEqual(yield* reads({ session: person }), opened)
       assert.deepStrictEqual(yield* reads({ bearer: cli }), opened)
-      const ended = yield* TestApp.del(`/access-grants/${given.json.id}`, { session: owner })
+      const ended = yield* TestApp.del(`/access-grants/${grantAnswer.json.id}`, { session: owner })
       assert.deepStrictEqual(ended.json, { deleted: true })
       assert.deepStrictEqual(yield* reads({ session: person }), closed)
       assert.deepStrictEqual(yield* reads({ bearer: cli }), closed)
-      assert.deepStrictEqual(codeOf(yield* TestApp.del(`/access-grants/${given.json.id}`, { session: owner })), [
+      assert.deepStrictEqual(codeOf(yield* TestApp.del(`/access-grants/${grantAnswer.json.id}`, { session: owner })), [
         404,
         "GRANT_NOT_FOUND",
         undefined

@@ -28,8 +28,8 @@ const setUp = Effect.gen(function* () {
     yield* World.member(team, "member")
   ]
   const owner = yield* sessionOf(team.owner)
-  const made = yield* TestApp.post(`/teams/${team.id}/projects`, { session: owner, json: { name: "Shop" } })
-  const projectId = made.json.id
+  const project = yield* TestApp.post(`/teams/${team.id}/projects`, { session: owner, json: { name: "Shop" } })
+  const projectId = project.json.id
   const { json } = yield* TestApp.get(`/projects/${projectId}/environments`, { session: owner })
   const idOf = (slug: string) => json.items.find((one) => one.slug === slug)?.id ?? assert.fail(slug)
   const production = idOf("production")
@@ -99,11 +99,11 @@ layer(TestApp.shared, { excludeTestServices: true })("a request for access", (it
       assert.isTrue(lasts >= 7_200_000 && lasts < 7_260_000)
       assert.deepStrictEqual(codeOf(yield* approve(json.id, sessions.second)), decided)
       const trail = yield* TestApp.get(`/teams/${team.id}/audit?limit=50`, { session: sessions.owner })
-      const told = trail.json.items
+      const entries = trail.json.items
         .filter(({ action, outcome }) => action.startsWith("access.") && outcome === "allowed")
         .map(({ action, actor, target }) => [action, actor.id, target?.name])
       const name = `values: ${people.asker.email}`
-      assert.sameDeepMembers(told, [
+      assert.sameDeepMembers(entries, [
         ["access.request", people.asker.id, name],
         ["access.approve", people.admin.id, name],
         ["access.grant", people.admin.id, name]
@@ -171,21 +171,21 @@ layer(TestApp.shared, { excludeTestServices: true })("a request for access", (it
       const { approve, people, production, sessions, team } = yield* setUp
       const bearer = (yield* World.grant({ teams: [{ team, scopes: ["secrets:read"] }], person: people.asker })).text
       const json = { level: "run", hours: 1, reason: "Deploy" }
-      const asked = yield* TestApp.post(`/environments/${production}/access-requests`, { bearer, json })
-      assert.strictEqual(asked.status, 201)
+      const request = yield* TestApp.post(`/environments/${production}/access-requests`, { bearer, json })
+      assert.strictEqual(request.status, 201)
       const mine = yield* TestApp.get("/access-requests", { bearer })
       assert.deepStrictEqual(
         mine.json.items.map(({ id }) => id),
-        [asked.json.id]
+        [request.json.id]
       )
       const admins = (yield* World.grant({ teams: [{ team, scopes: ["secrets:read"] }], person: people.admin })).text
       const refused = [403, "CREDENTIAL_KIND_NOT_ACCEPTED", undefined]
-      const byGrant = yield* TestApp.post(`/access-requests/${asked.json.id}/approve`, { bearer: admins })
+      const byGrant = yield* TestApp.post(`/access-requests/${request.json.id}/approve`, { bearer: admins })
       assert.deepStrictEqual(codeOf(byGrant), refused)
       const token = (yield* World.token({ team })).text
       const byToken = yield* TestApp.post(`/environments/${production}/access-requests`, { bearer: token, json })
       assert.deepStrictEqual(codeOf(byToken), refused)
-      assert.strictEqual((yield* approve(asked.json.id, sessions.admin)).status, 200)
+      assert.strictEqual((yield* approve(request.json.id, sessions.admin)).status, 200)
     })
   )
 

@@ -24,10 +24,10 @@ describe("the shape of a body", () => {
     "is not decided by what its texts hold",
     [FastCheck.array(FastCheck.string({ unit: FastCheck.constantFrom(...'[]{},"\\:a') })), FastCheck.string()],
     ([texts, name]) => {
-      const told = texts.map((text) => text.repeat(5_000))
-      assert.isUndefined(shapeProblem(JSON.stringify(told)))
-      assert.isUndefined(shapeProblem(JSON.stringify({ [name.repeat(5_000)]: told })))
-      assert.strictEqual(shapeProblem(`[${JSON.stringify(told)},${nested(40)}]`), "nested too deeply")
+      const longTexts = texts.map((text) => text.repeat(5_000))
+      assert.isUndefined(shapeProblem(JSON.stringify(longTexts)))
+      assert.isUndefined(shapeProblem(JSON.stringify({ [name.repeat(5_000)]: longTexts })))
+      assert.strictEqual(shapeProblem(`[${JSON.stringify(longTexts)},${nested(40)}]`), "nested too deeply")
     },
     { fastCheck: { numRuns: 30 } }
   )

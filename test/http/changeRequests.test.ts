@@ -66,16 +66,16 @@ layer(app, { excludeTestServices: true })("a change that waits", (it) => {
       )
       assert.deepStrictEqual(request.changes, [{ key: "BASE", change: "update", conflict: false }])
       assert.deepStrictEqual([request.user.id, request.mayDecide], [people.author.id, false])
-      const made = proposed(yield* create(sessions.author, "NEW", "${BASE}!"))
-      assert.deepStrictEqual(made.changes, [{ key: "NEW", change: "create", conflict: false }])
+      const own = proposed(yield* create(sessions.author, "NEW", "${BASE}!"))
+      assert.deepStrictEqual(own.changes, [{ key: "NEW", change: "create", conflict: false }])
       assert.deepStrictEqual(yield* inject, { BASE: "first", URL: "x-first" })
-      assert.sameMembers(yield* listed(sessions.author), [request.id, made.id])
-      assert.sameMembers(yield* listed(sessions.admin), [request.id, made.id])
+      assert.sameMembers(yield* listed(sessions.author), [request.id, own.id])
+      assert.sameMembers(yield* listed(sessions.admin), [request.id, own.id])
       assert.deepStrictEqual(yield* listed(sessions.other), [])
 
       const approved = yield* decide(sessions.admin, request.id)
       assert.deepStrictEqual(approved.json, { status: "approved" }, approved.text)
-      yield* decide(sessions.owner, made.id)
+      yield* decide(sessions.owner, own.id)
       assert.deepStrictEqual(yield* inject, { BASE: "second", URL: "x-second", NEW: "second!" })
       const again = yield* decide(sessions.owner, request.id)
       assert.deepStrictEqual(codeOf(again), [409, "GRANT_ALREADY_DECIDED", undefined])
@@ -283,9 +283,9 @@ layer(app, { excludeTestServices: true })("a change that waits", (it) => {
       yield* sql`UPDATE change_requests SET sealed = ${rows[0]?.sealed ?? null} WHERE id = ${other.id}`
       assert.deepStrictEqual(codeOf(yield* decide(sessions.admin, other.id)).slice(0, 2), [500, "INTEGRITY_FAILURE"])
       yield* decide(sessions.admin, request.id)
-      const left = yield* sql<{ readonly n: number }>`
+      const remaining = yield* sql<{ readonly n: number }>`
         SELECT count(*)::int AS n FROM change_requests WHERE id = ${request.id} AND sealed IS NOT NULL`
-      assert.strictEqual(left[0]?.n, 0)
+      assert.strictEqual(remaining[0]?.n, 0)
       const large = yield* TestApp.post("/secrets/bulk", {
         session: sessions.author,
         json: { ...at, secrets: Array.from({ length: 20 }, (_, i) => ({ key: `L_${i}`, value: "v".repeat(60_000) })) }

@@ -7,24 +7,24 @@ const pause = Effect.sleep("300 millis")
 describe("the deadline of a request", () => {
   it.live("fires once, unless the work was in time", () =>
     Effect.gen(function* () {
-      const told: Array<string> = []
+      const events: Array<string> = []
       const source = { complete: true }
-      Deadline.watch(source, () => told.push("late"), 20)
-      Deadline.watch(source, () => told.push("in time"), 20)()
+      Deadline.watch(source, () => events.push("late"), 20)
+      Deadline.watch(source, () => events.push("in time"), 20)()
       yield* pause
-      assert.deepStrictEqual(told, ["late"])
+      assert.deepStrictEqual(events, ["late"])
     })
   )
 
   it.live("does not count the time in which the body arrives", () =>
     Effect.gen(function* () {
-      const told: Array<string> = []
+      const events: Array<string> = []
       const source = { complete: false }
-      const done = Deadline.watch(source, () => told.push("late"), 20)
+      const done = Deadline.watch(source, () => events.push("late"), 20)
       yield* pause
-      assert.deepStrictEqual(told, [])
+      assert.deepStrictEqual(events, [])
       source.complete = true
-      while (told.length === 0) yield* Effect.sleep("20 millis")
+      while (events.length === 0) yield* Effect.sleep("20 millis")
       done()
     })
   )

@@ -38,8 +38,8 @@ const platformRoute: RouteMaker["Type"] = ({ endpoint, handler, withFullRequest 
     withFullRequest ? handlers.handleRaw(name, handler as never) : handlers.handle(name, handler as never)
   )
   const built = Effect.gen(function* () {
-    const made = yield* Layer.build(Layer.provideMerge(routes, HttpApiBuilder.Router.Live))
-    return Chunk.unsafeHead((yield* Context.get(made, HttpApiBuilder.Router).router).routes)
+    const context = yield* Layer.build(Layer.provideMerge(routes, HttpApiBuilder.Router.Live))
+    return Chunk.unsafeHead((yield* Context.get(context, HttpApiBuilder.Router).router).routes)
   })
   const {
     handler: answer,
@@ -105,10 +105,10 @@ layer(Layer.merge(both, Crypto.Default), { excludeTestServices: true })("an endp
           again
         })
         agent.destroy()
-        const told = findings.map(({ answer, operation, problem, request, times }) =>
+        const lines = findings.map(({ answer, operation, problem, request, times }) =>
           [`${operation}: ${problem} (${times} times)`, request, answer].join("\n  ")
         )
-        assert.strictEqual(told.join("\n"), "")
+        assert.strictEqual(lines.join("\n"), "")
         assert.isAbove(compared, requests / 2)
       }),
     Math.max(240_000, requests * 100)

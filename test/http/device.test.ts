@@ -67,14 +67,14 @@ describe("the device routes", () => {
   layer(app, { excludeTestServices: true })((it) => {
     it.effect("start with no body, an empty body, null and {} alike", () =>
       Effect.gen(function* () {
-        const asked: ReadonlyArray<TestApp.Asked> = [
+        const attempts: ReadonlyArray<TestApp.Asked> = [
           {},
           { body: "" },
           { body: "", headers: { "content-type": "application/json" } },
           { body: "null", headers: { "content-type": "application/json" } },
           { json: {} }
         ]
-        for (const one of asked) {
+        for (const one of attempts) {
           const { headers, json, status } = yield* start(one)
           assert.strictEqual(status, 201)
           assert.strictEqual(headers.get("cache-control"), "no-store")
@@ -148,11 +148,11 @@ describe("the device routes", () => {
       Effect.gen(function* () {
         const { body, project, session } = yield* setUp
         const { deviceCode, page, userCode } = yield* begin({ host: { hostname: "laptop", os: "linux" } })
-        const shown = yield* TestApp.get(page, { session })
-        assert.strictEqual(shown.status, 200)
-        assert.strictEqual(shown.json.userCode, userCode)
-        assert.strictEqual(shown.json.status, "pending")
-        assert.deepStrictEqual(shown.json.host, { hostname: "laptop", os: "linux" })
+        const answer = yield* TestApp.get(page, { session })
+        assert.strictEqual(answer.status, 200)
+        assert.strictEqual(answer.json.userCode, userCode)
+        assert.strictEqual(answer.json.status, "pending")
+        assert.deepStrictEqual(answer.json.host, { hostname: "laptop", os: "linux" })
         assert.deepStrictEqual((yield* poll(deviceCode)).json, { status: "pending" })
 
         const approved = yield* TestApp.post(`${page}/approve`, { session, json: body })

@@ -29,11 +29,11 @@ describe("the built program", () => {
           ["/openapi.json", OpenApi.contractDocument],
           ["/dashboard/openapi.json", OpenApi.dashboardDocument]
         ] as const) {
-          const asked = Effect.promise(async () => {
+          const request = Effect.promise(async () => {
             const answer = await fetch(`${url}${route}`)
             return { type: answer.headers.get("content-type"), text: await answer.text() }
           })
-          const [first, second] = yield* Effect.all([asked, asked], { concurrency: "unbounded" })
+          const [first, second] = yield* Effect.all([request, request], { concurrency: "unbounded" })
           assert.strictEqual(first.type, "application/json")
           assert.deepStrictEqual(read(first.text), read(DocumentText.at(url, DocumentText.textOf(document))))
           assert.deepStrictEqual(second, first)

@@ -165,8 +165,8 @@ describe("the envelope of failures", () => {
           "application/json; charset=latin1",
           "a"
         ]) {
-          const asked = { bearer, body: JSON.stringify(secret), headers: { "content-type": type } }
-          assertFailure(yield* TestApp.post("/secrets", asked), 415, "UNSUPPORTED_MEDIA_TYPE")
+          const options = { bearer, body: JSON.stringify(secret), headers: { "content-type": type } }
+          assertFailure(yield* TestApp.post("/secrets", options), 415, "UNSUPPORTED_MEDIA_TYPE")
         }
         const form = new Uint8Array(Buffer.from("--b\r\n"))
         const multipart = { bearer, body: form, headers: { "content-type": "multipart/form-data; boundary=b" } }

@@ -14,8 +14,8 @@ layer(TestApp.shared, { excludeTestServices: true })("the order of environments"
     Effect.gen(function* () {
       const team = yield* World.team()
       const session = (yield* World.session(team.owner)).text
-      const made = yield* TestApp.post(`/teams/${team.id}/projects`, { session, json: { name: "Shop" } })
-      const projectId = made.json.id
+      const project = yield* TestApp.post(`/teams/${team.id}/projects`, { session, json: { name: "Shop" } })
+      const projectId = project.json.id
       const path = `/projects/${projectId}/environments` as const
       const list = Effect.map(TestApp.get(path, { session }), ({ json }) => slugs(json.items))
       assert.deepStrictEqual(yield* list, ["development", "staging", "production"])
@@ -78,8 +78,8 @@ layer(TestApp.shared, { excludeTestServices: true })("the order of environments"
     Effect.gen(function* () {
       const team = yield* World.team()
       const session = (yield* World.session(team.owner)).text
-      const made = yield* TestApp.post(`/teams/${team.id}/projects`, { session, json: { name: "Shop" } })
-      const path = `/projects/${made.json.id}/environments` as const
+      const project = yield* TestApp.post(`/teams/${team.id}/projects`, { session, json: { name: "Shop" } })
+      const path = `/projects/${project.json.id}/environments` as const
       const { items } = (yield* TestApp.get(path, { session })).json
       const moves = items.flatMap(({ id }) => [1, 2, 3].map((position) => ({ id, position })))
       const answers = yield* Effect.forEach(

@@ -78,9 +78,9 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
       assert.include(reach.text, bob.email)
       assert.sameMembers(lastReads, ["<time", "never"])
       // One look at the index for the report and its omissions, one for its progress, at any size.
-      const asked = yield* Statements.during(TestApp.get(ofProject, { session: owner }))
+      const statements = yield* Statements.during(TestApp.get(ofProject, { session: owner }))
       assert.lengthOf(
-        asked.filter(({ text }) => text.includes("exposure_reads")),
+        statements.filter(({ text }) => text.includes("exposure_reads")),
         2
       )
       // A row of the index that is too much for one report, and everything before it.
@@ -91,8 +91,8 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
       const busy = (yield* TestApp.get(ofProject, { session: owner })).json
       assert.deepStrictEqual([busy.items.length, busy.items.some(({ key }) => key === "BUSY")], [2, false])
       assert.isString(busy.leftOutBefore)
-      const shown = yield* TestApp.get(`/app/projects/${project.id}/env/development`, { session: owner })
-      assert.include(shown.text, "at least 1 person")
+      const page = yield* TestApp.get(`/app/projects/${project.id}/env/development`, { session: owner })
+      assert.include(page.text, "at least 1 person")
       yield* sql`DELETE FROM exposure_reads WHERE id = ${Buffer.from("busy")}`
       assert.isNull((yield* TestApp.get(ofProject, { session: owner })).json.leftOutBefore)
       const narrowed = yield* TestApp.get(`${ofProject}?token=${old.id}`, { session: owner })
@@ -129,8 +129,8 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
     Effect.gen(function* () {
       const { id, old, owner, project } = yield* read
       const here = `/app/projects/${project.id}/env/development/secrets/${id}` as const
-      const shown = yield* TestApp.get(here, { session: owner })
-      assert.include(shown.text, sentence)
+      const html = yield* TestApp.get(here, { session: owner })
+      assert.include(html.text, sentence)
       // The list says how many were handed each current version.
       const list = `/app/projects/${project.id}/env/development` as const
       const current = sentence.slice(sentence.indexOf(": ") + 2).split(";")[0]
@@ -200,10 +200,10 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
       const env = {
         AMPOULE_API_TOKEN: yield* grantOf(project.team.owner, ["identity:read", "projects:read", "secrets:read"])
       }
-      const told = yield* run(["exposed", "API_KEY"], { env })
-      assert.strictEqual(told.code, 0, told.stderr)
-      assert.match(told.stdout, /API_KEY +v2/)
-      assert.include(told.stderr, "API_KEY is now called API_TOKEN: `ampoule exposed API_TOKEN`.")
+      const printed = yield* run(["exposed", "API_KEY"], { env })
+      assert.strictEqual(printed.code, 0, printed.stderr)
+      assert.match(printed.stdout, /API_KEY +v2/)
+      assert.include(printed.stderr, "API_KEY is now called API_TOKEN: `ampoule exposed API_TOKEN`.")
     })
   )
 })

@@ -80,21 +80,21 @@ describe("hidden classes", () => {
         const at = `projectId=${projectId}&environment=development`
         const secrets = Array.from({ length: 20 }, (_, i) => ({ key: `KEY_${i}`, value: `value ${i}` }))
         yield* call("/secrets/bulk", { projectId, environment: "development", secrets })
-        let made = 0
+        let count = 0
         const hot: Record<string, () => Effect.Effect<unknown>> = {
           verify: () => call("/me/verify"),
           "list of names": () => call(`/secrets?${at}`),
           inject: () => call(`/secrets/inject?${at}`),
           "one value": () => call(`/secrets/value?${at}&key=KEY_7`),
-          create: () => call("/secrets", { projectId, environment: "staging", key: `NEW_${made++}`, value: "v" })
+          create: () => call("/secrets", { projectId, environment: "staging", key: `NEW_${count++}`, value: "v" })
         }
         const log = logIn(logs)
         for (const [name, request] of Object.entries(hot)) {
           for (let i = 0; i < warm; i++) yield* request()
           const from = fs.statSync(log).size
           for (let i = 0; i < measured; i++) yield* request()
-          const found = places(log, from)
-          const often = found.filter(([place, times]) => times > measured / 2 && !place.includes(platforms))
+          const classes = places(log, from)
+          const often = classes.filter(([place, times]) => times > measured / 2 && !place.includes(platforms))
           assert.deepStrictEqual(often, [], `${name}: for each of ${measured} requests`)
         }
       }),

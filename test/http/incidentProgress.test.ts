@@ -18,8 +18,8 @@ import { exported, scene, sealed, sessionOf } from "./BadDay.ts"
 
 /** Opened about Bob, with what each value is since then. */
 const opened = Effect.gen(function* () {
-  const made = yield* scene
-  const { bob, incidents, owner } = made
+  const stage = yield* scene
+  const { bob, incidents, owner } = stage
   const as = { session: owner }
   const { json, status, text } = yield* TestApp.post(incidents, { ...as, json: { person: bob.email } })
   assert.strictEqual(status, 201, text)
@@ -38,7 +38,7 @@ const opened = Effect.gen(function* () {
     Effect.map(TestApp.post(`/secrets/${secretId}/rename`, { ...as, json }), ({ status, text }) =>
       assert.strictEqual(status, 200, text)
     )
-  return { ...made, as, here, state, burnDown, rename }
+  return { ...stage, as, here, state, burnDown, rename }
 })
 
 const problemsOf = (trail: string, ...notes: ReadonlyArray<Note.BurnDown>) => {
@@ -110,10 +110,10 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
       // As if all of it had happened an hour ago: then a list without a read of then is a lie.
       const trail = yield* exported
       const upTo = new Date(Date.parse(note.head.upTo) + 3_600_000).toISOString()
-      const told = { ...note, head: { ...note.head, upTo } }
-      assert.deepStrictEqual(problemsOf(trail, told), [])
+      const moved = { ...note, head: { ...note.head, upTo } }
+      assert.deepStrictEqual(problemsOf(trail, moved), [])
       const altered = (change: (one: Note.ExposedLine) => Note.ExposedLine) =>
-        problemsOf(trail, { ...told, exposed: told.exposed.map(change) }).length
+        problemsOf(trail, { ...moved, exposed: moved.exposed.map(change) }).length
       const all = note.exposed.length
       assert.strictEqual(
         altered((one) => ({ ...one, count: one.count + 1 })),
@@ -135,13 +135,13 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
         altered((one) => ({ ...one, key: "NEVER" })),
         all
       )
-      const [first, ...rest] = told.exposed
+      const [first, ...rest] = moved.exposed
       const hidden = [{ ...first, keys: [first.key] }]
-      assert.deepStrictEqual(problemsOf(trail, { ...told, exposed: rest, kept: hidden }), [
+      assert.deepStrictEqual(problemsOf(trail, { ...moved, exposed: rest, kept: hidden }), [
         `The burn-down says that ${first.key} in ${first.environment} was not handed out: the trail says it was.`
       ])
-      const nobody = { ...told.head, subject: { ...told.head.subject, id: note.head.team } }
-      assert.lengthOf(problemsOf(trail, { ...told, head: nobody }), all)
+      const nobody = { ...moved.head, subject: { ...moved.head.subject, id: note.head.team } }
+      assert.lengthOf(problemsOf(trail, { ...moved, head: nobody }), all)
     })
   )
 
@@ -159,8 +159,8 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
         const person = yield* World.member(team, "member")
         yield* reads("development", { session: yield* sessionOf(person) })
         yield* sealed
-        const made = yield* TestApp.post(incidents, { ...as, json: { person: person.email } })
-        assert.lengthOf(made.json.exposed, 5)
+        const incident = yield* TestApp.post(incidents, { ...as, json: { person: person.email } })
+        assert.lengthOf(incident.json.exposed, 5)
       }
       const { items } = (yield* TestApp.get(incidents, as)).json
       assert.deepStrictEqual(

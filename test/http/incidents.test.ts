@@ -52,19 +52,22 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
       const not = yield* TestApp.post(`${here}/replace`, { session: owner, json: { secretId: ids.old } })
       assert.deepStrictEqual(TestApp.codeOf(not), [404, "SECRET_NOT_FOUND"])
       const admin = yield* World.member(team, "admin")
-      const asked = yield* TestApp.post(`${here}/ask`, { session: owner, json: { secretId: ids.db, userId: admin.id } })
-      assert.strictEqual(asked.status, 201, asked.text)
-      const page = new URL(asked.json.url).pathname as `/app/provide/${string}`
+      const question = yield* TestApp.post(`${here}/ask`, {
+        session: owner,
+        json: { secretId: ids.db, userId: admin.id }
+      })
+      assert.strictEqual(question.status, 201, question.text)
+      const page = new URL(question.json.url).pathname as `/app/provide/${string}`
       const theirs = yield* sessionOf(admin)
       assert.strictEqual((yield* TestApp.get(page, { session: owner })).status, 404)
       assert.include((yield* TestApp.get(page, { session: theirs })).text, "A person of your team asks")
       // The write of the person's page: a composition of it follows by itself.
       yield* TestApp.patch(`/secrets/${ids.db}`, { session: theirs, json: { value: "d2" } })
       yield* TestApp.del(`/secrets/${ids.prod}`, { session: owner })
-      const shown = (yield* TestApp.get(here, { session: owner })).json
+      const incident = (yield* TestApp.get(here, { session: owner })).json
       assert.deepStrictEqual(
-        shown.exposed.map(({ key, out, replaced: by }) => [key, out, by?.version, by?.by.name]),
-        shown.exposed.map(({ key }) => {
+        incident.exposed.map(({ key, out, replaced: by }) => [key, out, by?.version, by?.by.name]),
+        incident.exposed.map(({ key }) => {
           if (key === "PROD") return [key, false, null, team.owner.email]
           if (key === "API_KEY") return [key, false, 2, team.owner.email]
           if (key === "DB_PASSWORD") return [key, false, 2, admin.email]
@@ -208,11 +211,11 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
         teams: [{ team, scopes: ["identity:read", "secrets:read"] }]
       })).text
       const cli = (...words: ReadonlyArray<string>) => run(["incident", ...words], { env: { AMPOULE_API_TOKEN } })
-      const told = yield* cli("--token", "nightly", "--no-browser")
-      assert.strictEqual(told.code, 0, told.stderr)
-      assert.match(told.stdout, /DB_URL +v1 .*follows DB_PASSWORD/)
-      assert.include(told.stdout, `/app/teams/${team.id}/incidents/new?token=nightly`)
-      assert.include(told.stderr, "Nothing was revoked yet.")
+      const printed = yield* cli("--token", "nightly", "--no-browser")
+      assert.strictEqual(printed.code, 0, printed.stderr)
+      assert.match(printed.stdout, /DB_URL +v1 .*follows DB_PASSWORD/)
+      assert.include(printed.stdout, `/app/teams/${team.id}/incidents/new?token=nightly`)
+      assert.include(printed.stderr, "Nothing was revoked yet.")
       assert.lengthOf(parsed(IncidentReport)((yield* cli("--grant", login.id, "--json")).stdout).exposed, 1)
       assert.strictEqual((yield* cli("--token", "a", "--grant", "b")).code, 2)
       const preview = yield* TestApp.get(`/app/teams/${team.id}/incidents/new?token=nightly`, { session: owner })

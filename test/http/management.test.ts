@@ -52,9 +52,9 @@ layer(app, { excludeTestServices: true })("management from the command line", (i
       const started = yield* ask()
       assert.strictEqual(started.status, 201, started.text)
       const { deviceCode, userCode } = started.json
-      const shown = yield* TestApp.get(page(userCode), { session })
+      const device = yield* TestApp.get(page(userCode), { session })
       assert.deepStrictEqual(
-        [shown.json.manages, shown.json.host, shown.json.status],
+        [device.json.manages, device.json.host, device.json.status],
         [{ id: team.id, name: team.name }, { hostname: "laptop" }, "pending"]
       )
       assert.deepStrictEqual((yield* poll(deviceCode)).json, { status: "pending" })
@@ -140,9 +140,9 @@ layer(app, { excludeTestServices: true })("management from the command line", (i
       const { bearer, team } = yield* managing
       const headers = { "user-agent": "ampoule-cli/1.0.0" }
       const json = { name: "Shop", slug: "shop" }
-      const made = yield* TestApp.post(`/teams/${team.id}/projects`, { bearer, json, headers })
-      assert.strictEqual(made.status, 201, made.text)
-      const environment = yield* TestApp.post(`/projects/${made.json.id}/environments`, {
+      const project = yield* TestApp.post(`/teams/${team.id}/projects`, { bearer, json, headers })
+      assert.strictEqual(project.status, 201, project.text)
+      const environment = yield* TestApp.post(`/projects/${project.json.id}/environments`, {
         bearer,
         json: { slug: "qa" }
       })
@@ -210,14 +210,14 @@ layer(app, { excludeTestServices: true })("management from the command line", (i
           })
       ]
       for (const end of ends) {
-        const made = yield* managing
-        const ask = TestApp.get(`/teams/${made.team.id}/members`, { bearer: made.bearer })
+        const managed = yield* managing
+        const ask = TestApp.get(`/teams/${managed.team.id}/members`, { bearer: managed.bearer })
         assert.strictEqual((yield* ask).status, 200)
-        const ended = yield* end(made)
+        const ended = yield* end(managed)
         assert.isBelow(ended.status, 300, ended.text)
         assert.deepStrictEqual(codeOf(yield* ask), revoked)
         // Its end is not that of the browser.
-        assert.strictEqual((yield* TestApp.get("/me", { session: made.session })).status, 200)
+        assert.strictEqual((yield* TestApp.get("/me", { session: managed.session })).status, 200)
       }
     })
   )

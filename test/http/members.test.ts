@@ -156,17 +156,17 @@ layer(app, { excludeTestServices: true })("members", (it) => {
     Effect.gen(function* () {
       const { by, people, team } = yield* staffed
       const gone = yield* sessionOf(people.viewer)
-      const left = yield* sessionOf(people.member)
+      const leaver = yield* sessionOf(people.member)
       const admin = yield* by("admin")
       assert.deepStrictEqual((yield* admin.remove(people.viewer)).json, { deleted: true })
       assert.deepStrictEqual(codeOf(yield* TestApp.get("/me", { session: gone })), [401, "CREDENTIAL_REVOKED"])
       assert.deepStrictEqual(codeOf(yield* admin.remove(people.viewer)), [404, "MEMBER_NOT_FOUND"])
       assert.deepStrictEqual(codeOf(yield* admin.change(people.viewer, { role: "admin" })), [404, "MEMBER_NOT_FOUND"])
 
-      assert.deepStrictEqual((yield* as(team, left).leave).json, { deleted: true })
-      assert.deepStrictEqual((yield* TestApp.get("/me", { session: left })).json.teams, [])
-      assert.deepStrictEqual((yield* TestApp.get("/projects", { session: left })).json, { items: [] })
-      assert.strictEqual((yield* TestApp.post("/teams", { session: left, json: { name: "Own" } })).status, 201)
+      assert.deepStrictEqual((yield* as(team, leaver).leave).json, { deleted: true })
+      assert.deepStrictEqual((yield* TestApp.get("/me", { session: leaver })).json.teams, [])
+      assert.deepStrictEqual((yield* TestApp.get("/projects", { session: leaver })).json, { items: [] })
+      assert.strictEqual((yield* TestApp.post("/teams", { session: leaver, json: { name: "Own" } })).status, 201)
     })
   )
 
@@ -174,17 +174,17 @@ layer(app, { excludeTestServices: true })("members", (it) => {
     Effect.gen(function* () {
       const { by, people, team } = yield* staffed
       const owner = yield* by("owner")
-      const asked = [
+      const attempts = [
         owner.change(people.owner, { role: "admin" }),
         owner.change(people.owner, { active: false }),
         owner.remove(people.owner),
         owner.leave
       ]
-      for (const attempt of asked) assert.deepStrictEqual(codeOf(yield* attempt), forbidden)
+      for (const attempt of attempts) assert.deepStrictEqual(codeOf(yield* attempt), forbidden)
       // An owner who is not active does not count.
       yield* owner.change(people.admin, { role: "owner" })
       yield* owner.change(people.admin, { active: false })
-      for (const attempt of asked) assert.deepStrictEqual(codeOf(yield* attempt), forbidden)
+      for (const attempt of attempts) assert.deepStrictEqual(codeOf(yield* attempt), forbidden)
       yield* owner.change(people.admin, { active: true })
       assert.strictEqual((yield* owner.leave).status, 200)
       const sql = yield* SqlClient.SqlClient
@@ -385,8 +385,8 @@ layer(app, { excludeTestServices: true })("invitations", (it) => {
           else assert.deepStrictEqual(codeOf(answer), forbidden, `${actor} invites ${role}`)
         }
       }
-      const known = yield* (yield* by("owner")).invite(people.viewer.email, "admin")
-      assert.deepStrictEqual([...codeOf(known), known.error.field], [409, "NAME_TAKEN", "email"])
+      const existing = yield* (yield* by("owner")).invite(people.viewer.email, "admin")
+      assert.deepStrictEqual([...codeOf(existing), existing.error.field], [409, "NAME_TAKEN", "email"])
     })
   )
 

@@ -28,11 +28,11 @@ const scene = Effect.gen(function* () {
   yield* World.join(other, person, "member")
   yield* TestApp.patch(`/environments/${production.id}`, { session: owner, json: { readers: "granted" } })
   const until = new Date(Date.now() + 3_600_000).toISOString()
-  const given = yield* TestApp.post(`/environments/${production.id}/grants`, {
+  const grant = yield* TestApp.post(`/environments/${production.id}/grants`, {
     session: owner,
     json: { userId: person.id, level: "values", until }
   })
-  assert.strictEqual(given.status, 201)
+  assert.strictEqual(grant.status, 201)
   const reach = { scopes: allScopes, projects: null, environments: null }
   const theirs = {
     session: yield* World.session(person),
@@ -77,8 +77,8 @@ layer(app, { excludeTestServices: true })("all that a person has in a team", (it
       assert.isFalse(json.endsSessions)
       const member = yield* sessionOf(yield* World.member(team, "member"))
       for (const rest of ["access", "end-access"] as const) {
-        const asked = rest === "access" ? TestApp.get : TestApp.post
-        const answer = yield* asked(`${path}/${rest}`, { session: member, ...(rest === "access" ? {} : { json: {} }) })
+        const method = rest === "access" ? TestApp.get : TestApp.post
+        const answer = yield* method(`${path}/${rest}`, { session: member, ...(rest === "access" ? {} : { json: {} }) })
         assert.deepStrictEqual(TestApp.codeOf(answer), [403, "FORBIDDEN"])
       }
 
@@ -162,11 +162,11 @@ layer(app, { excludeTestServices: true })("what waits for a person", (it) => {
         session: owner,
         json: { readers: "granted", changes: "proposed" }
       })
-      const asked = yield* TestApp.post(`/environments/${production.id}/access-requests`, {
+      const request = yield* TestApp.post(`/environments/${production.id}/access-requests`, {
         session: yield* sessionOf(asker),
         json: { level: "write", hours: 2, reason: "Incident 42" }
       })
-      assert.strictEqual(asked.status, 201)
+      assert.strictEqual(request.status, 201)
       const base = yield* Browser.base
       const textOf = (person: World.Person, path: string) =>
         Effect.flatMap(sessionOf(person), (session) =>
@@ -181,12 +181,12 @@ layer(app, { excludeTestServices: true })("what waits for a person", (it) => {
       }
       assert.include(yield* textOf(asker, "/app/waiting"), "Your access requests")
 
-      const told = (as: Parameters<typeof TestApp.get>[1]) =>
+      const flagsFor = (as: Parameters<typeof TestApp.get>[1]) =>
         Effect.map(TestApp.get(`/projects/${project.id}/environments`, as), ({ json }) =>
           json.items.map((one) => "approvers" in one)
         )
-      assert.notInclude(yield* told({ session: owner }), false)
-      assert.notInclude(yield* told({ bearer: (yield* World.token({ team })).text }), true)
+      assert.notInclude(yield* flagsFor({ session: owner }), false)
+      assert.notInclude(yield* flagsFor({ bearer: (yield* World.token({ team })).text }), true)
     })
   )
 })

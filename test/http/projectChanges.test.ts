@@ -97,10 +97,10 @@ layer(app, { excludeTestServices: true })("changes across environments", (it) =>
       assert.deepStrictEqual(yield* values("development"), { BASE: "one" })
       assert.deepStrictEqual(yield* values("production"), { BASE: "three" })
       assert.notInclude(second.text, "two")
-      const told = (yield* trail)
+      const entries = (yield* trail)
         .filter(({ reason }) => reason === "INC-204")
         .map(({ action, environment, keys }) => `${environment} ${action} ${keys.join()}`)
-      assert.sameMembers(told, [
+      assert.sameMembers(entries, [
         "staging secret.create URL,BASE,TOKEN",
         "development secret.delete URL",
         "production secret.update BASE"
@@ -186,8 +186,8 @@ layer(app, { excludeTestServices: true })("changes across environments", (it) =>
       const approved = yield* TestApp.post(`/change-requests/${waits.request?.id ?? ""}/approve`, { session: owner })
       assert.strictEqual(approved.status, 200, approved.text)
       assert.deepStrictEqual(yield* values("production"), { A: "a" })
-      const asked = (yield* trail).find(({ action }) => action === "change.request")
-      assert.strictEqual(asked?.reason, "asked for by support")
+      const entry = (yield* trail).find(({ action }) => action === "change.request")
+      assert.strictEqual(entry?.reason, "asked for by support")
     })
   )
 

@@ -157,8 +157,8 @@ describe("rate limits over HTTP", () => {
         const { id, team } = yield* World.project()
         const writer = (yield* World.token({ team })).text
         const place = { projectId: id, environment: "development" }
-        const made = yield* TestApp.post("/secrets", { bearer: writer, json: { ...place, key: "A", value: "known" } })
-        const path = `/secrets/${made.json.id}` as const
+        const secret = yield* TestApp.post("/secrets", { bearer: writer, json: { ...place, key: "A", value: "known" } })
+        const path = `/secrets/${secret.json.id}` as const
         const grant = yield* World.grant({
           person: team.owner,
           teams: [{ team, scopes: ["secrets:read", "secrets:write"] }]

@@ -142,8 +142,8 @@ layer(app, { excludeTestServices: true })("a secret that is renamed", (it) => {
           headers: { "content-type": "application/x-www-form-urlencoded", origin: TestApp.baseUrl },
           body: new URLSearchParams({ expectedVersion: String(done.json.version), ...fields }).toString()
         })
-      const asked = yield* send({ key: "node_options", references: "rewrite" })
-      assert.include(asked.text, "This name is dangerous")
+      const question = yield* send({ key: "node_options", references: "rewrite" })
+      assert.include(question.text, "This name is dangerous")
       yield* TestApp.patch(`/teams/${project.team.id}`, { session, json: { plan: "developer" } })
       const confirmed = yield* send({ key: "NODE_OPTIONS", references: "rewrite", anyway: "NODE_OPTIONS" })
       assert.strictEqual(confirmed.status, 303, confirmed.text)

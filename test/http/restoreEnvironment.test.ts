@@ -141,8 +141,8 @@ layer(app, { excludeTestServices: true })("an environment that goes back to a mo
       yield* MovableClock.advance("31 days")
       yield* Effect.flatMap(Maintenance, ({ purge }) => purge)
       yield* later
-      const found = restored(yield* post({ at: early, preview: true }))
-      assert.deepStrictEqual(found, { ...nothing, unknown: ["PURGED"] })
+      const result = restored(yield* post({ at: early, preview: true }))
+      assert.deepStrictEqual(result, { ...nothing, unknown: ["PURGED"] })
       // A plan that keeps one version has lost the others.
       yield* TestApp.patch(`/teams/${project.team.id}`, { session: owner(), json: { plan: "developer" } })
       yield* update(kept.id, "second")

@@ -92,9 +92,9 @@ layer(app, { excludeTestServices: true })("the keypair of an environment", (it) 
       )
       assert.deepStrictEqual([...new Set(answers.map(({ status }) => status))], [200])
       assert.strictEqual(new Set(answers.map(({ json }) => json.keyId)).size, 1)
-      const made = yield* trailOf(environment, "sealing_key.create")
+      const entries = yield* trailOf(environment, "sealing_key.create")
       assert.deepStrictEqual(
-        made.map(({ target }) => target?.id),
+        entries.map(({ target }) => target?.id),
         [answers[0].json.keyId]
       )
     })

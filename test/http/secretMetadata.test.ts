@@ -179,7 +179,7 @@ layer(app, { excludeTestServices: true })("what is said of a secret", (it) => {
         json: { name: "told", url: "https://hooks.example.com/told", events: ["secret.rotation_due"] }
       })
       assert.strictEqual(hook.status, 201, hook.text)
-      const told = Effect.map(
+      const notified = Effect.map(
         sql<{ readonly keys: ReadonlyArray<string> }>`
           SELECT body::jsonb -> 'keys' AS keys FROM webhook_deliveries
           WHERE webhook_id = ${hook.json.id} AND event = 'secret.rotation_due' ORDER BY event_id`,
@@ -194,21 +194,21 @@ layer(app, { excludeTestServices: true })("what is said of a secret", (it) => {
       yield* TestApp.del(`/secrets/${gone.id}`, { session })
       yield* TestApp.del(`/environments/${project.staging.id}`, { session })
       yield* remind
-      assert.deepStrictEqual(yield* told, [])
+      assert.deepStrictEqual(yield* notified, [])
       yield* MovableClock.advance("2 days")
       yield* remind
       yield* remind
-      assert.deepStrictEqual(yield* told, [["DB_URL"]])
+      assert.deepStrictEqual(yield* notified, [["DB_URL"]])
       // The same day said again is no other day. (A session does not outlive two days without a use.)
       const later = yield* sessionOf(project.team.owner)
       const say = (rotateBy: string) => TestApp.patch(path, { session: later, json: { rotateBy } })
       assert.strictEqual((yield* say(yield* day(0))).status, 200)
       yield* remind
-      assert.lengthOf(yield* told, 1)
+      assert.lengthOf(yield* notified, 1)
       assert.strictEqual((yield* say(yield* day(1))).status, 200)
       yield* MovableClock.advance("1 day")
       yield* remind
-      assert.deepStrictEqual(yield* told, [["DB_URL"], ["DB_URL"]])
+      assert.deepStrictEqual(yield* notified, [["DB_URL"], ["DB_URL"]])
 
       const session2 = yield* sessionOf(project.team.owner)
       const page = yield* TestApp.get(`/app/projects/${project.id}/env/development`, { session: session2 })

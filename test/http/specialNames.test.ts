@@ -103,8 +103,8 @@ layer(app, { excludeTestServices: true })("names that every object has", (it) =>
       for (const name of specialNames) {
         const strangers = yield* rule(`https://${name}`, { ref: "main" })
         assert.deepStrictEqual([strangers.status, strangers.error.code], [400, "VALIDATION_FAILED"], name)
-        const made = yield* rule(`https://${name}.example.com`, { sub: "job" })
-        assert.strictEqual(made.status, 201, made.text)
+        const creation = yield* rule(`https://${name}.example.com`, { sub: "job" })
+        assert.strictEqual(creation.status, 201, creation.text)
       }
       const page = (path: string, name: string) =>
         Effect.map(TestApp.get(path.replace("NAME", name), { session }), ({ status, text }) => [
@@ -131,8 +131,8 @@ layer(app, { excludeTestServices: true })("names that every object has", (it) =>
       const project = yield* TestApp.post(`${team}/projects`, { session, json })
       assert.strictEqual(project.status, 201, project.text)
       const at = { projectId: project.json.id, environment: "constructor" }
-      const made = yield* TestApp.post("/secrets", { session, json: { ...at, key: "CONSTRUCTOR", value: "v" } })
-      assert.strictEqual(made.status, 201, made.text)
+      const creation = yield* TestApp.post("/secrets", { session, json: { ...at, key: "CONSTRUCTOR", value: "v" } })
+      assert.strictEqual(creation.status, 201, creation.text)
       const values = yield* TestApp.get(`/secrets/inject?${new URLSearchParams(at).toString()}`, { session })
       assert.deepStrictEqual(values.json.values, { CONSTRUCTOR: "v" })
     })

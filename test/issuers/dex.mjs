@@ -23,12 +23,12 @@ const build = async (folder) => {
   fs.mkdirSync(folder, { recursive: true })
   // SQLite is one file of C, which is compiled in seconds like this.
   const env = { GOFLAGS: "-mod=mod -buildvcs=false", CGO_ENABLED: "1", CGO_CFLAGS: "-O0" }
-  const found = JSON.parse(
+  const module = JSON.parse(
     await run("go", ["mod", "download", "-json", `github.com/dexidp/dex@${version}`], { cwd: folder, env })
   )
   const source = path.join(folder, "dex-source")
   fs.rmSync(source, { recursive: true, force: true })
-  fs.cpSync(found.Dir, source, { recursive: true })
+  fs.cpSync(module.Dir, source, { recursive: true })
   await run("chmod", ["-R", "u+w", source], { cwd: folder })
   fs.rmSync(path.join(source, "server/apiserver"), { recursive: true })
   const file = path.join(source, "cmd/dex/serve.go")

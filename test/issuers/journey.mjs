@@ -79,18 +79,18 @@ export const journey = async (browser, server, issuer) => {
 
   await visit(async (context, page) => {
     /** @type {Array<URL>} */
-    const asked = []
+    const requests = []
     /** @type {Array<string>} */
     const answered = []
     page.on("request", (request) => {
       const url = new URL(request.url())
-      if (url.searchParams.get("response_type") === "code") asked.push(url)
+      if (url.searchParams.get("response_type") === "code") requests.push(url)
       if (url.pathname.endsWith("/callback") && url.origin === server.url) answered.push(request.url())
     })
     await signIn(page, grace)
     await back(page)
     equal(await teamsOf(context), [["Platform", "admin"]], "the role by the highest rule")
-    const sent = asked.find((url) => url.searchParams.has("code_challenge"))?.searchParams
+    const sent = requests.find((url) => url.searchParams.has("code_challenge"))?.searchParams
     equal(sent?.get("code_challenge_method"), "S256", "PKCE")
     for (const name of ["state", "nonce", "code_challenge"]) equal(sent?.get(name)?.length, 43, name)
     steps.push("signs in with PKCE, state and nonce; the rule of the highest role counts")

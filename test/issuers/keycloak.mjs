@@ -27,8 +27,8 @@ const install = async (folder) => {
     if (!answer.ok) throw new Error(`Maven Central answers ${answer.status}`)
     fs.writeFileSync(file, Buffer.from(await answer.arrayBuffer()))
   }
-  const found = createHash("sha256").update(fs.readFileSync(file)).digest("hex")
-  if (found !== sha256) throw new Error(`keycloak.zip has the hash ${found}`)
+  const digest = createHash("sha256").update(fs.readFileSync(file)).digest("hex")
+  if (digest !== sha256) throw new Error(`keycloak.zip has the hash ${digest}`)
   await run("python3", ["-m", "zipfile", "-e", file, folder], { cwd: folder })
   return at
 }
@@ -118,7 +118,7 @@ export const start = async (folder, base) => {
   const setPeople = async (now) => {
     if (!isMade) await make()
     isMade = true
-    const known = await ask("GET", `/${realm}/groups`)
+    const existing = await ask("GET", `/${realm}/groups`)
     for (const { email, groups: wanted, name, verified } of now) {
       if ((await userOf(email)) === undefined) {
         await ask("POST", `/${realm}/users`, {
@@ -132,7 +132,7 @@ export const start = async (folder, base) => {
         })
       }
       const { id } = await userOf(email)
-      for (const group of known) {
+      for (const group of existing) {
         const method = wanted.includes(group.name) ? "PUT" : "DELETE"
         await ask(method, `/${realm}/users/${id}/groups/${group.id}`)
       }

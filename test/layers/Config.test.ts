@@ -129,8 +129,8 @@ describe("the settings", () => {
         const { message } = yield* Effect.flip(serve({ AMPOULE_HOST }))
         assert.include(message, "AMPOULE_BASE_URL must be set", AMPOULE_HOST)
         assert.include(message, "https://")
-        const given = yield* serve({ AMPOULE_HOST, AMPOULE_BASE_URL: "https://ampoule.example.com" })
-        assert.strictEqual(given.baseUrl, "https://ampoule.example.com")
+        const config = yield* serve({ AMPOULE_HOST, AMPOULE_BASE_URL: "https://ampoule.example.com" })
+        assert.strictEqual(config.baseUrl, "https://ampoule.example.com")
         // A port that is published to this machine's loopback alone.
         yield* serve({ AMPOULE_HOST, AMPOULE_BASE_URL: "http://127.0.0.1:4400" })
       }

@@ -142,12 +142,12 @@ const seen = (known: ReadonlyArray<Shape>) =>
     const rows = new Map<string, ReadonlyArray<string>>()
     for (const { columns, name } of known) {
       const list = columns.map((column) => `${quoted(column.name)}::text`).join(", ")
-      const found = yield* sql.unsafe<{ readonly row: string }>(
+      const lines = yield* sql.unsafe<{ readonly row: string }>(
         `SELECT (ROW(${list}))::text AS row FROM ${name} ORDER BY 1`
       )
       rows.set(
         name,
-        found.map(({ row }) => row)
+        lines.map(({ row }) => row)
       )
     }
     return rows

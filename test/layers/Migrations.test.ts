@@ -30,8 +30,8 @@ describe("the registry of migrations", () => {
 describe("a migrated database", { shuffle: false }, () => {
   layer(TestDatabase.layer)((it) => {
     const { registry } = Migrations
-    const known = Object.keys(registry).length
-    const next = (offset: number, name: string) => `${String(known + offset).padStart(4, "0")}_${name}`
+    const count = Object.keys(registry).length
+    const next = (offset: number, name: string) => `${String(count + offset).padStart(4, "0")}_${name}`
 
     it.effect("is left alone by a second run", () =>
       Effect.gen(function* () {
@@ -52,7 +52,7 @@ describe("a migrated database", { shuffle: false }, () => {
         assert.strictEqual(error._tag, "StartRefused")
         assert.include(error.message, "bad")
         assert.deepStrictEqual(yield* sql`SELECT to_regclass('good') AS good`, [{ good: null }])
-        assert.deepStrictEqual(yield* sql`SELECT count(*)::int AS n FROM effect_sql_migrations`, [{ n: known }])
+        assert.deepStrictEqual(yield* sql`SELECT count(*)::int AS n FROM effect_sql_migrations`, [{ n: count }])
       })
     )
 
@@ -61,8 +61,8 @@ describe("a migrated database", { shuffle: false }, () => {
         const newer = { ...registry, [next(1, "more")]: statement("CREATE TABLE more (id int)") }
         const newest = { ...newer, [next(2, "most")]: statement("CREATE TABLE most (id int)") }
         const served = new Map([
-          [known + 1, known],
-          [known + 2, known + 1]
+          [count + 1, count],
+          [count + 2, count + 1]
         ])
         yield* undone(
           Effect.gen(function* () {
@@ -76,7 +76,7 @@ describe("a migrated database", { shuffle: false }, () => {
         )
         yield* undone(
           Effect.gen(function* () {
-            const contract = new Map([[known + 1, known + 1]])
+            const contract = new Map([[count + 1, count + 1]])
             yield* Migrations.migrate(newer, contract)
             assert.include((yield* Effect.flip(Migrations.migrate())).message, "migrated by a newer Ampoule")
           })
@@ -92,7 +92,7 @@ describe("a migrated database", { shuffle: false }, () => {
             yield* sql`ALTER TABLE effect_sql_migrations DROP COLUMN served_from`
             assert.deepStrictEqual(yield* Migrations.migrate(), [])
             const newer = { ...registry, [next(1, "more")]: statement("CREATE TABLE more (id int)") }
-            yield* Migrations.migrate(newer, new Map([[known + 1, known]]))
+            yield* Migrations.migrate(newer, new Map([[count + 1, count]]))
             assert.deepStrictEqual(yield* Migrations.migrate(), [])
           })
         )
@@ -103,12 +103,12 @@ describe("a migrated database", { shuffle: false }, () => {
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const newer = { ...registry, [next(1, "newer")]: statement("CREATE TABLE newer (id int)") }
-        assert.deepStrictEqual(yield* Migrations.migrate(newer), [[known + 1, "newer"]])
+        assert.deepStrictEqual(yield* Migrations.migrate(newer), [[count + 1, "newer"]])
         const error = yield* Effect.flip(Migrations.migrate())
         assert.strictEqual(error._tag, "StartRefused")
         assert.include(
           error.message,
-          `migrated by a newer Ampoule (migration ${known + 1}, this program knows up to ${known})`
+          `migrated by a newer Ampoule (migration ${count + 1}, this program knows up to ${count})`
         )
         yield* sql`UPDATE effect_sql_migrations SET name = 'other' WHERE migration_id = 1`
         assert.include(

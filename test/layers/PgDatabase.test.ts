@@ -16,11 +16,11 @@ const starting = Object.assign(new Error("starting up"), { code: "57P03", severi
 
 /** A database on these hosts, which may be changed meanwhile; nothing waits for long. */
 const databaseOn = (hosts: Record<string, Host>, checkoutMillis = 60) => {
-  const asked: Array<string> = []
+  const attempts: Array<string> = []
   const database = new Database(
     { connection: {}, hosts: Object.keys(hosts), session: {}, checkoutMillis, deadlineMillis: 60_000 },
     (_, host = "", told: OnServer) => {
-      asked.push(host)
+      attempts.push(host)
       const answer = hosts[host] ?? "silent"
       if (answer !== "silent") {
         setImmediate(() => (answer instanceof Error ? told(answer) : told(undefined, answer)))
@@ -36,7 +36,7 @@ const databaseOn = (hosts: Record<string, Host>, checkoutMillis = 60) => {
   const ended: Array<string> = []
   const connect = (host: string, server: Server) =>
     database.accept({ abandon: ({ name }) => void ended.push(name) }, host, server)?.name
-  return { database, asked, lead, answers, ended, connect }
+  return { database, asked: attempts, lead, answers, ended, connect }
 }
 
 describe("of several hosts", () => {
@@ -122,8 +122,8 @@ describe("of several hosts", () => {
       const { answers, asked, connect, database, ended, lead } = databaseOn(hosts)
       yield* lead
       connect("one", primary("1", 1))
-      let told = 0
-      database.onSilence(() => void told++)
+      let silences = 0
+      database.onSilence(() => void silences++)
       database.recordResponse("one")
       const before = asked.length
       assert.isTrue(yield* answers("one"))
@@ -136,7 +136,7 @@ describe("of several hosts", () => {
       assert.deepStrictEqual(both, [false, false])
       assert.strictEqual(asked.length, before + 2)
       assert.deepStrictEqual(ended, ["QueryDeadlineExceeded"])
-      assert.strictEqual(told, 1)
+      assert.strictEqual(silences, 1)
       hosts["two"] = primary("2", 2)
       assert.strictEqual(yield* lead, "two")
     })

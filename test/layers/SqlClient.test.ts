@@ -269,13 +269,13 @@ const suite = (way: typeof TestDatabase.layer, name: string, traced: boolean) =>
     it.effect("writes many rows with one statement, skips taken keys, and hands out locked work once", () =>
       Effect.gen(function* () {
         const sql = yield* table("sets")
-        const wanted = [1, 2, 3]
+        const numbers = [1, 2, 3]
         const insert = sql<{ id: number }>`
-        INSERT INTO sets (id) SELECT * FROM unnest(${wanted}::int[]) ON CONFLICT DO NOTHING RETURNING id`
+        INSERT INTO sets (id) SELECT * FROM unnest(${numbers}::int[]) ON CONFLICT DO NOTHING RETURNING id`
         assert.strictEqual((yield* insert).length, 3)
         assert.strictEqual((yield* insert).length, 0)
-        const found = yield* sql`SELECT id FROM sets WHERE id = any(${[2, 3, 4]}) ORDER BY id FOR UPDATE SKIP LOCKED`
-        assert.deepStrictEqual(found, [{ id: 2 }, { id: 3 }])
+        const rows = yield* sql`SELECT id FROM sets WHERE id = any(${[2, 3, 4]}) ORDER BY id FOR UPDATE SKIP LOCKED`
+        assert.deepStrictEqual(rows, [{ id: 2 }, { id: 3 }])
       })
     )
 

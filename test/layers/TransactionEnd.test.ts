@@ -108,9 +108,9 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a transaction whose la
         yield* Fiber.interrupt(fiber)
         yield* sql.withTransaction(Effect.zipRight(insert(i), TransactionEnd.last(sql`SELECT ${i}::int`)))
       }
-      const found = yield* ids
+      const present = yield* ids
       assert.deepStrictEqual(
-        found.filter((id) => id < 100),
+        present.filter((id) => id < 100),
         Array.from({ length: 20 }, (_, id) => id)
       )
     })

@@ -88,8 +88,8 @@ describe.skipIf(!RedisServer.available)("rate limits in Redis", () => {
         for (let round = 0; round < 5; round++) {
           const bucket = randomUUID()
           const takes = Array.from({ length: 200 }, (_, i) => processes[i % 4].take(bucket, policy, start + (i % 7)))
-          const taken = yield* Effect.all(takes, { concurrency: "unbounded" })
-          assert.strictEqual(taken.filter(({ allowed }) => allowed).length, 37)
+          const states = yield* Effect.all(takes, { concurrency: "unbounded" })
+          assert.strictEqual(states.filter(({ allowed }) => allowed).length, 37)
         }
       })
     )
@@ -106,10 +106,10 @@ describe.skipIf(!RedisServer.available)("rate limits in Redis", () => {
         const { take } = yield* store
         const policy = [{ limit: 20, millis: 1_000 }]
         for (let i = 0; i < 500; i++) yield* take("sign-in:ada@example.com", policy, start + i * 60)
-        const made = (yield* Effect.promise(keys)).filter((key) => !before.has(key))
-        assert.notInclude(made.join(), "ada")
+        const fresh = (yield* Effect.promise(keys)).filter((key) => !before.has(key))
+        assert.notInclude(fresh.join(), "ada")
         let longest = 0
-        for (const key of made) {
+        for (const key of fresh) {
           longest = Math.max(longest, yield* Effect.promise(() => client.llen(key)))
           const lives = yield* Effect.promise(() => client.pttl(key))
           assert.isTrue(lives > 0 && lives <= 11_000, `${lives}`)
@@ -149,22 +149,22 @@ describe.skipIf(!RedisServer.available)("Redis that goes away", () => {
           const proxy = yield* FaultProxy.make({ host: "127.0.0.1", port: redis.port })
           const { health, store } = yield* behind(proxy.port)
           assert.strictEqual(yield* health, "up")
-          const taken = [yield* store.take("a", minute, start)]
+          const states = [yield* store.take("a", minute, start)]
 
           yield* proxy.set(mode)
           const many = Effect.all(
             Array.from({ length: 10 }, () => store.take("a", minute, start + 1)),
             { concurrency: "unbounded" }
           )
-          taken.push(...(yield* many))
+          states.push(...(yield* many))
           yield* until(Effect.map(health, (status) => status === "down"))
-          taken.push(...(yield* many))
+          states.push(...(yield* many))
 
           yield* proxy.set("pass")
           yield* until(Effect.map(health, (status) => status === "up"))
-          taken.push(...(yield* many), ...(yield* many))
+          states.push(...(yield* many), ...(yield* many))
           // Requests that this process admitted alone still count.
-          assert.strictEqual(admittedOf(taken), 30)
+          assert.strictEqual(admittedOf(states), 30)
           assert.deepStrictEqual(
             lines().map((line) => /Redis (?:is down|answers again)/.exec(line)?.[0]),
             ["Redis is down", "Redis answers again"]
@@ -191,9 +191,9 @@ describe.skipIf(!RedisServer.available)("Redis that goes away", () => {
       const redis = yield* RedisServer.own
       const { health, store } = yield* behind(redis.port)
       yield* redis.signal("SIGSTOP")
-      const taken: Array<RateLimitState> = []
-      for (let i = 0; i < 60; i++) taken.push(yield* store.take("a", minute, start + i))
-      assert.strictEqual(admittedOf(taken), 30)
+      const states: Array<RateLimitState> = []
+      for (let i = 0; i < 60; i++) states.push(yield* store.take("a", minute, start + i))
+      assert.strictEqual(admittedOf(states), 30)
       assert.strictEqual(yield* health, "down")
       yield* redis.signal("SIGCONT")
       yield* until(Effect.map(health, (status) => status === "up"))
@@ -238,9 +238,9 @@ describe.skipIf(!RedisServer.available)("Redis that goes away", () => {
           (server) => Effect.sync(() => server.close())
         ).pipe(Effect.map((server) => (server.address() as net.AddressInfo).port))
         const { health, store } = yield* behind(port)
-        const taken: Array<RateLimitState> = []
-        for (let i = 0; i < 40; i++) taken.push(yield* store.take("a", minute, start))
-        assert.strictEqual(admittedOf(taken), 30)
+        const states: Array<RateLimitState> = []
+        for (let i = 0; i < 40; i++) states.push(yield* store.take("a", minute, start))
+        assert.strictEqual(admittedOf(states), 30)
         assert.strictEqual(yield* health, "down")
       })
     )

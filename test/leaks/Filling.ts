@@ -75,8 +75,8 @@ export const make = (url: string) => {
     Effect.gen(function* () {
       const projects: Array<string> = []
       for (const name of ["Shop", "Stock", "Mail"]) {
-        const made = yield* call("POST", `/teams/${teamId}/projects`, { cookie, json: { name } })
-        const projectId = read(Id, made).id
+        const project = yield* call("POST", `/teams/${teamId}/projects`, { cookie, json: { name } })
+        const projectId = read(Id, project).id
         projects.push(projectId)
         for (const environment of ["development", "staging", "production"]) {
           const at = { projectId, environment }
@@ -114,8 +114,8 @@ export const make = (url: string) => {
   const proposals = (cookie: string, projectId: string) =>
     Effect.gen(function* () {
       const body = { slug: "waiting", name: "Waiting", protected: true, readers: "team", changes: "proposed" }
-      const made = yield* call("POST", `/projects/${projectId}/environments`, { cookie, json: body })
-      read(Id, made)
+      const environment = yield* call("POST", `/projects/${projectId}/environments`, { cookie, json: body })
+      read(Id, environment)
       for (let n = 0; n < 10; n++) {
         const json = { projectId, environment: "waiting", key: `WAITS_${n}`, value: fresh("value that waits") }
         read(Schema.Unknown, yield* call("POST", "/secrets", { cookie, json }))
@@ -127,9 +127,9 @@ export const make = (url: string) => {
     Effect.gen(function* () {
       for (let n = 0; n < 60; n++) {
         const json = { name: `token ${n}`, accessLevel: "read", lifetime: "1d" }
-        const made = read(Issued, yield* call("POST", `/teams/${teamId}/api-tokens`, { cookie, json }))
-        keep("API token", made.value.slice(-49, -6))
-        read(Schema.Unknown, yield* call("GET", "/me/verify", { bearer: made.value }))
+        const token = read(Issued, yield* call("POST", `/teams/${teamId}/api-tokens`, { cookie, json }))
+        keep("API token", token.value.slice(-49, -6))
+        read(Schema.Unknown, yield* call("GET", "/me/verify", { bearer: token.value }))
       }
       for (let n = 0; n < 5; n++) yield* signedIn(person.email, person.password)
       for (let n = 0; n < 3; n++) {
@@ -163,7 +163,7 @@ export const make = (url: string) => {
     Effect.gen(function* () {
       const at = { projectId, environment: "development" }
       for (let n = 0; n < 40; n++) {
-        const asked: ReadonlyArray<readonly [method: string, path: string, asked: Asked]> = [
+        const requests: ReadonlyArray<readonly [method: string, path: string, asked: Asked]> = [
           ["POST", "/secrets", { json: { ...at, key: "KEY_1", value: fresh("value of a key that is there") } }],
           [
             "POST",
@@ -190,7 +190,7 @@ export const make = (url: string) => {
           ["POST", "/auth/cli/device/token", { json: { deviceCode: fresh("unknown device code") } }]
         ]
         // As many sign-ins as are not refused for their number.
-        for (const [method, path, one] of asked.filter(([, path]) => n < 5 || path !== "/auth/session")) {
+        for (const [method, path, one] of requests.filter(([, path]) => n < 5 || path !== "/auth/session")) {
           const { status, text } = yield* call(method, path, path.startsWith("/auth") ? one : { bearer, ...one })
           if (status < 300 && path !== "/auth/cli/device/token") throw new Error(`${path} was not refused: ${text}`)
         }

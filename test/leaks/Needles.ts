@@ -85,15 +85,15 @@ export const make = (texts: Readonly<Record<string, string>>) => {
   }
   /** Needles of a text, each once. */
   const findIn = (bytes: Buffer): ReadonlyArray<Found> => {
-    const found = new Map<string, Found>()
+    const hits = new Map<string, Found>()
     for (let end = width; end <= bytes.length; end++) {
       const key = hash(bytes, end - 8)
       if (marks[key] === 0) continue
       for (const { bytes: wanted, form, name } of byHash.get(key) ?? []) {
-        if (bytes.compare(wanted, 0, width, end - width, end) === 0) found.set(`${name}, ${form}`, { name, form })
+        if (bytes.compare(wanted, 0, width, end - width, end) === 0) hits.set(`${name}, ${form}`, { name, form })
       }
     }
-    return [...found.values()]
+    return [...hits.values()]
   }
   return { findIn }
 }

@@ -74,8 +74,8 @@ for (const kind of TokenText.kinds) {
     fs.writeFileSync(path.join(leaky, kind, name), written(text))
   }
 }
-const found = findings(leaky)
-const ours = new Set(found.filter(({ RuleID }) => RuleID === "ampoule-credential").map(({ Secret }) => Secret))
+const leaks = findings(leaky)
+const ours = new Set(leaks.filter(({ RuleID }) => RuleID === "ampoule-credential").map(({ Secret }) => Secret))
 const missed = [...leaked].filter((text) => !ours.has(text))
 check(missed.length === 0, `${missed.length} of ${leaked.size} credentials were not found`)
 const others = [...ours].filter((text) => !leaked.has(text))

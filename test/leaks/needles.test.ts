@@ -17,9 +17,9 @@ describe("a search for canaries", () => {
         [7_001, 3],
         [4_096, 0]
       ] as const) {
-        const found = needles.findIn(Buffer.concat([randomBytes(before), bytes, randomBytes(after)]))
+        const hits = needles.findIn(Buffer.concat([randomBytes(before), bytes, randomBytes(after)]))
         assert.include(
-          found.map(({ form, name }) => `${name}, ${form}`),
+          hits.map(({ form, name }) => `${name}, ${form}`),
           `canary 1234, ${form}`
         )
       }

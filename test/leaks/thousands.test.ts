@@ -51,14 +51,14 @@ const filesIn = (folder: string): ReadonlyArray<string> =>
 /** Searched places: their size, and the expected texts that were found. */
 const searching = (needles: Needles.Needles) => {
   const searched: Record<string, { files: number; MiB: number }> = {}
-  const found: Array<string> = []
+  const hits: Array<string> = []
   const look = (where: string, bytes: Buffer) => {
     const of = (searched[where] ??= { files: 0, MiB: 0 })
     of.files++
     of.MiB += bytes.length / 2 ** 20
-    found.push(...needles.findIn(bytes).map(({ form, name }) => `${where}: ${name}, ${form}`))
+    hits.push(...needles.findIn(bytes).map(({ form, name }) => `${where}: ${name}, ${form}`))
   }
-  return { searched, found, look, lookAt: (where: string, text: string) => look(where, Buffer.from(text)) }
+  return { searched, found: hits, look, lookAt: (where: string, text: string) => look(where, Buffer.from(text)) }
 }
 
 /** Findings, each kind once. */
@@ -169,9 +169,9 @@ const written = (world: Started) =>
     const identity = path.join(folder, "identity")
     const operator = (...words: ReadonlyArray<string>) =>
       Effect.promise(() => Trial.ampoule(parts.release, parts.env, ...words))
-    const made = yield* operator("backup", "keygen", identity)
+    const identityFile = yield* operator("backup", "keygen", identity)
     const backup = path.join(folder, "backup")
-    const recipient = /ampoule-recipient-\S+/.exec(made.stdout)?.[0] ?? ""
+    const recipient = /ampoule-recipient-\S+/.exec(identityFile.stdout)?.[0] ?? ""
     assert.strictEqual((yield* operator("backup", "create", backup, "--recipient", recipient)).code, 0)
     const trail = yield* operator("audit", "export")
     assert.strictEqual(trail.code, 0, trail.stderr)
@@ -284,9 +284,9 @@ const lookEverywhere = (world: Started, { look, lookAt }: Search) =>
     assert.isTrue(dump.includes("KEY_249"))
     lookAt("trail", trail)
     lookAt("metrics", metrics)
-    const told = Buffer.concat(world.spans.received)
-    assert.isTrue(told.includes("/secrets/inject"))
-    look("spans and metrics by OTLP", told)
+    const spans = Buffer.concat(world.spans.received)
+    assert.isTrue(spans.includes("/secrets/inject"))
+    look("spans and metrics by OTLP", spans)
   })
 
 const ways = { "ampoule run": [], "ampoule run --redact": ["--redact"], "ampoule run --offline": ["--offline"] }
@@ -321,8 +321,8 @@ describe("thousands of canaries, in every form,", () => {
           ["with-values", 100],
           ["value", 1]
         ] as const) {
-          const asked = `/secrets/${way}?${where}${way === "value" ? "&key=KEY_1" : ""}`
-          const { headers, status, text } = yield* call("GET", asked, { cookie })
+          const address = `/secrets/${way}?${where}${way === "value" ? "&key=KEY_1" : ""}`
+          const { headers, status, text } = yield* call("GET", address, { cookie })
           assert.deepStrictEqual([status, headers.get("cache-control")], [200, "no-store"])
           assert.isAtLeast(needles.findIn(Buffer.from(text)).length, least)
         }
@@ -335,14 +335,14 @@ describe("thousands of canaries, in every form,", () => {
         )
         yield* lookEverywhere(world, search)
         // The memory of a process that hands values on has them; their number is reported, not judged.
-        const held = yield* Effect.forEach(runs, (child) => memoryOf(needles, world.folder, child))
+        const counts = yield* Effect.forEach(runs, (child) => memoryOf(needles, world.folder, child))
 
         assert.isAtLeast(Object.keys(canaries).length, 7_000)
         assert.deepStrictEqual(
           kinds(search.found).filter((one) => one !== lookedUp),
           []
         )
-        for (const one of held) assert.strictEqual(one?.others ?? 0, 0)
+        for (const one of counts) assert.strictEqual(one?.others ?? 0, 0)
         const figures = {
           canaries: Object.keys(canaries).length,
           formsOfEach: Needles.forms("x".repeat(40)).length,
@@ -352,7 +352,7 @@ describe("thousands of canaries, in every form,", () => {
               { files, MiB: Math.round(MiB * 10) / 10 }
             ])
           ),
-          inTheMemoryOfWhoHandsThemOn: Object.fromEntries(Object.keys(ways).map((way, n) => [way, held[n]]))
+          inTheMemoryOfWhoHandsThemOn: Object.fromEntries(Object.keys(ways).map((way, n) => [way, counts[n]]))
         }
         yield* Effect.logInfo("leaks").pipe(Effect.annotateLogs(figures))
         const version = execFileSync(node, ["--version"], { encoding: "utf8" }).trim()

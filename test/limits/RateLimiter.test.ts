@@ -22,8 +22,8 @@ const used = (admitted: ReadonlyArray<number>, now: number, millis: number) =>
 /** The rule in its own words, over everything ever admitted. */
 const expected = (policy: Policy, admitted: ReadonlyArray<number>, now: number, units: number) => {
   const allowed = policy.every(({ limit, millis }) => used(admitted, now, millis) + units <= limit)
-  const left = policy.map(({ limit, millis }) => limit - used(admitted, now, millis) - (allowed ? units : 0))
-  return { allowed, remaining: Math.min(...left) }
+  const rests = policy.map(({ limit, millis }) => limit - used(admitted, now, millis) - (allowed ? units : 0))
+  return { allowed, remaining: Math.min(...rests) }
 }
 
 const run = (
@@ -41,9 +41,9 @@ const run = (
       now += gap
       // A clock that steps back does not open a window again.
       latest = Math.max(latest, now)
-      const taken = yield* store.take(bucket, policy, now, units)
-      each(taken, latest, admitted, units)
-      if (taken.allowed) admitted.push(...Array.from({ length: units }, () => latest))
+      const state = yield* store.take(bucket, policy, now, units)
+      each(state, latest, admitted, units)
+      if (state.allowed) admitted.push(...Array.from({ length: units }, () => latest))
       else latest = admitted.at(-1) ?? latest
     }
     return admitted
@@ -100,7 +100,7 @@ describe("sliding windows", () => {
       let now = 0
       let last: RateLimitState | undefined
       for (const [gap, units] of requests) last = yield* store.take("a", policy, (now += Math.abs(gap)), units)
-      for (let left = last?.remaining ?? 0; left > 0; left--) {
+      for (let rest = last?.remaining ?? 0; rest > 0; rest--) {
         assert.isTrue((yield* store.take("a", policy, now)).allowed)
       }
       const { allowed, retryAfterSeconds } = yield* store.take("a", policy, now)

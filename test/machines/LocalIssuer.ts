@@ -50,10 +50,10 @@ export const make = (
     const pair = yield* Effect.promise(() => Jose.generateKeyPair(alg, { extractable: true }))
     const jwk = yield* Effect.promise(() => Jose.exportJWK(pair.publicKey))
     const keys = [{ ...jwk, kid: "k1", alg, use: "sig" }]
-    const asked: Array<string> = []
+    const requests: Array<string> = []
     const { url } = yield* serve((request, response) => {
       const path = request.url ?? ""
-      asked.push(path)
+      requests.push(path)
       const usual =
         path === "/.well-known/openid-configuration"
           ? JSON.stringify({ issuer: url, jwks_uri: `${url}/jwks` })
@@ -92,5 +92,5 @@ export const make = (
           .setProtectedHeader({ alg, kid: "k1", typ: "JWT", ...signing.header })
           .sign(signing.key ?? pair.privateKey)
       })
-    return { url, sign, asked, jwk, pair }
+    return { url, sign, asked: requests, jwk, pair }
   })

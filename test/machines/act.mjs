@@ -48,7 +48,7 @@ const server = await start(path.join(release, "dist/ampoule.cjs"), path.join(wor
 /** Discovery, keys, and what a runner asks for the identity of its job. */
 const { privateKey, publicKey } = await Jose.generateKeyPair("RS256", { extractable: true })
 const keys = [{ ...(await Jose.exportJWK(publicKey)), kid: "k1", alg: "RS256", use: "sig" }]
-const asked = { identity: 0 }
+const counts = { identity: 0 }
 const issuer = createServer((request, response) => {
   const { pathname, searchParams } = new URL(request.url ?? "/", address)
   const answer = (/** @type {object} */ json, status = 200) =>
@@ -56,7 +56,7 @@ const issuer = createServer((request, response) => {
   if (pathname === "/.well-known/openid-configuration") return answer({ issuer: address, jwks_uri: `${address}/jwks` })
   if (pathname === "/jwks") return answer({ keys })
   if (pathname !== "/request" || request.headers.authorization !== "Bearer runner") return answer({}, 403)
-  asked.identity += 1
+  counts.identity += 1
   const now = Math.floor(Date.now() / 1000)
   const claims = { repository: "acme/shop", ref: "refs/heads/main", jti: crypto.randomUUID() }
   new Jose.SignJWT({
@@ -163,7 +163,7 @@ try {
   check(/command saw \*\*\*/.test(log) && /step saw \*\*\*/.test(log), `what the steps saw is not in the log:\n${log}`)
   for (const value of Object.values(values).filter((one) => one.length > 3))
     check(!log.includes(value), "a value is in the log")
-  check(asked.identity === 2, `the identity was asked for ${asked.identity} times`)
+  check(counts.identity === 2, `the identity was asked for ${counts.identity} times`)
   const record = {
     what: "The GitHub Action in a workflow, run by nektos/act on the machine itself against the built server. npm run test:action",
     date: new Date().toISOString().slice(0, 10),

@@ -256,12 +256,12 @@ describe("token exchange", () => {
         yield* exchange(id, yield* issuer.sign({ aud: "https://elsewhere.example" }))
         yield* exchange(id, yield* issuer.sign({ repository: "acme/other" }))
         yield* exchange(id, yield* issuer.sign({ exp: Math.floor(Date.now() / 1_000) - 60 }))
-        const found = (yield* trail("machine.exchange")).map(({ actor, outcome, reason }) => [
+        const entries = (yield* trail("machine.exchange")).map(({ actor, outcome, reason }) => [
           actor.type,
           outcome,
           reason
         ])
-        assert.deepStrictEqual(found, [
+        assert.deepStrictEqual(entries, [
           ["system", "denied", "CLAIM_MISMATCH repository"],
           ["system", "denied", "JWT_EXPIRED"]
         ])
@@ -362,9 +362,9 @@ describe("token exchange", () => {
           const said = yield* exchange(id, yield* issuer.sign())
           assert.strictEqual(said.status, 500, name)
           assert.strictEqual(said.as(OAuthErrorResponse).error, "temporarily_unavailable", name)
-          const asked = issuer.asked.length
+          const before = issuer.asked.length
           yield* exchange(id, yield* issuer.sign())
-          assert.strictEqual(issuer.asked.length, asked, `${name}: not asked again at once`)
+          assert.strictEqual(issuer.asked.length, before, `${name}: not asked again at once`)
         }
         assert.deepStrictEqual(trap.asked, [])
       })
@@ -511,16 +511,16 @@ describe("token exchange", () => {
           })
           assert.deepStrictEqual([answer.status, answer.error.field], [400, "issuer"], url)
         }
-        const made = yield* TestApp.post(`/teams/${project.team.id}/machine-rules`, {
+        const rule = yield* TestApp.post(`/teams/${project.team.id}/machine-rules`, {
           headers: cookie,
           json: { ...json, issuer: "https://ci.example.com", audience: "urn:x" }
         })
-        assert.strictEqual(made.status, 201)
+        assert.strictEqual(rule.status, 201)
         yield* Seals.after(
           "machine_rules",
-          sql`UPDATE machine_rules SET issuer = ${issuer.url} WHERE id = ${made.json.id}`
+          sql`UPDATE machine_rules SET issuer = ${issuer.url} WHERE id = ${rule.json.id}`
         )
-        const answer = yield* exchange(made.json.id, yield* issuer.sign({ aud: "urn:x" }))
+        const answer = yield* exchange(rule.json.id, yield* issuer.sign({ aud: "urn:x" }))
         assert.strictEqual(answer.as(OAuthErrorResponse).error, "temporarily_unavailable")
         assert.deepStrictEqual(issuer.asked, [])
       })

@@ -153,10 +153,10 @@ describe("the GitHub Action", () => {
 
     it.scoped("gives them to one command alone, shows none of them, ends as it ends, and revokes the token", () =>
       Effect.gen(function* () {
-        const given = yield* shop
+        const world = yield* shop
         const program = yield* action
         const command = 'echo "$DATABASE_URL"\necho "$PRIVATE_KEY"\nfalse | cat\nexit 7'
-        const { code, lines, log, masks, variables } = yield* step(program, given, { command })
+        const { code, lines, log, masks, variables } = yield* step(program, world, { command })
         assert.strictEqual(code, 1, "a pipe that fails ends it")
         assert.isBelow(
           lines.lastIndexOf(lines.findLast((line) => line.startsWith("::add-mask::")) ?? ""),
@@ -170,42 +170,42 @@ describe("the GitHub Action", () => {
         const { status, text } = yield* TestApp.get("/me/verify", { bearer: token })
         assert.strictEqual(status, 401)
         assert.include(text, "CREDENTIAL_REVOKED")
-        assert.strictEqual((yield* step(program, given, { command: "exit 7" })).code, 7)
-        assert.strictEqual((yield* step(program, given, { command: "kill -TERM $$" })).code, 143)
+        assert.strictEqual((yield* step(program, world, { command: "exit 7" })).code, 7)
+        assert.strictEqual((yield* step(program, world, { command: "kill -TERM $$" })).code, 143)
         // By its id too.
-        assert.strictEqual((yield* step(program, given, { project: given.project.id, command: "true" })).code, 0)
+        assert.strictEqual((yield* step(program, world, { project: world.project.id, command: "true" })).code, 0)
       })
     )
 
     it.scoped("refuses names that decide which code runs, and says so without a value", () =>
       Effect.gen(function* () {
-        const given = yield* shop
+        const world = yield* shop
         const program = yield* action
-        yield* given.put({ NODE_OPTIONS: "--require=./canary.js", RUNNER_TEMP: "canary" })
-        const refused = yield* step(program, given)
+        yield* world.put({ NODE_OPTIONS: "--require=./canary.js", RUNNER_TEMP: "canary" })
+        const refused = yield* step(program, world)
         assert.strictEqual(refused.code, 1)
         assert.deepStrictEqual(refused.log, [
           "::error::NODE_OPTIONS, RUNNER_TEMP would change which code runs: name what is meant to in `allow`."
         ])
         assert.deepStrictEqual(refused.variables, {})
-        const allowed = yield* step(program, given, { allow: "NODE_OPTIONS RUNNER_TEMP", command: "echo $RUNNER_TEMP" })
+        const allowed = yield* step(program, world, { allow: "NODE_OPTIONS RUNNER_TEMP", command: "echo $RUNNER_TEMP" })
         assert.deepStrictEqual([allowed.code, allowed.log], [0, ["***"]])
       })
     )
 
     it.scoped("says in a sentence what is wrong", () =>
       Effect.gen(function* () {
-        const given = yield* shop
+        const world = yield* shop
         const program = yield* action
         const said = (...[inputs, job]: [Readonly<Record<string, string>>, Readonly<Record<string, undefined>>?]) =>
-          Effect.map(step(program, given, inputs, job), ({ code, lines, variables }) => {
+          Effect.map(step(program, world, inputs, job), ({ code, lines, variables }) => {
             assert.strictEqual(code, 1)
             assert.deepStrictEqual(variables, {})
             return lines.at(-1) ?? ""
           })
         assert.include(yield* said({ project: "other" }), "reaches no project of this name")
         assert.include(yield* said({ environment: "staging" }), "The environment: 404")
-        assert.include(yield* said({ rule: given.project.id }), "The exchange: 400")
+        assert.include(yield* said({ rule: world.project.id }), "The exchange: 400")
         assert.include(yield* said({ url: "http://ampoule.example.com" }), "must be an https address")
         assert.include(yield* said({ rule: "" }), "The input rule is missing")
         assert.include(yield* said({ audience: "another" }), "The job's identity: 403")
@@ -244,22 +244,22 @@ describe("the GitLab include", () => {
       "makes the job's identity a token, before the job's own lines",
       () =>
         Effect.gen(function* () {
-          const given = yield* shop
+          const world = yield* shop
           const template = parse(fs.readFileSync("deploy/gitlab/ampoule.yml", "utf8"))[".ampoule"]
           const { deploy, include } = parse(block("docs/recipes.md", ".gitlab-ci.yml"))
           assert.strictEqual(deploy.extends, ".ampoule")
           assert.isTrue(fs.existsSync(include[0].file))
           assert.sameMembers(Object.keys(deploy.variables), ["AMPOULE_URL", "AMPOULE_RULE"])
           assert.deepStrictEqual(template.id_tokens, { AMPOULE_JWT: { aud: "$AMPOULE_URL" } })
-          const jwt = yield* given.issuer.sign({ aud: given.url })
+          const jwt = yield* world.issuer.sign({ aud: world.url })
           const script = [...template.before_script, 'echo "$AMPOULE_API_TOKEN ${AMPOULE_JWT-gone}"'].join("\n")
           const job = (variables: Readonly<Record<string, string>>) =>
             Effect.async<string>((resume) => {
               const env = {
                 PATH: process.env["PATH"],
                 NO_PROXY: "*",
-                AMPOULE_URL: given.url,
-                AMPOULE_RULE: given.rule,
+                AMPOULE_URL: world.url,
+                AMPOULE_RULE: world.rule,
                 ...variables
               }
               const child = spawn("bash", ["-eo", "pipefail", "-c", script], {
@@ -272,7 +272,7 @@ describe("the GitLab include", () => {
             })
           const [token = "", left] = (yield* job({ AMPOULE_JWT: jwt })).trim().split(" ")
           assert.strictEqual(left, "gone")
-          const answer = yield* TestApp.get(`/secrets/inject?projectId=${given.project.id}&environment=production`, {
+          const answer = yield* TestApp.get(`/secrets/inject?projectId=${world.project.id}&environment=production`, {
             bearer: token
           })
           assert.deepStrictEqual(Schema.decodeUnknownSync(TextsByName)(answer.json.values), values)

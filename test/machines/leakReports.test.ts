@@ -55,10 +55,10 @@ layer(appWith(ReportSigner.documentOf(scanner, other)), { excludeTestServices: t
       const text = textOf(token)
       const wrong = `${text.slice(0, 25)}${text.slice(25, 26) === "a" ? "b" : "a"}${text.slice(26)}`
       const body = bodyOf(text, wrong, "ghp_nothing", text)
-      const told = yield* send(body)
-      assert.strictEqual(told.status, 200, told.text)
-      assert.deepStrictEqual(labels(told), ["true_positive", "false_positive", "false_positive", "true_positive"])
-      assert.strictEqual(told.headers.get("cache-control"), "no-store")
+      const report = yield* send(body)
+      assert.strictEqual(report.status, 200, report.text)
+      assert.deepStrictEqual(labels(report), ["true_positive", "false_positive", "false_positive", "true_positive"])
+      assert.strictEqual(report.headers.get("cache-control"), "no-store")
       assert.deepStrictEqual(TestApp.codeOf(yield* TestApp.get("/me/verify", { bearer: text })), [
         401,
         "CREDENTIAL_REVOKED"
@@ -74,7 +74,7 @@ layer(appWith(ReportSigner.documentOf(scanner, other)), { excludeTestServices: t
       })
       assert.lengthOf(more, 0)
       // The same report again changes nothing and sends no notice.
-      assert.deepStrictEqual(labels(yield* send(body)), labels(told))
+      assert.deepStrictEqual(labels(yield* send(body)), labels(report))
       assert.lengthOf(yield* entries("credential.leaked"), 1)
       assert.lengthOf(yield* entries("token.revoke"), 1)
       const events = yield* sql<{
@@ -102,8 +102,8 @@ layer(appWith(ReportSigner.documentOf(scanner, other)), { excludeTestServices: t
         json: { email: "new@example.com", role: "member" }
       })
       const code = new URL(invited.json.inviteUrl).searchParams.get("code") ?? ""
-      const told = yield* send(bodyOf(textOf(login), textOf(theirs), code))
-      assert.deepStrictEqual(labels(told), ["true_positive", "true_positive", "true_positive"])
+      const report = yield* send(bodyOf(textOf(login), textOf(theirs), code))
+      assert.deepStrictEqual(labels(report), ["true_positive", "true_positive", "true_positive"])
       assert.strictEqual((yield* TestApp.get("/me/cli", { bearer: login.text })).status, 401)
       assert.strictEqual((yield* TestApp.get("/me", { session: theirs.text })).status, 401)
       const joined = yield* TestApp.post("/invitations/accept", {

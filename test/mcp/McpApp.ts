@@ -110,9 +110,9 @@ export const decide = async (
   const started = await browser.go(authorizationUrl)
   const place = started.headers.get("location")
   if (place === null) throw new Error(`no redirect but ${started.status} ${await started.text()}`)
-  const shown = await browser.go(new URL(place, origin).href)
-  const page = await shown.text()
-  if (shown.status !== 200) throw new Error(`the consent page answers ${shown.status} ${page}`)
+  const response = await browser.go(new URL(place, origin).href)
+  const page = await response.text()
+  if (response.status !== 200) throw new Error(`the consent page answers ${response.status} ${page}`)
   const path = new URL(place, origin).pathname
   const decided =
     choice === "refuse"

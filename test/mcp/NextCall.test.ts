@@ -14,15 +14,15 @@ import * as McpApp from "./McpApp.ts"
 
 /** One of each code, with the members that its class wants. */
 const everyError: ReadonlyArray<AnyApiError> = Object.values(Errors).map((Class) => {
-  const made = Reflect.construct(Class, [
+  const error = Reflect.construct(Class, [
     { references: [], dependents: [], cycle: [], requiredScope: "secrets:run", currentVersion: 1, retryAfterSeconds: 1 }
   ]) as unknown
-  return isApiError(made) ? made : assert.fail("not an error")
+  return isApiError(error) ? error : assert.fail("not an error")
 })
 
 /** Words in the form of a tool's name. */
 const namedTools = (text: string) => [...text.matchAll(/\b[a-z]+(?:_[a-z]+)+\b/g)].map(([word]) => word)
-const known: ReadonlySet<string> = new Set(toolNames)
+const names: ReadonlySet<string> = new Set(toolNames)
 const inputsOf = (tool: ToolName) => {
   const schema = JSONSchema.make<unknown, unknown, never>(tools[tool].input as Schema.Schema.AnyNoContext)
   return "properties" in schema ? Object.keys(schema.properties) : []
@@ -34,7 +34,7 @@ describe("every code", () => {
       for (const tool of toolNames) {
         const { next } = explained(error, { tool, inputs: inputsOf(tool), environments: [] })
         assert.match(String(next), /^[A-Za-z].{15,}\.$/s, error._tag)
-        for (const named of namedTools(String(next))) assert.isTrue(known.has(named), `${error._tag}: ${named}`)
+        for (const named of namedTools(String(next))) assert.isTrue(names.has(named), `${error._tag}: ${named}`)
       }
     }
   })

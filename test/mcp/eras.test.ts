@@ -94,12 +94,12 @@ layer(McpApp.shared, { excludeTestServices: true })("both eras", (it) => {
       it.scoped("creates, checks, plans, copies and deletes without a value in the conversation", () =>
         Effect.gen(function* () {
           const { place, project, use } = yield* scene
-          const made = yield* use<{ id: string; version: number }>("create_secret", {
+          const secret = yield* use<{ id: string; version: number }>("create_secret", {
             ...place,
             key: "DB_PASSWORD",
             generate: { length: 32 }
           })
-          assert.strictEqual(made.version, 1)
+          assert.strictEqual(secret.version, 1)
           yield* use("create_secret", {
             ...place,
             key: "DATABASE_URL",
@@ -141,7 +141,7 @@ layer(McpApp.shared, { excludeTestServices: true })("both eras", (it) => {
             }),
             { counts: { added: 0, removed: 0, changed: 0 }, added: [], removed: [], changed: [] }
           )
-          assert.deepStrictEqual(yield* use("delete_secret", { secretId: made.id, disposition: "cascade" }), {
+          assert.deepStrictEqual(yield* use("delete_secret", { secretId: secret.id, disposition: "cascade" }), {
             deleted: true,
             dependents: ["DATABASE_URL"]
           })
@@ -254,10 +254,10 @@ layer(McpApp.shared, { excludeTestServices: true })("both eras", (it) => {
   describe("from 401 to a tool call, and further by stepping up", () => {
     const provider = (browser: McpApp.Browser, team: { readonly id: string }) => {
       const kept: { client?: unknown; tokens?: unknown; verifier?: string; discovery?: unknown } = {}
-      const asked: Array<string> = []
+      const requests: Array<string> = []
       let code = ""
       return {
-        asked,
+        asked: requests,
         code: () => code,
         tokens: () => kept.tokens as { scope?: string; access_token: string } | undefined,
         provider: {
@@ -280,7 +280,7 @@ layer(McpApp.shared, { excludeTestServices: true })("both eras", (it) => {
           invalidateCredentials: () => undefined,
           redirectToAuthorization: async (url: URL) => {
             const scopes = (url.searchParams.get("scope") ?? "").split(" ")
-            asked.push(scopes.join(" "))
+            requests.push(scopes.join(" "))
             const { callback } = await McpApp.decide(browser, url.href, { scopes, teams: [team] })
             code = callback.search
           }
@@ -360,8 +360,8 @@ layer(McpApp.shared, { excludeTestServices: true })("both eras", (it) => {
             assert.include(String(refused.error), "403")
             assert.lengthOf(auth.asked, 1)
           } else {
-            const asked = new Set(auth.asked[1]?.split(" "))
-            assert.deepStrictEqual(asked, new Set(allScopes.filter((scope) => scope !== "audit:read")))
+            const scopes = new Set(auth.asked[1]?.split(" "))
+            assert.deepStrictEqual(scopes, new Set(allScopes.filter((scope) => scope !== "audit:read")))
             yield* Effect.promise(() => second.finish())
             assert.isUndefined((yield* Effect.promise(() => second.client.callTool(reveal))).isError)
             const bearer = auth.tokens()?.access_token ?? ""

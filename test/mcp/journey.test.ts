@@ -68,7 +68,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
         }
 
         const kept: { client?: unknown; tokens?: unknown; verifier?: string; discovery?: unknown } = {}
-        const asked: Array<string> = []
+        const requests: Array<string> = []
         let decide = (_scopes: ReadonlyArray<string>): Promise<void> => Promise.reject(new Error("nobody is asked"))
         let answer = new URLSearchParams()
         const provider = {
@@ -91,7 +91,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           invalidateCredentials: () => undefined,
           redirectToAuthorization: async (url: URL) => {
             const scope = url.searchParams.get("scope") ?? ""
-            asked.push(scope)
+            requests.push(scope)
             const arrives = callback.next()
             await page.goto(url.href)
             await decide(scope.split(" "))
@@ -158,7 +158,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           }
           const first = connect()
           await refused(first.client.connect(first.transport))
-          assert.deepStrictEqual(asked, ["identity:read projects:read secrets:read secrets:write secrets:run"])
+          assert.deepStrictEqual(requests, ["identity:read projects:read secrets:read secrets:write secrets:run"])
           await first.transport.finishAuth(answer)
           await first.client.close()
 
@@ -169,11 +169,11 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
           assert.notInclude(JSON.stringify(structuredContent), private_.id)
 
           const place = { projectId: project.id, environment: "development" }
-          const made = await client.callTool({
+          const creation = await client.callTool({
             name: "create_secret",
             arguments: { ...place, key: "SESSION_KEY", generate: { length: 32 } }
           })
-          assert.notStrictEqual(made.isError, true)
+          assert.notStrictEqual(creation.isError, true)
 
           // Plaintext is one more decision, by a person who is signed in by now; the earlier ones are kept.
           decide = consent("consent-step-up", 7)
@@ -183,7 +183,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
               arguments: { ...place, key: "SESSION_KEY", reason: "The person asked for it" }
             })
           await refused(reveal())
-          assert.include(asked[1]?.split(" ") ?? [], "secrets:read_values")
+          assert.include(requests[1]?.split(" ") ?? [], "secrets:read_values")
           await transport.finishAuth(answer)
           assert.notStrictEqual((await reveal()).isError, true)
 

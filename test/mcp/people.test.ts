@@ -47,25 +47,25 @@ layer(McpApp.shared, { excludeTestServices: true })("a value that a person types
   it.effect("is asked for by address where the client opens none, and stored as typed", () =>
     Effect.gen(function* () {
       const { ask, base, browser, place, project } = yield* scene
-      const asked = yield* ask({ note: "To charge customers" })
-      const { expiresAt = "", status, url = "" } = asked.output("request_secret_value")
+      const request = yield* ask({ note: "To charge customers" })
+      const { expiresAt = "", status, url = "" } = request.output("request_secret_value")
       assert.strictEqual(status, "needs_human")
       assert.match(url, new RegExp(`^${base}/app/provide/[0-9A-Za-z]{24}$`))
       assert.isAbove(Date.parse(expiresAt), Date.now() + 500_000)
       // The same question again is the same page.
       assert.strictEqual((yield* ask({ note: "To charge customers" })).output("request_secret_value").url, url)
-      const shown = yield* go(browser, url)
-      assert.strictEqual(shown.status, 200)
+      const page = yield* go(browser, url)
+      assert.strictEqual(page.status, 200)
       for (const text of ["STRIPE_KEY", "development", "Build agent", "To charge customers"]) {
-        assert.include(shown.text, text)
+        assert.include(page.text, text)
       }
       const stored = yield* go(browser, `${url}/store`, [["value", typed]])
       assert.strictEqual(stored.status, 200)
       assert.notInclude(stored.text, "p@ss")
-      const told = yield* ask({ note: "To charge customers" })
-      assert.strictEqual(told.output("request_secret_value").status, "stored")
-      assert.strictEqual(told.output("request_secret_value").version, 1)
-      assert.notInclude(told.text, "p@ss")
+      const afterwards = yield* ask({ note: "To charge customers" })
+      assert.strictEqual(afterwards.output("request_secret_value").status, "stored")
+      assert.strictEqual(afterwards.output("request_secret_value").version, 1)
+      assert.notInclude(afterwards.text, "p@ss")
       const reader = yield* World.token({ team: project.team })
       const value = yield* TestApp.get(
         `/secrets/value?projectId=${project.id}&environment=${place.environment}&key=STRIPE_KEY`,
@@ -265,7 +265,7 @@ layer(McpApp.shared, { excludeTestServices: true })("a value that a person types
             })
             return ids
           }
-          const told = heard(client)
+          const notices = heard(client)
           const overheard = heard(bystander.client)
           const call = () =>
             client.callTool({ name: "request_secret_value", arguments: { ...place, key: "STRIPE_KEY" } })
@@ -277,16 +277,16 @@ layer(McpApp.shared, { excludeTestServices: true })("a value that a person types
           const posted = yield* go(browser, `${elsewhere}${new URL(url).pathname}/${decision}`, form, base)
           assert.strictEqual(posted.status, 200)
           yield* Effect.promise(async () => {
-            while (told.length === 0) await new Promise((resolve) => setTimeout(resolve, 10))
+            while (notices.length === 0) await new Promise((resolve) => setTimeout(resolve, 10))
           })
-          assert.deepStrictEqual(told, [elicitationId])
+          assert.deepStrictEqual(notices, [elicitationId])
           const result = yield* Effect.promise(call)
           const { status } = result.structuredContent as { readonly status: string }
           assert.strictEqual(status, decision === "store" ? "stored" : "declined")
           // Once, and to the client that was sent to the page; a round trip on each stream's process has passed.
           const changes = yield* Changes
           yield* changes.look()
-          assert.lengthOf(told, 1)
+          assert.lengthOf(notices, 1)
           assert.lengthOf(overheard, 0)
         })
       )
@@ -331,11 +331,11 @@ layer(McpApp.shared, { excludeTestServices: true })("a value that a person types
     it.effect("is confirmed where the client can ask, and not done without the tick", () =>
       Effect.gen(function* () {
         const { base, place, token } = yield* scene
-        const made = yield* Clients.raw(base, "POST", {
+        const creation = yield* Clients.raw(base, "POST", {
           bearer: token.text,
           ...Clients.modernCall("create_secret", { ...place, key: "K", generate: { length: 16 } })
         })
-        const input = { secretId: made.output("create_secret").id }
+        const input = { secretId: creation.output("create_secret").id }
         const send = (more: Record<string, unknown> = {}) =>
           Effect.map(
             Clients.raw(base, "POST", {
@@ -344,10 +344,10 @@ layer(McpApp.shared, { excludeTestServices: true })("a value that a person types
             }),
             ({ result }) => result
           )
-        const asked = yield* send()
-        assert.strictEqual(asked.resultType, "input_required")
+        const question = yield* send()
+        assert.strictEqual(question.resultType, "input_required")
         const answer = (content: unknown) => ({
-          requestState: asked.requestState,
+          requestState: question.requestState,
           inputResponses: { confirmation: { action: "accept", content } }
         })
         assert.deepStrictEqual((yield* send(answer({}))).structuredContent, { deleted: false, dependents: [] })
@@ -373,15 +373,15 @@ layer(McpApp.shared, { excludeTestServices: true })("a value that a person types
             ({ result }) => result
           )
         for (const key of keys) yield* use("create_secret", { ...place, key, generate: { length: 16 } })
-        const asked = yield* use("delete_secrets", { ...place, keys })
-        const question = JSON.stringify(asked)
-        assert.strictEqual(asked.resultType, "input_required")
+        const result = yield* use("delete_secrets", { ...place, keys })
+        const question = JSON.stringify(result)
+        assert.strictEqual(result.resultType, "input_required")
         for (const named of [...keys, place.environment, project.slug]) assert.include(question, named)
         const answered = (action: string, content: unknown) =>
           use(
             "delete_secrets",
             { ...place, keys },
-            { requestState: asked.requestState, inputResponses: { confirmation: { action, content } } }
+            { requestState: result.requestState, inputResponses: { confirmation: { action, content } } }
           )
         assert.deepStrictEqual((yield* answered("decline", {})).structuredContent, { deleted: [] })
         const { structuredContent } = yield* answered("accept", { confirm: true })

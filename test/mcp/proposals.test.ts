@@ -87,10 +87,10 @@ layer(Layer.merge(McpApp.shared, Crypto.Default), { excludeTestServices: true })
       assert.strictEqual((yield* ask({ level: "write", hours: 1 })).output("request_access").status, "needs_human")
 
       const path = `/environments/${project.production.id}/access-requests` as const
-      const made = yield* TestApp.post(path, { session, json: { level: "values", hours: 4, reason: "Incident 42" } })
+      const request = yield* TestApp.post(path, { session, json: { level: "values", hours: 4, reason: "Incident 42" } })
       const pending = (yield* ask()).output("request_access")
-      assert.deepStrictEqual([pending.status, pending.id], ["pending", made.json.id])
-      yield* TestApp.post(`/access-requests/${made.json.id}/approve`, { session: owner })
+      assert.deepStrictEqual([pending.status, pending.id], ["pending", request.json.id])
+      yield* TestApp.post(`/access-requests/${request.json.id}/approve`, { session: owner })
       assert.deepStrictEqual((yield* ask()).output("request_access"), { status: "granted" })
       assert.strictEqual((yield* ask({ environment: "development" })).output("request_access").status, "granted")
       const viewer = yield* World.member(project.team, "viewer")

@@ -506,11 +506,11 @@ layer(McpApp.shared, { excludeTestServices: true })("sessions", (it) => {
           Array.from({ length: 160 }, (_, i) => i),
           (i) => {
             const { bearer, project } = worlds[i % 8]
-            const asked =
+            const listing =
               i % 3 === 0
                 ? Clients.raw(base, "POST", { bearer, ...Clients.modernCall("list_projects", {}) })
                 : post(base, bearer, sessions[i % 8], Clients.call("list_projects", {}, i))
-            return Effect.map(asked, ({ output }) => [output("list_projects").projects, project.id] as const)
+            return Effect.map(listing, ({ output }) => [output("list_projects").projects, project.id] as const)
           },
           { concurrency: 32 }
         )

@@ -68,8 +68,8 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
       assert.match(all.refusal.message, /Send fewer keys/)
       const listed = (yield* use("list_secrets", { ...place, query: "PIN", fields: ["id"] })).output
       const right = { secretId: listed.secrets[0].id, value: "7391" }
-      const made = yield* use("update_secret", right)
-      assert.strictEqual(made.output.version, 1)
+      const update = yield* use("update_secret", right)
+      assert.strictEqual(update.output.version, 1)
       assert.deepStrictEqual((yield* guesses(0, 26)).output, {
         created: [],
         updated: copies.slice(0, 26),
@@ -87,8 +87,8 @@ layer(McpApp.layerWith({ limits: "on" }), { excludeTestServices: true })("a conn
       })
       // Equal values read as updated, in the order of the request; a generated one is no guess.
       const equal = { ...place, secrets: [{ key: "PIN", value: "7391" }] }
-      const told = { created: [], updated: ["PIN"], unchanged: [] }
-      assert.deepStrictEqual((yield* use("bulk_upsert_secrets", equal)).output, told)
+      const summary = { created: [], updated: ["PIN"], unchanged: [] }
+      assert.deepStrictEqual((yield* use("bulk_upsert_secrets", equal)).output, summary)
       for (const refused of [
         yield* use("bulk_upsert_secrets", equal),
         yield* use("update_secret", right),

@@ -21,7 +21,7 @@ const folder = process.env["AMPOULE_MUTATION_DIR"] ?? path.join(tmpdir(), "ampou
 const record = path.join(root, "test/records/mutation.json")
 /** The last that runs on Node 20. */
 const stryker = "9.6.1"
-const wanted = 90
+const goal = 90
 
 /** The modules, and the tests that concern them and need no database. */
 const modules = {
@@ -195,19 +195,19 @@ const tried = (name) => {
   return { file, tests, altered: all.length, killed, timeouts, survived: survivors.length, score, survivors }
 }
 
-const asked = process.argv.slice(2)
+const words = process.argv.slice(2)
 const names = /** @type {ReadonlyArray<keyof typeof modules>} */ (Object.keys(modules)).filter(
-  (name) => asked.every((one) => one.startsWith("--")) || asked.includes(name)
+  (name) => words.every((one) => one.startsWith("--")) || words.includes(name)
 )
 let failed = false
 for (const name of names) {
-  const result = asked.includes("--again") ? triedAgain(name) : tried(name)
+  const result = words.includes("--again") ? triedAgain(name) : tried(name)
   const without = result.survivors.filter(({ why }) => why === undefined)
   say(
     `${name}: ${result.score} % of ${result.altered} noticed, ${result.survived} survived, ${without.length} without a reason`
   )
   for (const { at, mutator, from, to } of without) say(`  ${mutator}: ${from} → ${to}\n    ${at}`)
-  if (without.length > 0 || result.score < wanted) failed = true
+  if (without.length > 0 || result.score < goal) failed = true
   const before = fs.existsSync(record) ? json(record) : {}
   const commit = execFileSync("git", ["rev-parse", "--short", "HEAD"], { cwd: root, encoding: "utf8" }).trim()
   const { version: vitest } = json(path.join(root, "node_modules/vitest/package.json"))

@@ -97,7 +97,7 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
     it.effect("keeps no readable credential in the database", () =>
       Effect.gen(function* () {
         const stage = yield* scene
-        const given = yield* tokens(stage)
+        const pair = yield* tokens(stage)
         const sql = yield* SqlClient.SqlClient
         const rows = yield* sql`
           SELECT to_jsonb(c)::text AS row FROM oauth_codes c
@@ -106,7 +106,7 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
           UNION ALL SELECT to_jsonb(i)::text FROM oauth_interactions i
           UNION ALL SELECT to_jsonb(g)::text FROM oauth_grants g`
         const dump = JSON.stringify(rows)
-        for (const text of [given.access_token, given.refresh_token]) {
+        for (const text of [pair.access_token, pair.refresh_token]) {
           assert.notInclude(dump, text.slice(24, 60))
         }
       })
@@ -178,8 +178,8 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
         assert.isTrue(isInvalidGrant(yield* Effect.promise(() => OAuth.refresh(base, clientId, first.refresh_token))))
         const { json } = yield* Effect.promise(() => OAuth.redeem(base, clientId, code, verifier))
         assert.strictEqual((yield* mcp(base, json.access_token)).status, 200)
-        const shown = yield* Effect.promise(async () => (await browser.go(`${base}/app/connections`)).text())
-        assert.lengthOf([...shown.matchAll(/<h2>Test client<\/h2>/g)], 1)
+        const html = yield* Effect.promise(async () => (await browser.go(`${base}/app/connections`)).text())
+        assert.lengthOf([...html.matchAll(/<h2>Test client<\/h2>/g)], 1)
       })
     )
 
@@ -257,14 +257,14 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
     it.effect("is rotated, and the successor of 12 parallel uses is one", () =>
       Effect.gen(function* () {
         const stage = yield* scene
-        const given = yield* tokens(stage)
+        const pair = yield* tokens(stage)
         const answers = yield* Effect.promise(() =>
-          Promise.all(Array.from({ length: 12 }, () => OAuth.refresh(stage.base, stage.clientId, given.refresh_token)))
+          Promise.all(Array.from({ length: 12 }, () => OAuth.refresh(stage.base, stage.clientId, pair.refresh_token)))
         )
         assert.isTrue(answers.every(({ status }) => status === 200))
         const successors = new Set(answers.map(({ json }) => json.refresh_token))
         assert.strictEqual(successors.size, 1)
-        assert.isFalse(successors.has(given.refresh_token))
+        assert.isFalse(successors.has(pair.refresh_token))
         for (const { json } of answers) assert.strictEqual((yield* mcp(stage.base, json.access_token)).status, 200)
       })
     )
@@ -313,13 +313,13 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
     it.effect("may narrow and never widen", () =>
       Effect.gen(function* () {
         const stage = yield* scene
-        const given = yield* tokens(stage, ["projects:read", "secrets:read"])
+        const pair = yield* tokens(stage, ["projects:read", "secrets:read"])
         const wider = yield* Effect.promise(() =>
-          OAuth.refresh(stage.base, stage.clientId, given.refresh_token, { scope: "projects:read secrets:write" })
+          OAuth.refresh(stage.base, stage.clientId, pair.refresh_token, { scope: "projects:read secrets:write" })
         )
         assert.strictEqual(OAuth.errorOf(wider), "invalid_scope")
         const narrower = yield* Effect.promise(() =>
-          OAuth.refresh(stage.base, stage.clientId, given.refresh_token, { scope: "projects:read" })
+          OAuth.refresh(stage.base, stage.clientId, pair.refresh_token, { scope: "projects:read" })
         )
         assert.strictEqual(narrower.json.scope, "projects:read")
       })
@@ -328,11 +328,9 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
     it.effect("of another client is refused", () =>
       Effect.gen(function* () {
         const stage = yield* scene
-        const given = yield* tokens(stage)
+        const pair = yield* tokens(stage)
         const { client_id: other } = OAuth.registered(yield* Effect.promise(() => OAuth.register(stage.base)))
-        assert.isTrue(
-          isInvalidGrant(yield* Effect.promise(() => OAuth.refresh(stage.base, other, given.refresh_token)))
-        )
+        assert.isTrue(isInvalidGrant(yield* Effect.promise(() => OAuth.refresh(stage.base, other, pair.refresh_token))))
       })
     )
   })
@@ -341,17 +339,17 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
     it.effect("answers 200 to the owner and to nonsense, and ends the grant at once", () =>
       Effect.gen(function* () {
         const stage = yield* scene
-        const given = yield* tokens(stage)
+        const pair = yield* tokens(stage)
         const { client_id: other } = OAuth.registered(yield* Effect.promise(() => OAuth.register(stage.base)))
         const revoke = (clientId: string, token: string) =>
           Effect.promise(() => OAuth.post(stage.base, "/oauth/revoke", { token, client_id: clientId }))
         assert.strictEqual((yield* revoke(stage.clientId, "nonsense")).status, 200)
-        yield* revoke(other, given.refresh_token)
-        assert.strictEqual((yield* mcp(stage.base, given.access_token)).status, 200)
-        assert.strictEqual((yield* revoke(stage.clientId, given.refresh_token)).status, 200)
-        assert.strictEqual((yield* mcp(stage.base, given.access_token)).status, 401)
+        yield* revoke(other, pair.refresh_token)
+        assert.strictEqual((yield* mcp(stage.base, pair.access_token)).status, 200)
+        assert.strictEqual((yield* revoke(stage.clientId, pair.refresh_token)).status, 200)
+        assert.strictEqual((yield* mcp(stage.base, pair.access_token)).status, 401)
         assert.isTrue(
-          isInvalidGrant(yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, given.refresh_token)))
+          isInvalidGrant(yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, pair.refresh_token)))
         )
       })
     )
@@ -359,15 +357,13 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
     it.effect("by the person takes effect with the next request", () =>
       Effect.gen(function* () {
         const stage = yield* scene
-        const given = yield* tokens(stage)
-        const shown = yield* Effect.promise(async () =>
-          (await stage.browser.go(`${stage.base}/app/connections`)).text()
-        )
-        const path = /action="(\/app\/connections\/[^"]+\/revoke)"/.exec(shown)?.[1]
-        assert.include(shown, "Test client")
+        const pair = yield* tokens(stage)
+        const page = yield* Effect.promise(async () => (await stage.browser.go(`${stage.base}/app/connections`)).text())
+        const path = /action="(\/app\/connections\/[^"]+\/revoke)"/.exec(page)?.[1]
+        assert.include(page, "Test client")
         const done = yield* Effect.promise(() => stage.browser.go(`${stage.base}${path}`, []))
         assert.strictEqual(done.status, 303)
-        assert.strictEqual((yield* mcp(stage.base, given.access_token)).status, 401)
+        assert.strictEqual((yield* mcp(stage.base, pair.access_token)).status, 401)
       })
     )
   })
@@ -381,13 +377,13 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
     ) =>
       Effect.gen(function* () {
         const stage = yield* scene
-        const given = yield* tokens(stage)
-        assert.strictEqual((yield* mcp(stage.base, given.access_token)).status, 200)
+        const pair = yield* tokens(stage)
+        assert.strictEqual((yield* mcp(stage.base, pair.access_token)).status, 200)
         const sql = yield* SqlClient.SqlClient
         yield* Effect.orDie(change(sql, stage))
-        assert.strictEqual((yield* mcp(stage.base, given.access_token)).status, 401)
+        assert.strictEqual((yield* mcp(stage.base, pair.access_token)).status, 401)
         assert.isTrue(
-          isInvalidGrant(yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, given.refresh_token)))
+          isInvalidGrant(yield* Effect.promise(() => OAuth.refresh(stage.base, stage.clientId, pair.refresh_token)))
         )
       })
 
@@ -463,8 +459,8 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
             environments: [{ id: project.development.id, slug: "development", project: project.slug }]
           }
         })
-        const shown = yield* Effect.promise(async () => (await stage.browser.go(`${base}/app/connections`)).text())
-        assert.include(shown, `${project.slug} / development`)
+        const html = yield* Effect.promise(async () => (await stage.browser.go(`${base}/app/connections`)).text())
+        assert.include(html, `${project.slug} / development`)
       })
     )
 
@@ -545,8 +541,8 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
     it.effect("an access token of OAuth is another kind of credential to REST", () =>
       Effect.gen(function* () {
         const stage = yield* scene
-        const given = yield* tokens(stage)
-        const answer = yield* TestApp.get("/projects", { bearer: given.access_token })
+        const pair = yield* tokens(stage)
+        const answer = yield* TestApp.get("/projects", { bearer: pair.access_token })
         assert.strictEqual(answer.status, 403)
         assert.strictEqual(answer.error.code, "CREDENTIAL_KIND_NOT_ACCEPTED")
       })
@@ -560,8 +556,8 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
           teams: [{ team: stage.project.team, scopes: ["secrets:read"] }]
         })
         const session = yield* World.session(owner)
-        const given = yield* tokens(stage)
-        for (const bearer of [grant.text, session.text, given.refresh_token]) {
+        const pair = yield* tokens(stage)
+        for (const bearer of [grant.text, session.text, pair.refresh_token]) {
           const answer = yield* mcp(stage.base, bearer)
           assert.strictEqual(answer.status, 401)
           assert.include(answer.headers.get("www-authenticate") ?? "", 'error="invalid_token"')
@@ -571,10 +567,10 @@ layer(McpApp.shared, { excludeTestServices: true })("the authorization server", 
     it.effect("a token of another resource is not known", () =>
       Effect.gen(function* () {
         const stage = yield* scene
-        const given = yield* tokens(stage)
+        const pair = yield* tokens(stage)
         const sql = yield* SqlClient.SqlClient
         yield* sql`UPDATE oauth_access_tokens SET audience = 'https://elsewhere.example/mcp'`
-        assert.strictEqual((yield* mcp(stage.base, given.access_token)).status, 401)
+        assert.strictEqual((yield* mcp(stage.base, pair.access_token)).status, 401)
       })
     )
   })

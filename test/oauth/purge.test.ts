@@ -49,25 +49,25 @@ layer(app, { excludeTestServices: true })("what the authorization server gave ou
       yield* sql`
         INSERT INTO oauth_interactions (id_hash, payload, expires_at)
         SELECT decode(lpad(to_hex(n), 8, '0'), 'hex'), '{}', ${later} FROM generate_series(1, ${many}) AS n`
-      const left = Effect.map(
+      const counts = Effect.map(
         Effect.forEach(tables, (table) => sql`SELECT 1 FROM ${sql(`oauth_${table}`)}`),
         (counts) => counts.map((rows) => rows.length)
       )
 
       yield* purge
-      assert.deepStrictEqual(yield* left, [many, many, 2, many, 1, 3])
+      assert.deepStrictEqual(yield* counts, [many, many, 2, many, 1, 3])
       yield* MovableClock.advance("2 hours")
       yield* purge
-      assert.deepStrictEqual(yield* left, [many, many, 2, 0, 1, 3])
+      assert.deepStrictEqual(yield* counts, [many, many, 2, 0, 1, 3])
       yield* MovableClock.advance("1 day")
       yield* purge
-      assert.deepStrictEqual(yield* left, [0, 0, 1, 0, 1, 2])
+      assert.deepStrictEqual(yield* counts, [0, 0, 1, 0, 1, 2])
       yield* MovableClock.advance("58 days")
       yield* purge
-      assert.deepStrictEqual(yield* left, [0, 0, 0, 0, 1, 2])
+      assert.deepStrictEqual(yield* counts, [0, 0, 0, 0, 1, 2])
       yield* MovableClock.advance("32 days")
       yield* purge
-      assert.deepStrictEqual(yield* left, [0, 0, 0, 0, 0, 0])
+      assert.deepStrictEqual(yield* counts, [0, 0, 0, 0, 0, 0])
     })
   )
 })

@@ -48,8 +48,8 @@ const documents = new Map<string, unknown>([
 const fetched: Array<string> = []
 const fakeFetch = Layer.succeed(MetadataFetch, (address) => {
   fetched.push(address)
-  const found = documents.get(address)
-  return Promise.resolve(found === undefined ? new Response(null, { status: 404 }) : Response.json(found))
+  const document = documents.get(address)
+  return Promise.resolve(document === undefined ? new Response(null, { status: 404 }) : Response.json(document))
 })
 
 const open = (base: string, params: Record<string, string>) =>
@@ -354,16 +354,16 @@ layer(McpApp.layer.pipe(Layer.provide(fakeFetch)), { excludeTestServices: true }
           const { base, browser, path } = yield* waiting
           const other = new McpApp.Browser((yield* World.session(yield* World.person())).text)
           assert.strictEqual((yield* Effect.promise(() => other.go(`${base}${path}`))).status, 404)
-          const shown = yield* Effect.promise(() => browser.go(`${base}${path}`))
-          assert.strictEqual(shown.status, 200)
+          const page = yield* Effect.promise(() => browser.go(`${base}${path}`))
+          assert.strictEqual(page.status, 200)
           // In no frame or cache, in no referrer to elsewhere (with none at all browsers send forms without an origin),
           // with nothing of a third party, and for no other page's script.
-          const policy = shown.headers.get("content-security-policy") ?? ""
+          const policy = page.headers.get("content-security-policy") ?? ""
           assert.include(policy, "frame-ancestors 'none'")
           assert.include(policy, "default-src 'none'")
-          assert.strictEqual(shown.headers.get("referrer-policy"), "same-origin")
-          assert.include(shown.headers.get("cache-control") ?? "", "no-store")
-          assert.isNull(shown.headers.get("access-control-allow-origin"))
+          assert.strictEqual(page.headers.get("referrer-policy"), "same-origin")
+          assert.include(page.headers.get("cache-control") ?? "", "no-store")
+          assert.isNull(page.headers.get("access-control-allow-origin"))
         })
       )
       it.effect("takes no decision that another site sends, and none without a choice", () =>

@@ -53,7 +53,7 @@ export const make = (clientId = "ampoule", clientSecret = "s3cret-of-the-client"
     const pem = yield* Effect.promise(() => Jose.exportSPKI(pair.publicKey))
     const grants = new Map<string, Grant>()
     const accessTokens = new Map<string, object>()
-    const asked: Array<string> = []
+    const requests: Array<string> = []
     let person: Person = { sub: "nobody" }
     let mischief: Mischief = {}
 
@@ -105,7 +105,7 @@ export const make = (clientId = "ampoule", clientSecret = "s3cret-of-the-client"
 
     const { url } = yield* serve((request, response) => {
       const at = new URL(request.url ?? "", "http://issuer")
-      asked.push(`${request.method} ${at.pathname}`)
+      requests.push(`${request.method} ${at.pathname}`)
       const json = (body: unknown, status = 200) =>
         response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body))
       if (at.pathname === "/.well-known/openid-configuration") {
@@ -172,7 +172,7 @@ export const make = (clientId = "ampoule", clientSecret = "s3cret-of-the-client"
       url,
       clientId,
       clientSecret,
-      asked,
+      asked: requests,
       answerTo,
       logoutToken,
       signs: (next: Person, wrong: Mischief = {}) => {

@@ -16,8 +16,8 @@ const scene = Effect.gen(function* () {
   const team = yield* World.team()
   const { text: owner } = yield* World.session(team.owner)
   const group = randomUUID()
-  const made = yield* OpenId.rule(team, owner, ["corp", group, "member"])
-  assert.strictEqual(made.status, 201, made.text)
+  const rule = yield* OpenId.rule(team, owner, ["corp", group, "member"])
+  assert.strictEqual(rule.status, 201, rule.text)
   return { corp, team, owner, group, person: OpenId.personOf([group]) }
 })
 
@@ -262,9 +262,9 @@ layer(OpenId.layer, { excludeTestServices: true })("sign-in by an issuer", (it) 
       const stolen = yield* OpenId.signIn(corp, "corp", two.jar, "", at)
       assert.strictEqual(stolen.answer.status, 409)
       // The account's person alone gets a notice of the new way in.
-      const told = "This sign-in opens your account from now on: The corp."
-      assert.include((yield* SignIn.see("/app", one.jar)).text, told)
-      assert.notInclude((yield* SignIn.see("/app", two.jar)).text, told)
+      const notice = "This sign-in opens your account from now on: The corp."
+      assert.include((yield* SignIn.see("/app", one.jar)).text, notice)
+      assert.notInclude((yield* SignIn.see("/app", two.jar)).text, notice)
       const mine = yield* TestApp.get("/me/sign-ins", { session: OpenId.sessionOf(one.jar) })
       assert.deepStrictEqual(
         mine.json.items.map(({ issuer, name, subject }) => [name, issuer, subject]),

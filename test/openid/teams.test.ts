@@ -255,10 +255,10 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
       assert.strictEqual((yield* teamsOf(inside)).get(team.id), "owner")
       assert.lengthOf(yield* entriesOf(team, "session.break_glass"), 1)
       const sql = yield* SqlClient.SqlClient
-      const told = yield* sql<{ readonly event: string }>`
+      const events = yield* sql<{ readonly event: string }>`
         SELECT d.event FROM webhook_deliveries d JOIN webhooks w ON w.id = d.webhook_id WHERE w.team_id = ${team.id}`
       assert.deepStrictEqual(
-        told.map(({ event }) => event),
+        events.map(({ event }) => event),
         ["session.break_glass"]
       )
       const page = yield* SignIn.see(`/app/teams/${team.id}/sign-in`, inside)
@@ -290,8 +290,8 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
           return OpenId.signIn(corp, "corp")
         }
         // The address too: an account is made of what both say.
-        const told = { groups: [group], email, email_verified }
-        const first = yield* signIn(nameless, { userInfo: told })
+        const claims = { groups: [group], email, email_verified }
+        const first = yield* signIn(nameless, { userInfo: claims })
         assert.strictEqual(first.answer.status, 303, first.answer.text)
         assert.deepStrictEqual([...(yield* teamsOf(first.jar))], [[team.id, "member"]])
         assert.strictEqual((yield* OpenId.meOf(first.jar)).json.user.email, email)
@@ -349,7 +349,7 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
         VALUES (${randomUUID()}, ${person.id}, 'new_device', '', now())`
       const led = yield* SignIn.see("/app", alone)
       assert.deepStrictEqual([led.status, led.headers.get("location")], [303, "/app/teams/new"])
-      const told = yield* SignIn.see("/app/teams/new", alone)
+      const newTeamPage = yield* SignIn.see("/app/teams/new", alone)
       for (const words of [
         `${name} accepts only sign-ins with The corp`,
         "You signed in with a password or a passkey.",
@@ -357,10 +357,10 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
         // They see notices of their own sign-in here too.
         "New sign-in:"
       ]) {
-        assert.include(told.text, words)
+        assert.include(newTeamPage.text, words)
       }
-      assert.notInclude(told.text, "You have no team here")
-      assert.notInclude(told.text, "Link The other")
+      assert.notInclude(newTeamPage.text, "You have no team here")
+      assert.notInclude(newTeamPage.text, "Link The other")
 
       // The page's advice works: linked, it is the way in.
       const theirs = OpenId.personOf([], { email: person.email })

@@ -28,8 +28,10 @@ for (const program of ["skopeo", "umoci"]) {
 }
 
 try {
-  const made = ["one.tar", "two.tar"].map((name) => said(process.execPath, [path.join(root, "deploy/image.mjs"), name]))
-  const [digest, again] = made.map((line) => line.split(" ")[0])
+  const printed = ["one.tar", "two.tar"].map((name) =>
+    said(process.execPath, [path.join(root, "deploy/image.mjs"), name])
+  )
+  const [digest, again] = printed.map((line) => line.split(" ")[0])
   check(digest === again, `two images are ${digest} and ${again}`)
   const bytes = ["one.tar", "two.tar"].map((name) => fs.readFileSync(path.join(work, name)))
   check(bytes[0]?.equals(bytes[1] ?? Buffer.alloc(0)) === true, "two files of one image differ")
@@ -45,8 +47,8 @@ try {
   const rootfs = path.join(work, "bundle/rootfs")
   const files = fs.readdirSync(rootfs, { recursive: true, encoding: "utf8" })
   const isProgram = (/** @type {string} */ file) => {
-    const found = fs.lstatSync(path.join(rootfs, file))
-    return found.isFile() && (found.mode & 0o111) !== 0
+    const stat = fs.lstatSync(path.join(rootfs, file))
+    return stat.isFile() && (stat.mode & 0o111) !== 0
   }
   const programs = files.filter(isProgram).filter((file) => !file.startsWith("app/"))
   const own = [
@@ -77,8 +79,8 @@ try {
   const { version } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
   const commit = commitOf(root)
   const versionLine = commit === undefined ? `${version}\n` : `${version} (${commit})\n`
-  const asked = run([...config.Entrypoint, "--version"])
-  check(asked.stdout === versionLine, asked.stderr)
+  const start = run([...config.Entrypoint, "--version"])
+  check(start.stdout === versionLine, start.stderr)
   // As `docker compose exec api-1 ampoule …` has it.
   check(run(["/usr/local/bin/ampoule", "--version"]).stdout === versionLine, "the command by its name")
   const licences = run(["/usr/local/bin/ampoule", "licences"]).stdout

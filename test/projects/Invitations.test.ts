@@ -72,9 +72,9 @@ layer(app, { excludeTestServices: true })("open invitations", (it) => {
     Effect.gen(function* () {
       const team = yield* World.team()
       const owner = yield* hand(team, team.owner)
-      const made = yield* owner.invite("grace@example.com", "member")
-      const code = codeIn(made.inviteUrl)
-      assert.strictEqual(tagOf(yield* owner.withdraw(made.id)), "done")
+      const invitation = yield* owner.invite("grace@example.com", "member")
+      const code = codeIn(invitation.inviteUrl)
+      assert.strictEqual(tagOf(yield* owner.withdraw(invitation.id)), "done")
       assert.deepStrictEqual(yield* owner.open, [])
       assert.deepStrictEqual(yield* owner.trail, [["allowed", "grace@example.com", undefined]])
 
@@ -87,7 +87,7 @@ layer(app, { excludeTestServices: true })("open invitations", (it) => {
       )
       assert.strictEqual(tagOf(seen), "CREDENTIAL_INVALID")
 
-      assert.strictEqual(tagOf(yield* owner.withdraw(made.id)), "GRANT_NOT_FOUND")
+      assert.strictEqual(tagOf(yield* owner.withdraw(invitation.id)), "GRANT_NOT_FOUND")
       // The place is free again.
       assert.lengthOf([yield* owner.invite("grace@example.com", "viewer")], 1)
       assert.lengthOf(yield* owner.open, 1)
@@ -133,10 +133,13 @@ layer(app, { excludeTestServices: true })("open invitations", (it) => {
       const owner = yield* hand(team, team.owner)
       for (let i = 0; i < 5; i++) {
         const email = `race.${i}.${team.id}@example.com`
-        const made = yield* owner.invite(email, "viewer")
-        const [withdrawn, joined] = yield* Effect.all([owner.withdraw(made.id), accept(codeIn(made.inviteUrl))], {
-          concurrency: "unbounded"
-        })
+        const invitation = yield* owner.invite(email, "viewer")
+        const [withdrawn, joined] = yield* Effect.all(
+          [owner.withdraw(invitation.id), accept(codeIn(invitation.inviteUrl))],
+          {
+            concurrency: "unbounded"
+          }
+        )
         const members = yield* sql`
           SELECT 1 AS one FROM memberships m JOIN users u ON u.id = m.user_id
           WHERE m.team_id = ${team.id} AND u.email = ${email}`

@@ -71,9 +71,9 @@ layer(app, { excludeTestServices: true })("where a second person decides", (it) 
       const { actions, ada, approve, bea, grant, list, people, readsAs } = yield* setUp
       const id = waitsOf(yield* grant(ada, people.ada))
       assert.strictEqual(yield* readsAs(ada), 403)
-      const shown = (yield* list(bea)).json.items
+      const items = (yield* list(bea)).json.items
       assert.deepStrictEqual(
-        shown.map((one) => [one.id, one.user.email, one.mayDecide]),
+        items.map((one) => [one.id, one.user.email, one.mayDecide]),
         [[id, people.ada.email, true]]
       )
       assert.deepStrictEqual(
@@ -116,11 +116,11 @@ layer(app, { excludeTestServices: true })("where a second person decides", (it) 
       assert.strictEqual(yield* readsAs(ada), 200)
       const off = waitsOf(yield* TestApp.patch(`/teams/${team.id}`, { session: owner, json: { secondPerson: false } }))
       assert.strictEqual((yield* approve(off, ada)).status, 200)
-      const asked = yield* TestApp.post(`/environments/${project.production.id}/access-requests`, {
+      const request = yield* TestApp.post(`/environments/${project.production.id}/access-requests`, {
         session: bea,
         json: { level: "values", hours: 2, reason: "Incident 42" }
       })
-      const refused = yield* TestApp.post(`/access-requests/${asked.json.id}/approve`, { session: bea })
+      const refused = yield* TestApp.post(`/access-requests/${request.json.id}/approve`, { session: bea })
       assert.deepStrictEqual(codeOf(refused), [403, "FORBIDDEN"])
     })
   )

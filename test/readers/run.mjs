@@ -39,8 +39,8 @@ const fileOf = (/** @type {string} */ format, /** @type {string} */ value, /** @
 
 const readers = /** @type {const} */ ([undefined, "npm", "node", "compose", "python", "shell"])
 const files = readers.map((reader) => values.map((value) => fileOf("dotenv", value, { reader })))
-const wanted = [...lines.map(([, text]) => text), ...files.flat().map((text) => text ?? "")]
-const answers = await ask(wanted)
+const texts = [...lines.map(([, text]) => text), ...files.flat().map((text) => text ?? "")]
+const answers = await ask(texts)
 const answersAt = (/** @type {number} */ i) =>
   Object.fromEntries(Object.entries(answers).map(([reader, all]) => [reader, all[i]]))
 const readerOf = { npm: "npm", node: "node", compose: "compose", python: "python", shell: "bash" }
@@ -71,9 +71,9 @@ const seen = JSON.parse(execFileSync(nushell(), ["--no-config-file", "-c", scrip
 const differs = values.filter((value, i) => seen[`K${i}`] !== value)
 if (differs.length > 0) throw new Error(`nushell reads ${differs.length} values otherwise`)
 
-const asked = { ...versions.npm, ...versions.python, ...versions.go, node: process.version }
+const readerVersions = { ...versions.npm, ...versions.python, ...versions.go, node: process.version }
 const byLine = lines.map(([name, text], i) => ({ name, text, answers: answersAt(i) }))
-const json = JSON.stringify({ readers: asked, nushell: values.length, lines: byLine, written }, null, 1)
+const json = JSON.stringify({ readers: readerVersions, nushell: values.length, lines: byLine, written }, null, 1)
 fs.writeFileSync(record, `${json}\n`)
 fs.rmSync(work, { recursive: true })
 process.stdout.write(`${lines.length} lines, ${values.length} values, ${Object.keys(answers).length} readers\n`)

@@ -83,10 +83,10 @@ const valuesOf = ({ own }: Variant): ReadonlyArray<string> | undefined =>
 
 /** The loosest of the alternatives; undefined: one of them has none. */
 const loosest = (keyword: string, variants: ReadonlyArray<Variant>): number | string | undefined => {
-  const found = variants.map(({ own }) => own[keyword])
-  if (found.length === 0 || found.includes(undefined)) return undefined
-  if (kindOf(keyword) === "other") return [...new Set(texts(found))].sort().join(" or ")
-  const numbers = found.map(Number)
+  const constraints = variants.map(({ own }) => own[keyword])
+  if (constraints.length === 0 || constraints.includes(undefined)) return undefined
+  if (kindOf(keyword) === "other") return [...new Set(texts(constraints))].sort().join(" or ")
+  const numbers = constraints.map(Number)
   return kindOf(keyword) === "upper" ? Math.max(...numbers) : Math.min(...numbers)
 }
 

@@ -40,17 +40,17 @@ export const read = parsed(Surface)
 // --- commands ---
 
 export const commandsOf = (root: Page): Surface["commands"] => {
-  const found: Record<string, typeof Command.Type> = {}
+  const byName: Record<string, typeof Command.Type> = {}
   const visit = (at: Page, path: ReadonlyArray<string>) => {
     const [first = ""] = page({ path, at, unknown: undefined }).split("\n\n")
-    found[path.join(" ")] = {
+    byName[path.join(" ")] = {
       usage: first.replaceAll(/\s+/g, " ").replace("Usage: ", ""),
       options: at.options.map(([name]) => name).sort()
     }
     for (const below of at.below) visit(below, [...path, below.name])
   }
   visit(root, [root.name])
-  return found
+  return byName
 }
 
 // --- the API ---
@@ -140,11 +140,11 @@ const describeAnswer = (
 }
 
 const operationOf = (document: Json, operation: Json): typeof Operation.Type => {
-  const found = new Found()
-  describeCredentials(document, operation, found)
-  describeRequest(document, operation, found)
-  describeAnswers(document, operation, found)
-  return found.sorted()
+  const lines = new Found()
+  describeCredentials(document, operation, lines)
+  describeRequest(document, operation, lines)
+  describeAnswers(document, operation, lines)
+  return lines.sorted()
 }
 
 /** The bodies of refusals, each once for each document: as operations that take nothing. */
@@ -154,16 +154,16 @@ const refusalsOf = (document: Json, operations: Surface["operations"]): Surface[
   )
   return Object.fromEntries(
     [...new Set(names)].sort().map((name) => {
-      const found = new Found()
-      describeAnswer(document, at(document, "components", "schemas", name), "body", found)
-      return [`${name} of ${String(at(document, "info", "title"))}`, found.sorted()]
+      const lines = new Found()
+      describeAnswer(document, at(document, "components", "schemas", name), "body", lines)
+      return [`${name} of ${String(at(document, "info", "title"))}`, lines.sorted()]
     })
   )
 }
 
 /** By method and path; the documents are read one after the other. */
 export const operationsOf = (...documents: ReadonlyArray<object>): Surface["operations"] => {
-  const found: Record<string, typeof Operation.Type> = {}
+  const byName: Record<string, typeof Operation.Type> = {}
   for (const given of documents) {
     const document = parsed(AnyObject)(JSON.stringify(given))
     const ofDocument: Record<string, typeof Operation.Type> = {}
@@ -172,9 +172,9 @@ export const operationsOf = (...documents: ReadonlyArray<object>): Surface["oper
         if (object(operation)) ofDocument[`${method.toUpperCase()} ${path}`] = operationOf(document, operation)
       }
     }
-    Object.assign(found, ofDocument, refusalsOf(document, ofDocument))
+    Object.assign(byName, ofDocument, refusalsOf(document, ofDocument))
   }
-  return found
+  return byName
 }
 
 // --- two releases ---
@@ -206,20 +206,20 @@ type OperationLines = typeof Operation.Type
 
 /** Inputs that became required. Members of something new are required with that alone. */
 const newlyRequired = (before: OperationLines, now: OperationLines): ReadonlyArray<string> => {
-  const known = new Set(before.takes.map(nameOf))
+  const names = new Set(before.takes.map(nameOf))
   return without(now.requires, before.requires).filter((line) => {
     const outer = around(line)
-    return outer === undefined || known.has(outer)
+    return outer === undefined || names.has(outer)
   })
 }
 
 /** New possibilities of an answer: another type, or another value of a closed list. */
 const newlyAnswered = (before: OperationLines, now: OperationLines): ReadonlyArray<string> => {
   const starts = (line: string) => /^(.*?)(: | = )/.exec(line)?.[0]
-  const known = new Set(before.answers.map(starts))
+  const parts = new Set(before.answers.map(starts))
   return without(now.answers, before.answers).filter((line) => {
     const start = starts(line)
-    return start !== undefined && known.has(start)
+    return start !== undefined && parts.has(start)
   })
 }
 

@@ -109,10 +109,10 @@ const fullName = (/** @type {Component} */ { group, name, version }) =>
   `${group === undefined ? "" : `${group}/`}${name}@${version}`
 /** @type {Array<Component>} */
 const components = bom.components.filter((/** @type {Component} */ one) => named.has(fullName(one)))
-const found = new Set(components.map(fullName))
+const names = new Set(components.map(fullName))
 check(
-  found.size === named.size,
-  `not in the bill of materials: ${[...named].filter((one) => !found.has(one)).join(", ")}`
+  names.size === named.size,
+  `not in the bill of materials: ${[...named].filter((one) => !names.has(one)).join(", ")}`
 )
 // In the repository most are for development, since the build puts them into the bundle; in a release they are
 // installed.

@@ -88,7 +88,7 @@ const changing = (change: (document: Document) => void): ReadonlyArray<string> =
   return breaks(sample(), { commands, operations: operationsOf(document) })
 }
 const operation = ({ paths }: Document) => paths["/secrets"].post
-const taken = ({ components }: Document) => components.schemas.New.properties
+const newMembers = ({ components }: Document) => components.schemas.New.properties
 const answered = ({ components }: Document) => components.schemas.Secret.properties
 
 const worse: Readonly<
@@ -149,27 +149,27 @@ const worse: Readonly<
     ["answers 201.key maxLength without a bound now, which was 255"]
   ],
   "less can be sent": [
-    (document) => (taken(document)["key"] = { type: "string", minLength: 1, maxLength: 10, pattern: "^[A-Z]+$" }),
+    (document) => (newMembers(document)["key"] = { type: "string", minLength: 1, maxLength: 10, pattern: "^[A-Z]+$" }),
     ["takes body.key maxLength 10 now, which was 255"]
   ],
   "more must be sent": [
-    (document) => (taken(document)["key"] = { type: "string", minLength: 2, maxLength: 255, pattern: "^[A-Z]+$" }),
+    (document) => (newMembers(document)["key"] = { type: "string", minLength: 2, maxLength: 255, pattern: "^[A-Z]+$" }),
     ["takes body.key minLength 2 now, which was 1"]
   ],
   "a bound comes": [
-    (document) => (taken(document)["note"] = { type: "string", maxLength: 10 }),
+    (document) => (newMembers(document)["note"] = { type: "string", maxLength: 10 }),
     ["takes body.note maxLength 10 now, which was not bounded"]
   ],
   "another pattern is asked for": [
-    (document) => (taken(document)["key"] = { type: "string", minLength: 1, maxLength: 255, pattern: "^[AB]+$" }),
+    (document) => (newMembers(document)["key"] = { type: "string", minLength: 1, maxLength: 255, pattern: "^[AB]+$" }),
     ["takes body.key pattern ^[AB]+$ now, which was ^[A-Z]+$"]
   ],
   "a member is closed to one value": [
-    (document) => (taken(document)["note"] = { type: "string", enum: ["none"] }),
+    (document) => (newMembers(document)["note"] = { type: "string", enum: ["none"] }),
     ["takes no more body.note is open"]
   ],
   "a value is refused": [
-    (document) => (taken(document)["kind"] = { type: "string", enum: ["literal"] }),
+    (document) => (newMembers(document)["kind"] = { type: "string", enum: ["literal"] }),
     ["takes no more body.kind = template"]
   ],
   "a member must be sent": [
@@ -197,19 +197,19 @@ const growth: Readonly<Record<string, (document: Document) => void>> = {
   "an answer is shorter": (document) => (answered(document)["key"] = { type: "string", maxLength: 10 }),
   "an answer has another member, which can be null": (document) =>
     (answered(document)["note"] = { type: ["string", "null"] }),
-  "more can be sent": (document) => (taken(document)["key"] = { type: "string" }),
-  "null can be sent": (document) => (taken(document)["note"] = { type: ["string", "null"] }),
+  "more can be sent": (document) => (newMembers(document)["key"] = { type: "string" }),
+  "null can be sent": (document) => (newMembers(document)["note"] = { type: ["string", "null"] }),
   "another value can be sent": (document) =>
-    (taken(document)["kind"] = { type: "string", enum: ["literal", "template", "sealed"] }),
-  "any value can be sent": (document) => (taken(document)["kind"] = { type: "string" }),
+    (newMembers(document)["kind"] = { type: "string", enum: ["literal", "template", "sealed"] }),
+  "any value can be sent": (document) => (newMembers(document)["kind"] = { type: "string" }),
   "something new can be sent, which has a member that it needs": (document) =>
-    (taken(document)["generate"] = {
+    (newMembers(document)["generate"] = {
       type: "object",
       required: ["length"],
       properties: { length: { type: "integer", minimum: 16 } }
     }),
   "an alternative with another bound can be sent": (document) =>
-    (taken(document)["key"] = {
+    (newMembers(document)["key"] = {
       anyOf: [
         { type: "string", minLength: 1, maxLength: 255, pattern: "^[A-Z]+$" },
         { type: "string", maxLength: 300 },
@@ -285,8 +285,8 @@ describe("the surface", () => {
     it(`breaks when ${name}`, () => {
       const lines = expected.map((line) => `POST /secrets: ${line}`)
       // A refusal that nobody gives any more has no body either.
-      const found = changing(change).filter((line) => !line.startsWith("Conflict of API:"))
-      assert.deepStrictEqual(found, lines)
+      const breakages = changing(change).filter((line) => !line.startsWith("Conflict of API:"))
+      assert.deepStrictEqual(breakages, lines)
     })
   }
 

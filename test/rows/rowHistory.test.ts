@@ -78,11 +78,11 @@ const columnsInDatabase = Effect.gen(function* () {
 
 const dropConstraints = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const found = yield* sql<{ readonly table: string; readonly name: string }>`
+  const rows = yield* sql<{ readonly table: string; readonly name: string }>`
     SELECT conrelid::regclass::text AS table, conname AS name FROM pg_constraint
     WHERE contype IN ('c', 'f', 'u') AND (conrelid::regclass::text = ANY(${tables}::text[])
       OR confrelid::regclass::text = ANY(${tables}::text[]))`
-  for (const { name, table } of found) {
+  for (const { name, table } of rows) {
     yield* sql`ALTER TABLE ${sql(table)} DROP CONSTRAINT IF EXISTS ${sql(name)} CASCADE`
   }
   const indexes = yield* sql<{ readonly name: string }>`
@@ -214,7 +214,7 @@ const prepare = Effect.fnUntraced(function* (table: AuthorizationTable, by: Hand
     attacks.push(attack)
     expected.push(by.said(row, what))
   }
-  const made = yield* Rows.transaction(sql, function* () {
+  const history = yield* Rows.transaction(sql, function* () {
     const turned = by.changeable.map((column) => Effect.map(by.make, (row) => ({ row, column })))
     const rows = yield* Effect.all({
       rolledBack: Effect.all(turned),
@@ -230,15 +230,15 @@ const prepare = Effect.fnUntraced(function* (table: AuthorizationTable, by: Hand
     yield* audit.append(event("team.create"))
     return rows
   })
-  for (const { row } of made.rolledBack) tried(row, isOld, yield* by.keep(row))
-  for (const row of [made.removed, ...made.ended]) tried(row, isBack, yield* by.keep(row))
-  for (const { column, row } of [...made.rolledBack, ...made.changed, ...made.turnedTwice]) {
+  for (const { row } of history.rolledBack) tried(row, isOld, yield* by.keep(row))
+  for (const row of [history.removed, ...history.ended]) tried(row, isBack, yield* by.keep(row))
+  for (const { column, row } of [...history.rolledBack, ...history.changed, ...history.turnedTwice]) {
     yield* Rows.transaction(sql, function* () {
       yield* by.change(row, column, by.another(row, column))
       yield* audit.append(event("team.update"))
     })
   }
-  for (const { column, row } of made.turnedTwice) {
+  for (const { column, row } of history.turnedTwice) {
     tried(row, isOld, yield* by.keep(row))
     yield* Rows.transaction(sql, function* () {
       yield* by.change(row, column, by.was(row, column))
@@ -246,22 +246,22 @@ const prepare = Effect.fnUntraced(function* (table: AuthorizationTable, by: Hand
     })
   }
   yield* Rows.transaction(sql, function* () {
-    yield* RowJournal.remove(sql, table, by.where(made.removed))
-    for (const row of made.ended) {
+    yield* RowJournal.remove(sql, table, by.where(history.removed))
+    for (const row of history.ended) {
       yield* RowJournal.end(sql, table, { [authorizationTables[table].ended[0] ?? ""]: new Date() }, by.where(row))
     }
     yield* audit.append(event("token.revoke"), event("token.revoke"))
   })
-  attacks.push(by.drop(made.gone))
+  attacks.push(by.drop(history.gone))
   if (RowJournal.lastingTables.has(table)) {
-    expected.push(`The row ${RowJournal.nameOf(table, keyOf(table, made.gone))} is gone, and no entry says so.`)
+    expected.push(`The row ${RowJournal.nameOf(table, keyOf(table, history.gone))} is gone, and no entry says so.`)
   }
   // A row of nothing but its ids has nothing to swap.
   if (by.changeable.length > 0) {
-    tried(made.one, isForged, by.swap(made.one, made.other))
-    expected.push(by.said(made.other, isForged))
+    tried(history.one, isForged, by.swap(history.one, history.other))
+    expected.push(by.said(history.other, isForged))
   }
-  const copy = Effect.map(by.copy(made.copied), (row) => expected.push(by.said(row, isForged)))
+  const copy = Effect.map(by.copy(history.copied), (row) => expected.push(by.said(row, isForged)))
   return { attacks: [...attacks, copy], expected }
 })
 
@@ -281,13 +281,13 @@ layer(TestApp.layer, { excludeTestServices: true, timeout: "120 seconds" })("a w
         })
         assert.deepStrictEqual(yield* inTransaction, [])
         // Of one transaction, so that nobody's housekeeping looks at rows that make no sense.
-        const found = yield* Rows.transaction(sql, function* () {
+        const rows = yield* Rows.transaction(sql, function* () {
           for (const attack of all.flatMap(({ attacks }) => attacks)) yield* Effect.orDie(attack)
           return yield* Effect.orDie(said)
         })
         const expected = all.flatMap((table) => table.expected)
         assert.isAbove(expected.length, 250)
-        assert.sameMembers([...found], expected)
+        assert.sameMembers([...rows], expected)
       })
   )
 })

@@ -35,9 +35,9 @@ const password = "vial of thirty drops"
 
 describe("the MAC of a row", () => {
   const key = (text: string) => createSecretKey(Buffer.from(text))
-  const made = (rows: string) =>
+  const macsOf = (rows: string) =>
     RowMac.make({ rows: key(rows), credentials: key("pepper"), passwords: key("passwords") }, () => {})
-  const macs = made("rows")
+  const macs = macsOf("rows")
   const rowOf = (table: AuthorizationTable): Record<string, string> =>
     Object.fromEntries(authorizationTables[table].columns.map((column) => [column, `${column} as it was`]))
 
@@ -56,7 +56,7 @@ describe("the MAC of a row", () => {
       for (const mac of [null, Buffer.alloc(0), Buffer.alloc(32), "", "00"]) {
         assert.isFalse(macs.isAuthentic(table, { ...row, mac }), table)
       }
-      const another = made("other rows")
+      const another = macsOf("other rows")
       assert.isFalse(another.isAuthentic(table, { ...row, mac }), table)
     }
     const macOf = new Map(tables.map((table) => [macs.of(table, rowOf(table) as never).toString("hex"), table]))
@@ -81,7 +81,7 @@ describe("a statement of the server", () => {
 
   it("writes or empties the MAC with each authorization row, and notes each end", () => {
     const wrong: Array<string> = []
-    let found = 0
+    let count = 0
     for (const file of files) {
       const text = readFileSync(file, "utf8")
       for (const [whole, table] of text.matchAll(/INSERT INTO ([a-z_]+)\b(?! AS \w+ \$\{)(?!\s+\$\{)/g)) {
@@ -98,7 +98,7 @@ describe("a statement of the server", () => {
         /UPDATE ([a-z_]+)(?: \w+)?\s+SET\s([^`]*?)(?:\sWHERE\s|\sFROM\s|`)/g
       )) {
         if (!(table in authorizationTables)) continue
-        found++
+        count++
         // Checked just above.
         const { columns, ended } = authorizationTables[table as AuthorizationTable]
         const names = [...columns.map(columnName), ...(ended === null ? [] : [ended])]
@@ -107,7 +107,7 @@ describe("a statement of the server", () => {
       }
     }
     assert.deepStrictEqual(wrong, [])
-    assert.isAbove(found, 10)
+    assert.isAbove(count, 10)
   })
 })
 
@@ -121,11 +121,11 @@ const scene = Effect.gen(function* () {
   const victim = yield* World.project({ team: yield* World.team({ owner }) })
   const session = yield* World.session(owner)
   const where = { projectId: victim.id, environment: "development" }
-  const made = yield* TestApp.post("/secrets", {
+  const secret = yield* TestApp.post("/secrets", {
     session: session.text,
     json: { ...where, key: "K", value: "the value" }
   })
-  assert.strictEqual(made.status, 201, made.text)
+  assert.strictEqual(secret.status, 201, secret.text)
   const member = yield* World.member(victim.team, "member")
   const granted = yield* World.member(victim.team, "member")
   yield* sql`
@@ -136,11 +136,11 @@ const scene = Effect.gen(function* () {
   const restricted = yield* TestApp.patch(`/environments/${victim.staging.id}`, closed)
   assert.strictEqual(restricted.status, 200, restricted.text)
   const asker = yield* World.member(victim.team, "member")
-  const asked = yield* TestApp.post(`/environments/${victim.staging.id}/access-requests`, {
+  const accessRequest = yield* TestApp.post(`/environments/${victim.staging.id}/access-requests`, {
     session: (yield* World.session(asker)).text,
     json: { level: "values", hours: 2, reason: "Incident 42" }
   })
-  assert.strictEqual(asked.status, 201, asked.text)
+  assert.strictEqual(accessRequest.status, 201, accessRequest.text)
   const attacker = yield* World.project()
   const invited = { session: session.text, json: { email: `${granted.id}@invited.example`, role: "member" } }
   const invitation = yield* TestApp.post(`/teams/${victim.team.id}/invitations`, invited)
@@ -163,7 +163,7 @@ const scene = Effect.gen(function* () {
       projects: null,
       environments: null
     }),
-    request: asked.json.id,
+    request: accessRequest.json.id,
     granted,
     ofGranted: yield* World.session(granted),
     ofOwner: session,
@@ -748,10 +748,10 @@ layer(TestApp.layer, { excludeTestServices: true })("a database of a release bef
       // As a server of the release before makes and changes rows.
       yield* rename("old", "read")
       assert.isTrue(yield* reads)
-      const made = yield* TokenText.issue({ crypto: yield* Crypto, rowSeal: beside }, "at")
-      const text = TokenText.parse(Redacted.value(made.text)) ?? assert.fail("no token")
-      const plain = createHash("sha256").update(made.proof.salt).update(text.secret).digest()
-      assert.deepStrictEqual(Buffer.from(made.proof.hash), plain)
+      const token = yield* TokenText.issue({ crypto: yield* Crypto, rowSeal: beside }, "at")
+      const text = TokenText.parse(Redacted.value(token.text)) ?? assert.fail("no token")
+      const plain = createHash("sha256").update(token.proof.salt).update(text.secret).digest()
+      assert.deepStrictEqual(Buffer.from(token.proof.hash), plain)
 
       yield* OldRows.sealTables({ sql, macs }, "once")
       assert.isTrue(yield* reads)

@@ -132,14 +132,14 @@ for (const [name, document] of Object.entries(documents)) {
     })
 
     it("closes enumerations of requests only", () => {
-      const asked = reach(requested)
-      const told = reach(answered)
+      const inRequests = reach(requested)
+      const inAnswers = reach(answered)
       const enumerations = all.filter(([, schema]) => Array.isArray(schema["enum"]) && schema["enum"].length > 1)
       assert.isNotEmpty(enumerations)
-      for (const [at] of enumerations) assert.isFalse(told.has(at.split(".")[0]), at)
+      for (const [at] of enumerations) assert.isFalse(inAnswers.has(at.split(".")[0]), at)
       const open = schemas.filter(([, schema]) => "x-extensible-enum" in schema)
       assert.isNotEmpty(open)
-      for (const [at] of open) assert.isFalse(asked.has(at.split(".")[0]), at)
+      for (const [at] of open) assert.isFalse(inRequests.has(at.split(".")[0]), at)
     })
 
     it("names every object and every closed enumeration", () => {
@@ -176,11 +176,12 @@ for (const [name, document] of Object.entries(documents)) {
     })
 
     it("closes what is sent and nothing that is answered", () => {
-      const asked = reach(requested)
-      const told = reach(answered)
+      const inRequests = reach(requested)
+      const inAnswers = reach(answered)
       for (const [at, { additionalProperties }] of schemas) {
         const component = at.split(/[.[]/)[0]
-        if (told.has(component) && !asked.has(component)) assert.notStrictEqual(additionalProperties, false, at)
+        if (inAnswers.has(component) && !inRequests.has(component))
+          assert.notStrictEqual(additionalProperties, false, at)
       }
       for (const [at, { additionalProperties }] of answered) assert.notStrictEqual(additionalProperties, false, at)
     })

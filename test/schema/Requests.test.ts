@@ -327,11 +327,11 @@ describe("opening sealed values", () => {
   })
 
   it("names what is wrong in its entries, and takes no list or text for them", () => {
-    const given = (entries: unknown) => fieldOf(OpenSealedValues, { keyId: "ek_0a1b2c3d", entries })
-    assert.strictEqual(given({ A: 1 }), "entries.A")
-    assert.strictEqual(given({ A: "x".repeat(360_001) }), "entries.A")
-    assert.strictEqual(given(JSON.parse('{"A":"x","__proto__":"x"}')), "entries.__proto__")
-    for (const other of [[], ["x"], "x", 1, null]) assert.strictEqual(given(other), "entries")
+    const faultOf = (entries: unknown) => fieldOf(OpenSealedValues, { keyId: "ek_0a1b2c3d", entries })
+    assert.strictEqual(faultOf({ A: 1 }), "entries.A")
+    assert.strictEqual(faultOf({ A: "x".repeat(360_001) }), "entries.A")
+    assert.strictEqual(faultOf(JSON.parse('{"A":"x","__proto__":"x"}')), "entries.__proto__")
+    for (const other of [[], ["x"], "x", 1, null]) assert.strictEqual(faultOf(other), "entries")
   })
 })
 

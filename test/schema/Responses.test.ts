@@ -192,17 +192,17 @@ describe("our client", () => {
 
   it.effect("asks with strict queries of its own", () =>
     Effect.gen(function* () {
-      const asked: Array<string> = []
+      const requests: Array<string> = []
       const client = yield* HttpApiClient.makeWith(Api, {
         baseUrl: "http://127.0.0.1:4400",
         httpClient: answering(200, {}).pipe(
           HttpClient.tapRequest((request) =>
-            Effect.sync(() => asked.push(`${request.method} ${request.url} ${JSON.stringify(request.urlParams)}`))
+            Effect.sync(() => requests.push(`${request.method} ${request.url} ${JSON.stringify(request.urlParams)}`))
           )
         )
       })
       yield* client.secrets.remove({ path: { secretId }, urlParams: { disposition: "flatten" } }).pipe(Effect.ignore)
-      assert.deepStrictEqual(asked, [`DELETE /secrets/${projectId} [["disposition","flatten"]]`])
+      assert.deepStrictEqual(requests, [`DELETE /secrets/${projectId} [["disposition","flatten"]]`])
     })
   )
 })

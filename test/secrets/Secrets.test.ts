@@ -133,15 +133,15 @@ describe("Secrets", () => {
     it.effect("an equal text of equal kind makes no version; a pinned literal stays one", () =>
       Effect.gen(function* () {
         const me = yield* actor(yield* world())
-        const made = yield* me.create("A", { value: "${B}", kind: "literal" })
-        assert.strictEqual(made.kind, "literal")
-        assert.strictEqual((yield* me.update(made.id, { value: "${B}" })).version, 1)
-        const later = yield* me.update(made.id, { value: "${C}" })
+        const secret = yield* me.create("A", { value: "${B}", kind: "literal" })
+        assert.strictEqual(secret.kind, "literal")
+        assert.strictEqual((yield* me.update(secret.id, { value: "${B}" })).version, 1)
+        const later = yield* me.update(secret.id, { value: "${C}" })
         assert.deepInclude(later, { version: 2, kind: "literal" })
         const bulk = yield* me.bulk({ A: "${D}" })
         assert.deepInclude(bulk, { created: 0, updated: 1, unchanged: 0 })
         assert.deepStrictEqual(yield* me.values(), { A: "${D}" })
-        const missing = yield* Effect.flip(me.update(made.id, { kind: "template" }))
+        const missing = yield* Effect.flip(me.update(secret.id, { kind: "template" }))
         assert.deepInclude(missing, { _tag: "TEMPLATE_REFERENCE_MISSING", references: ["D"], field: "kind" })
       })
     )
@@ -512,13 +512,13 @@ describe("Secrets", () => {
         yield* me.bulk({ A: "1", B: "2" })
         const now = new Date(yield* Clock.currentTimeMillis)
         yield* sql`UPDATE environments SET deleted_at = ${now} WHERE id = ${w.developmentId}`
-        const left = sql`SELECT 1 FROM secrets WHERE environment_id = ${w.developmentId}`
+        const rows = sql`SELECT 1 FROM secrets WHERE environment_id = ${w.developmentId}`
         yield* TestClock.adjust("29 days")
         yield* purge
-        assert.strictEqual((yield* left).length, 2)
+        assert.strictEqual((yield* rows).length, 2)
         yield* TestClock.adjust("25 hours")
         yield* purge
-        assert.strictEqual((yield* left).length, 0)
+        assert.strictEqual((yield* rows).length, 0)
         const entries = yield* sql<{ readonly body: string }>`
           SELECT body FROM audit_entries WHERE team_id = ${w.teamId} AND action = 'secret.purge'`
         assert.deepStrictEqual(entries.flatMap((row) => auditEntry(row).keys).sort(), ["A", "B"])

@@ -94,28 +94,28 @@ describe("what a process holds of the values", () => {
     return Effect.promise(() =>
       FastCheck.assert(
         FastCheck.asyncProperty(beginning, steps, (first, changes) => {
-          const held = new Map(Object.entries(first))
+          const content = new Map(Object.entries(first))
           const now = { revision: 1, changed: new Map<string, string | null>() }
           const source: Source<never, never> = {
-            all: Effect.sync(() => ({ revision: now.revision, values: new Map(sorted(held)) })),
+            all: Effect.sync(() => ({ revision: now.revision, values: new Map(sorted(content)) })),
             since: () => Effect.sync(() => ({ revision: now.revision, values: now.changed }))
           }
           return Effect.gen(function* () {
             const { values } = yield* Snapshots
             let before = yield* values(environment, 1, "materialized", source)
             for (const change of changes) {
-              const names = [...held.keys()].toSorted().join()
+              const names = [...content.keys()].toSorted().join()
               now.revision++
               now.changed = new Map(Object.entries(change))
               for (const [key, value] of now.changed) {
-                if (value === null) held.delete(key)
-                else held.set(key, value)
+                if (value === null) content.delete(key)
+                else content.set(key, value)
               }
               const after = yield* values(environment, now.revision, "materialized", source)
-              assert.deepStrictEqual(JSON.parse(`{${after.members.join()}}`), Object.fromEntries(sorted(held)))
+              assert.deepStrictEqual(JSON.parse(`{${after.members.join()}}`), Object.fromEntries(sorted(content)))
               assert.deepStrictEqual(
                 after.keys,
-                sorted(held).map(([key]) => key)
+                sorted(content).map(([key]) => key)
               )
               assert.strictEqual(after.keys === before.keys, after.keys.join() === names)
               before = after

@@ -27,11 +27,11 @@ layer(TestApp.layer, { excludeTestServices: true })("a read of values", (it) => 
       yield* TestApp.post("/secrets", { session, json: { ...at, key: "BASE", value: "one" } })
       yield* TestApp.post("/secrets", { session, json: { ...at, key: "URL", value: "x${BASE}" } })
       yield* TestApp.patch(`/environments/${project.development.id}`, { session, json: { readers: "granted" } })
-      const given = yield* TestApp.post(`/environments/${project.development.id}/grants`, {
+      const grant = yield* TestApp.post(`/environments/${project.development.id}/grants`, {
         session,
         json: { userId: bob.id, level: "values" }
       })
-      assert.strictEqual(given.status, 201, given.text)
+      assert.strictEqual(grant.status, 201, grant.text)
       const paths = [
         `/secrets/inject?${query}`,
         `/secrets/with-values?${query}`,
@@ -41,8 +41,8 @@ layer(TestApp.layer, { excludeTestServices: true })("a read of values", (it) => 
         for (const path of paths) {
           const warm = yield* TestApp.get(path, as)
           assert.strictEqual(warm.status, 200, warm.text)
-          const asked = yield* during(TestApp.get(path, as))
-          const statements = asked.map(({ text }) => text.trim().replaceAll(/\s+/g, " ").slice(0, 120))
+          const recorded = yield* during(TestApp.get(path, as))
+          const statements = recorded.map(({ text }) => text.trim().replaceAll(/\s+/g, " ").slice(0, 120))
           const own = statements.filter((text) => !behind.test(text))
           assert.lengthOf(own, 2, `${path} ${own.join("\n")}`)
         }

@@ -63,9 +63,9 @@ describe("creations that come at once", () => {
       Effect.gen(function* () {
         const w = yield* world()
         yield* atOnce(w, [["FIRST", "x"]])
-        const wanted = numbers(20).map((i) => [`K${i}`, `value ${i}`] as const)
+        const pairs = numbers(20).map((i) => [`K${i}`, `value ${i}`] as const)
         let done: Effect.Effect.Success<ReturnType<typeof atOnce>> | undefined
-        const statements = yield* during(Effect.map(atOnce(w, wanted), (made) => void (done = made)))
+        const statements = yield* during(Effect.map(atOnce(w, pairs), (made) => void (done = made)))
         assert.deepStrictEqual(done?.exits.map(errorOf), Array(20).fill("created"))
         const ids = done?.exits.map((exit) => Exit.match(exit, { onFailure: () => "", onSuccess: ({ id }) => id }))
         assert.strictEqual(new Set(ids).size, 20)
@@ -73,11 +73,11 @@ describe("creations that come at once", () => {
         assert.isAtMost(statements.filter(({ text }) => text === "COMMIT").length, 2)
         // For each transaction four, and the look-ups of the environment.
         assert.isAtMost(statements.length, 10)
-        assert.deepStrictEqual(yield* valuesOf(w), Object.fromEntries([["FIRST", "x"], ...wanted].sort()))
+        assert.deepStrictEqual(yield* valuesOf(w), Object.fromEntries([["FIRST", "x"], ...pairs].sort()))
         const entries = (yield* entriesOf(w)).filter(({ keys }) => keys[0] !== "FIRST")
         assert.deepStrictEqual(
           entries.map(({ keys, requestId, versions }) => [keys, versions, requestId]).sort(),
-          wanted.map(([key], i) => [[key], [1], `request ${i}`]).sort()
+          pairs.map(([key], i) => [[key], [1], `request ${i}`]).sort()
         )
         assert.deepStrictEqual(
           entries.map(({ revision }) => revision).sort((a, b) => (a ?? 0) - (b ?? 0)),
@@ -158,11 +158,11 @@ describe("creations that come at once", () => {
       Effect.gen(function* () {
         const w = yield* world()
         const sql = yield* SqlClient.SqlClient
-        const held = yield* Deferred.make<void>()
+        const gate = yield* Deferred.make<void>()
         const locked = yield* Deferred.make<void>()
         const other = yield* sql`SELECT 1 FROM environments WHERE id = ${w.developmentId} FOR UPDATE`.pipe(
           Effect.zipRight(Deferred.succeed(locked, undefined)),
-          Effect.zipRight(Deferred.await(held)),
+          Effect.zipRight(Deferred.await(gate)),
           sql.withTransaction,
           Effect.fork
         )
@@ -178,7 +178,7 @@ describe("creations that come at once", () => {
         const stays = yield* Effect.fork(atOnce(w, [["STAYS", "3"]]))
         for (let i = 0; i < 50; i++) yield* Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
         yield* Fiber.interruptFork(gone)
-        yield* Deferred.succeed(held, undefined)
+        yield* Deferred.succeed(gate, undefined)
         yield* Fiber.join(other)
         assert.deepStrictEqual((yield* Fiber.join(stays)).exits.map(errorOf), ["created"])
         yield* Fiber.await(gone)

@@ -69,10 +69,10 @@ export const make = () => {
     pausedSeconds: () => secondsOf(pause, grace),
     /** Times since the last call, by kind. */
     take: () => {
-      const taken = window
+      const previous = window
       window = new Map()
       return Object.fromEntries(
-        [...taken]
+        [...previous]
           .toSorted(([a], [b]) => a.localeCompare(b))
           .map(([kind, times]) => {
             const sorted = times.toSorted((a, b) => a - b)

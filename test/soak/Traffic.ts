@@ -190,11 +190,11 @@ const agents = (client: Client, world: World, bearer: string) => {
     yield* Effect.all([use, listen], { concurrency: "unbounded" })
     yield* client.call({ method: "DELETE", path: "/mcp", bearer, headers: of, due: [200, 204] })
   })
-  const wanted = { notifications: { toolsListChanged: true, resourcesListChanged: true } }
+  const filter = { notifications: { toolsListChanged: true, resourcesListChanged: true } }
   return {
     session,
     tool: client.call(modernly("tools/call", list, named)),
-    listen: client.stream(modernly("subscriptions/listen", wanted), 40_000)
+    listen: client.stream(modernly("subscriptions/listen", filter), 40_000)
   }
 }
 

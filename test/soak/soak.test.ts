@@ -165,15 +165,15 @@ const byKind = (windows: ReadonlyArray<ReturnType<Requests.Requests["take"]>>, n
 const mebibytes = (bytes: number) => Math.round((bytes / 2 ** 20) * 10) / 10
 
 /** Parts of the comparison in the record: tables that are small and stay so are left out. */
-const told = (comparisons: ReadonlyArray<Verdict.Comparison>) =>
+const summaryOf = (comparisons: ReadonlyArray<Verdict.Comparison>) =>
   Object.fromEntries(
     comparisons
       .filter(
         ({ late, what }) => !/^(bytes|dead rows) of/.test(what) || late > (what.startsWith("bytes") ? 2 ** 18 : 100)
       )
       .map(({ early, late, what }) => {
-        const shown = /^(heap|resident|bytes)/.test(what) ? mebibytes : Math.round
-        return [/^(heap|resident|bytes)/.test(what) ? `${what}, MiB` : what, [shown(early), shown(late)]]
+        const unit = /^(heap|resident|bytes)/.test(what) ? mebibytes : Math.round
+        return [/^(heap|resident|bytes)/.test(what) ? `${what}, MiB` : what, [unit(early), unit(late)]]
       })
   )
 
@@ -196,7 +196,7 @@ const soak = Effect.gen(function* () {
   const lanes = yield* Traffic.lanes(Traffic.make(parts.url, requests), world)
   const { end, lanes: written, write } = writing(place)
   const samples: Array<Gauges.Sample> = []
-  const held: Array<Gauges.Held> = []
+  const usage: Array<Gauges.Held> = []
 
   const start = performance.now()
   const { run: taking, windows } = takingWindows(start, requests)
@@ -214,7 +214,7 @@ const soak = Effect.gen(function* () {
     )
   )
   const [done] = yield* Effect.all(
-    [Schedule.run({ parts, requests, start, seconds }), collecting(parts, start, held), taking],
+    [Schedule.run({ parts, requests, start, seconds }), collecting(parts, start, usage), taking],
     { concurrency: "unbounded" }
   )
   end()
@@ -223,7 +223,7 @@ const soak = Effect.gen(function* () {
   yield* Fiber.interrupt(measuring)
   fs.writeFileSync(
     path.join(folder, "samples.json"),
-    JSON.stringify({ samples, held, windows, spans: requests.spans() })
+    JSON.stringify({ samples, held: usage, windows, spans: requests.spans() })
   )
 
   const live = yield* Writers.look(place)
@@ -234,7 +234,7 @@ const soak = Effect.gen(function* () {
   const trail = yield* Schedule.trail({ parts, done, answered })
   const restored = yield* Schedule.restore(parts, done)
   const alarms = parts.serverLog().includes("altered") ? ["the server raised an alarm"] : []
-  const growth = Verdict.problems(samples, held, seconds)
+  const growth = Verdict.problems(samples, usage, seconds)
   const problems = [...requests.problems(start), ...lost, ...trail, ...restored, ...alarms, ...(isLong ? growth : [])]
   const figures = {
     minutes,
@@ -247,7 +247,7 @@ const soak = Effect.gen(function* () {
     secondsShortOfCpu: requests.secondsShortOfCpu(),
     pausedSeconds: requests.pausedSeconds(),
     done: done.told,
-    earlyAndLate: told(Verdict.compare(samples, held, seconds)),
+    earlyAndLate: summaryOf(Verdict.compare(samples, usage, seconds)),
     p50Millis: byKind(windows, "p50"),
     p99Millis: byKind(windows, "p99"),
     problems

@@ -325,7 +325,7 @@ const schemas = (answers: Answers) =>
   )
 
 const endpoints: ReadonlyArray<Endpoint> = (() => {
-  const found: Array<Endpoint> = []
+  const list: Array<Endpoint> = []
   const table: Record<string, Record<string, string>> = routes
   HttpApi.reflect(ServerApi, {
     onGroup: () => {},
@@ -333,7 +333,7 @@ const endpoints: ReadonlyArray<Endpoint> = (() => {
       const route = `${method} ${path}`
       const said = table[group.identifier]?.[name]
       if (said !== route) throw new Error(`${group.identifier}.${name} is ${route}, not ${said}`)
-      found.push({
+      list.push({
         route,
         path: new RegExp(`^${route.replaceAll(".", "\\.").replaceAll(/:[a-zA-Z]+/g, "[^/]+")}$`),
         successes: schemas(successes),
@@ -343,7 +343,7 @@ const endpoints: ReadonlyArray<Endpoint> = (() => {
     }
   })
   // A path of words is looked for before one with parameters: `/secrets/deleted` before `/secrets/:secretId`.
-  return found.sort((a, b) => a.route.split(":").length - b.route.split(":").length)
+  return list.sort((a, b) => a.route.split(":").length - b.route.split(":").length)
 })()
 
 /** A failure of the closed list, whichever it is. */
@@ -359,8 +359,8 @@ export const answer = <Body, Head>(
   path: string,
   { headers, status, text }: { readonly status: number; readonly headers: Head; readonly text: string }
 ): Answer<Body, Head> => {
-  const asked = `${method} ${path.replace(/[?#].*/s, "")}`
-  const endpoint = endpoints.find(({ path }) => path.test(asked))
+  const name = `${method} ${path.replace(/[?#].*/s, "")}`
+  const endpoint = endpoints.find(({ path }) => path.test(name))
   const whole = (): unknown => {
     try {
       return JSON.parse(text)
@@ -373,7 +373,7 @@ export const answer = <Body, Head>(
     try {
       Schema.decodeUnknownSync(schema, exact)(body)
     } catch (error) {
-      throw new Error(`${asked} answered ${status}, not with what it declares: ${String(error)}\n${text}`, {
+      throw new Error(`${name} answered ${status}, not with what it declares: ${String(error)}\n${text}`, {
         cause: error
       })
     }
@@ -382,13 +382,13 @@ export const answer = <Body, Head>(
   const success = () => {
     if (endpoint === undefined) return whole()
     if (!endpoint.successes.has(status))
-      throw new Error(`${asked} answered ${status}, which is no success of it: ${text}`)
+      throw new Error(`${name} answered ${status}, which is no success of it: ${text}`)
     const schema = endpoint.successes.get(status)
     return schema === undefined ? undefined : checked(schema)
   }
   const failure = () => {
     if (endpoint === undefined ? status < 400 : endpoint.successes.has(status))
-      throw new Error(`${asked} answered ${status}, which is no failure: ${text}`)
+      throw new Error(`${name} answered ${status}, which is no failure: ${text}`)
     return checked(endpoint?.errors.get(status) ?? anyError)
   }
   return {

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs"
 const isThere = (program: string): boolean => spawnSync("which", [program], { stdio: "ignore" }).status === 0
 
 /** Programs that `.ci/run` installs, and mise, which a test takes from npm. */
-const known = new Set([
+const installed = new Set([
   "mise",
   ...readFileSync(new URL("../../.ci/programs", import.meta.url), "utf8")
     .split("\n")
@@ -19,7 +19,7 @@ const known = new Set([
  * @throws anywhere, when `.ci/programs` does not name one; in CI, when one is not there
  */
 export const missing = (...programs: ReadonlyArray<string>): boolean => {
-  const unknown = programs.filter((program) => !known.has(program))
+  const unknown = programs.filter((program) => !installed.has(program))
   if (unknown.length > 0) throw new Error(`.ci/programs does not name ${unknown.join(", ")}`)
   const absent = programs.filter((program) => !isThere(program))
   if (absent.length > 0 && process.env["CI"] !== undefined) {

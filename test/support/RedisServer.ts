@@ -6,7 +6,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { freePort } from "./FreePort.ts"
 
-const given = process.env["AMPOULE_TEST_REDIS_URL"]
+const setting = process.env["AMPOULE_TEST_REDIS_URL"]
 
 const installed = () => {
   try {
@@ -17,7 +17,7 @@ const installed = () => {
   }
 }
 /** Whether tests that need a Redis can run here. */
-export const available = given !== undefined || installed()
+export const available = setting !== undefined || installed()
 
 /** A server on a free port, killed with the scope. */
 export const own = Effect.gen(function* () {
@@ -43,4 +43,4 @@ export const own = Effect.gen(function* () {
   }
 })
 
-export const url = given === undefined ? Effect.map(own, ({ url }) => url) : Effect.succeed(given)
+export const url = setting === undefined ? Effect.map(own, ({ url }) => url) : Effect.succeed(setting)

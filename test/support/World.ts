@@ -44,12 +44,12 @@ export const person = (
     const sql = yield* SqlClient.SqlClient
     const id = UserIdOut.make(yield* newId)
     const now = at(yield* Clock.currentTimeMillis)
-    const made: Person = { id, email: options.email ?? `${id}@example.com`, name: options.name ?? "Ada" }
+    const row: Person = { id, email: options.email ?? `${id}@example.com`, name: options.name ?? "Ada" }
     yield* sql`
       INSERT INTO users (id, email, name, password_hash, created_at, updated_at)
-      VALUES (${id}, ${made.email}, ${made.name}, ${options.passwordHash ?? ""}, ${now}, ${now})`
+      VALUES (${id}, ${row.email}, ${row.name}, ${options.passwordHash ?? ""}, ${now}, ${now})`
     yield* Seals.give("users")
-    return made
+    return row
   })
 
 export interface Team {
@@ -69,12 +69,12 @@ export const team = (options: { readonly plan?: Plan; readonly owner?: Person; r
     const id = TeamIdOut.make(yield* newId)
     const owner = options.owner ?? (yield* person())
     const now = at(yield* Clock.currentTimeMillis)
-    const made: Team = { id, name: options.name ?? "Team", plan: options.plan ?? "team", owner }
+    const row: Team = { id, name: options.name ?? "Team", plan: options.plan ?? "team", owner }
     yield* sql`
-      INSERT INTO teams (id, name, plan, created_at, updated_at) VALUES (${id}, ${made.name}, ${made.plan}, ${now}, ${now})`
+      INSERT INTO teams (id, name, plan, created_at, updated_at) VALUES (${id}, ${row.name}, ${row.plan}, ${now}, ${now})`
     yield* Seals.give("teams")
-    yield* join(made, owner, "owner")
-    return made
+    yield* join(row, owner, "owner")
+    return row
   })
 
 export const join = (team: { readonly id: TeamId }, person: Person, role: Role) =>
@@ -105,15 +105,15 @@ export const environment = (
 ) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const made: Environment = { id: EnvironmentIdOut.make(yield* newId), slug, protected: options.protected ?? false }
+    const row: Environment = { id: EnvironmentIdOut.make(yield* newId), slug, protected: options.protected ?? false }
     const now = at(yield* Clock.currentTimeMillis)
     yield* sealed(
       "environments",
       sql`
         INSERT INTO environments (id, team_id, project_id, slug, name, protected, created_at, updated_at)
-        VALUES (${made.id}, ${project.team.id}, ${project.id}, ${slug}, ${slug}, ${made.protected}, ${now}, ${now})`
+        VALUES (${row.id}, ${project.team.id}, ${project.id}, ${slug}, ${slug}, ${row.protected}, ${now}, ${now})`
     )
-    return made
+    return row
   })
 
 export interface Project {
@@ -140,14 +140,14 @@ export const project = (options: { readonly team?: Team; readonly slug?: string 
         VALUES (${id}, ${owning.id}, 'Demo', ${slug}, ${now}, ${now})`
     )
     const place = { id, team: owning }
-    const made: Project = {
+    const row: Project = {
       ...place,
       slug,
       development: yield* environment(place, "development"),
       staging: yield* environment(place, "staging"),
       production: yield* environment(place, "production", { protected: true })
     }
-    return made
+    return row
   })
 
 /** `count` further teams of the person, with nothing in them: for tests of limits. */

@@ -76,8 +76,8 @@ const postgresTemplate = (url: string, version: string) => {
   }
   return Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const found = yield* sql`SELECT 1 FROM pg_database WHERE datname = ${template}`
-    if (found.length > 0) return { url, template }
+    const rows = yield* sql`SELECT 1 FROM pg_database WHERE datname = ${template}`
+    if (rows.length > 0) return { url, template }
     const unfinished = `${template}_${process.pid}`
     yield* sql`CREATE DATABASE ${sql(unfinished)}`
     yield* Effect.provide(migrate(), at(unfinished))

@@ -181,7 +181,7 @@ describe("metrics", () => {
   })
 
   it("on the dashboard all exist, with the labels that it asks for", () => {
-    const known = new Map(
+    const labelsByName = new Map(
       Metrics.catalogue.flatMap(({ labels, name, type }) =>
         (type === "histogram" ? ["_bucket", "_sum", "_count"] : [""]).map((suffix) => [
           `${name}${suffix}`,
@@ -197,19 +197,19 @@ describe("metrics", () => {
     for (const expression of expressions) {
       for (const [, name, selector] of expression.matchAll(/\b((?:ampoule|process|nodejs)_\w+)(?:\{([^}]*)\})?/g)) {
         used.add(name)
-        const labels = known.get(name)
+        const labels = labelsByName.get(name)
         assert.isDefined(labels, name)
         for (const [, label] of selector?.matchAll(/(\w+)=/g) ?? [])
           assert.isTrue(labels?.has(label), `${name}: ${label}`)
         for (const [, by] of expression.matchAll(/by \(([^)]*)\)/g)) {
-          const some = [...known].some(([, labels]) => by.split(", ").every((label) => labels.has(label)))
+          const some = [...labelsByName].some(([, labels]) => by.split(", ").every((label) => labels.has(label)))
           assert.isTrue(some, by)
         }
       }
     }
-    const shown = new Set([...used].map((name) => name.replace(/_(?:bucket|sum|count)$/, "")))
+    const names = new Set([...used].map((name) => name.replace(/_(?:bucket|sum|count)$/, "")))
     assert.deepStrictEqual(
-      Metrics.catalogue.map(({ name }) => name).filter((name) => !shown.has(name)),
+      Metrics.catalogue.map(({ name }) => name).filter((name) => !names.has(name)),
       []
     )
   })

@@ -106,16 +106,16 @@ const attributesOf = (span: Span) =>
 /** Looks until there is something. */
 const eventually = <A>(look: () => A | undefined): Effect.Effect<A> =>
   Effect.suspend(() => {
-    const found = look()
-    return found === undefined ? Effect.delay(eventually(look), "10 millis") : Effect.succeed(found)
+    const match = look()
+    return match === undefined ? Effect.delay(eventually(look), "10 millis") : Effect.succeed(match)
   })
 
 /** The spans that have arrived, once the wanted ones are among them. */
 const spans = (wanted: (span: Span) => boolean) =>
   Effect.flatMap(Collector, ({ received }) =>
     eventually(() => {
-      const found = spansOf(received).filter(wanted)
-      return found.length > 0 ? found : undefined
+      const matches = spansOf(received).filter(wanted)
+      return matches.length > 0 ? matches : undefined
     })
   )
 const spanOf = (answer: TestApp.Answer) =>
@@ -212,12 +212,12 @@ describe("traces", () => {
       Effect.gen(function* () {
         yield* TestApp.get("/health/live")
         const { received } = yield* Collector
-        const found = yield* eventually(() =>
+        const request = yield* eventually(() =>
           received.find(({ body, path }) => path === "/v1/metrics" && body.includes("ampoule_http_requests_total"))
         )
-        assert.strictEqual(found.headers["authorization"], "Bearer collector-key")
-        assert.strictEqual(found.headers["x-tenant"], "7")
-        const { resource } = metricsOf(found.body).resourceMetrics[0]
+        assert.strictEqual(request.headers["authorization"], "Bearer collector-key")
+        assert.strictEqual(request.headers["x-tenant"], "7")
+        const { resource } = metricsOf(request.body).resourceMetrics[0]
         const attributes = Object.fromEntries(
           resource.attributes.map(({ key, value }) => [key, String(value["stringValue"])])
         )
@@ -239,8 +239,8 @@ describe("traces", () => {
         yield* Effect.log("CANARY").pipe(Effect.zipRight(Effect.die(new Error("CANARY"))), asRequest, Effect.exit)
         const cause = new Error("CANARY")
         yield* new DependencyDown({ dependency: "vault", cause }).pipe(asRequest, Effect.exit)
-        const found = yield* spans(({ status }) => status.message?.startsWith("DependencyDown") === true)
-        assert.strictEqual(found[0].status.message, "DependencyDown dependency=vault")
+        const matches = yield* spans(({ status }) => status.message?.startsWith("DependencyDown") === true)
+        assert.strictEqual(matches[0].status.message, "DependencyDown dependency=vault")
         const { received } = yield* Collector
         const failed = spansOf(received).filter(({ status }) => status.code === 2)
         assert.isAtLeast(failed.length, 4)

@@ -56,9 +56,9 @@ layer(app, { timeout: 240_000 })((it) => {
       yield* read(w.owner)
       yield* read(token("agent"), "mcp")
       yield* sealed
-      const found = yield* exposure.ofSecret(id, {}).pipe(as(w.owner))
-      assert.strictEqual(found.key, key)
-      assert.deepStrictEqual(found.versions, [
+      const report = yield* exposure.ofSecret(id, {}).pipe(as(w.owner))
+      assert.strictEqual(report.key, key)
+      assert.deepStrictEqual(report.versions, [
         {
           version: 2,
           handedTo: { ...none, people: 1, tokens: 1, agents: 1 },
@@ -66,8 +66,8 @@ layer(app, { timeout: 240_000 })((it) => {
         },
         { version: 1, handedTo: { ...none, tokens: 2 }, heldBy: { ...none, tokens: 1 } }
       ])
-      assert.isNull(found.unknownBefore)
-      const [agent] = found.items.filter(({ way }) => way === "model")
+      assert.isNull(report.unknownBefore)
+      const [agent] = report.items.filter(({ way }) => way === "model")
       assert.strictEqual(agent?.lastIp, "192.0.2.7")
       const of = (query: ExposureQuery) =>
         ofProject(w.projectId, query).pipe(
@@ -127,19 +127,19 @@ layer(app, { timeout: 240_000 })((it) => {
       yield* TestClock.adjust("1 second")
       yield* read(token("new"))
       yield* sealed
-      const found = yield* exposure.ofSecret(id, {}).pipe(as(w.owner))
+      const report = yield* exposure.ofSecret(id, {}).pipe(as(w.owner))
       assert.deepStrictEqual(
-        found.items.map(({ holder, version }) => [holder.name, version]),
+        report.items.map(({ holder, version }) => [holder.name, version]),
         [
           ["new", 1],
           ["old", null]
         ]
       )
       assert.deepStrictEqual(
-        found.versions.map(({ version }) => version),
+        report.versions.map(({ version }) => version),
         [1, null]
       )
-      assert.strictEqual(found.unknownBefore, found.items[1]?.lastAt)
+      assert.strictEqual(report.unknownBefore, report.items[1]?.lastAt)
     })
   )
 
@@ -222,12 +222,12 @@ layer(app, { timeout: 240_000 })("the exposure of a secret", (it) => {
       yield* sealed
       const now = options.now + 7_200_000
       yield* TrailCut.cut(new Date(options.now), { ...options, now, removed: () => Effect.void })
-      const found = yield* exposure.ofSecret(id, {}).pipe(as(w.owner))
+      const report = yield* exposure.ofSecret(id, {}).pipe(as(w.owner))
       assert.deepStrictEqual(
-        found.items.map(({ holder }) => holder.name),
+        report.items.map(({ holder }) => holder.name),
         ["late"]
       )
-      assert.strictEqual(Date.parse(found.unknownBefore ?? ""), options.now)
+      assert.strictEqual(Date.parse(report.unknownBefore ?? ""), options.now)
       const before = yield* tables
       yield* ExposureIndex.rebuild(sql)
       assert.deepStrictEqual(yield* tables, before)

@@ -68,18 +68,23 @@ const issued = (w: Fixtures.World) =>
     const audit = yield* Audit
     const sql = yield* SqlClient.SqlClient
     const owner = { userId: w.userId, email: w.owner.user?.email ?? "" }
-    const made = { outcome: "allowed", teamId: w.teamId } as const
+    const common = { outcome: "allowed", teamId: w.teamId } as const
     yield* sql.withTransaction(
       audit.append(
-        { ...made, actor: owner, action: "grant.issue", target: { type: "cli_grant", id: idOf(w, 2), name: "laptop" } },
         {
-          ...made,
+          ...common,
+          actor: owner,
+          action: "grant.issue",
+          target: { type: "cli_grant", id: idOf(w, 2), name: "laptop" }
+        },
+        {
+          ...common,
           actor: { tokenId: TokenIdOut.make(idOf(w, 3)), name: "deploy: repo:acme" },
           action: "machine.exchange",
           target: { type: "machine_rule", id: idOf(w, 5), name: "deploy" }
         },
         {
-          ...made,
+          ...common,
           actor: owner,
           action: "oauth.consent",
           target: { type: "oauth_grant", id: idOf(w, 4), name: "Claude" }
@@ -155,11 +160,11 @@ const lived = Effect.fnUntraced(function* (steps: ReadonlyArray<Step>, folder: s
   const w = yield* Fixtures.world()
   yield* issued(w)
   let renamed = false
-  const left = new Set<number>()
+  const leavers = new Set<number>()
   for (const [i, step] of steps.entries()) {
     if (step.verb === "rename") renamed = true
-    if (step.verb === "leave") left.add(step.who)
-    if (step.verb === "rename" || step.verb === "leave" || left.has(step.who)) continue
+    if (step.verb === "leave") leavers.add(step.who)
+    if (step.verb === "rename" || step.verb === "leave" || leavers.has(step.who)) continue
     if (step.verb === "backup" && folder === undefined) continue
     const caller = callersOf(w, renamed)[step.who] ?? w.owner
     yield* TestClock.adjust("1 second")
@@ -202,16 +207,16 @@ export const tables = Effect.gen(function* () {
 const reported = (w: Fixtures.World) =>
   Effect.gen(function* () {
     const exposure = yield* Exposure
-    const found = new Map<string, string>()
+    const summaries = new Map<string, string>()
     for (let page = 1, hasMore = true; hasMore; page++) {
       const answer = yield* exposure.ofProject(w.projectId, { page, pageSize: 500 })
       hasMore = answer.hasMore
       for (const { count, environmentId, firstAt, holder, key, lastAt, version, via, way } of answer.items) {
         const name = [environmentId, key, version ?? "unknown", holder.type, holder.id, way, via].join(" ")
-        found.set(name, `${count} ${firstAt} ${lastAt}`)
+        summaries.set(name, `${count} ${firstAt} ${lastAt}`)
       }
     }
-    return found
+    return summaries
   }).pipe(Effect.provideService(CurrentCaller, w.owner))
 
 const sorted = (found: ReadonlyMap<string, string>) => [...found].sort(([a], [b]) => (a < b ? -1 : 1))
@@ -235,8 +240,8 @@ export const compared = Effect.fnUntraced(function* (histories: number, withBack
     byEnvironment.set(id, [...(byEnvironment.get(id) ?? []), [name, told]])
   }
   for (const w of worlds) {
-    const told = [w.developmentId, w.productionId].flatMap((id) => byEnvironment.get(id) ?? [])
-    assert.deepStrictEqual(sorted(yield* reported(w)), sorted(new Map(told)))
+    const expected = [w.developmentId, w.productionId].flatMap((id) => byEnvironment.get(id) ?? [])
+    assert.deepStrictEqual(sorted(yield* reported(w)), sorted(new Map(expected)))
   }
   const before = yield* tables
   assert.isAbove(before.flat().length, 10 * histories)

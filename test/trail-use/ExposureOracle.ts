@@ -31,10 +31,10 @@ const writes =
 const isGone = (action: string, i: number) => action === "secret.delete" || (action === "secret.rename" && i === 0)
 
 const wayOf = (e: Entry): string | undefined => {
-  const shown = e.via === "mcp" ? "model" : undefined
-  if (e.action === "secret.inject") return e.target?.type === "sealing_key" ? "sealed" : (shown ?? "inject")
+  const model = e.via === "mcp" ? "model" : undefined
+  if (e.action === "secret.inject") return e.target?.type === "sealing_key" ? "sealed" : (model ?? "inject")
   if (e.action === "secret.read" || e.action === "secret.list_values")
-    return e.target?.type === "environment" ? "copy" : (shown ?? "read")
+    return e.target?.type === "environment" ? "copy" : (model ?? "read")
   if (e.action === "sealed.open") return "opened"
   return e.action === "backup.create" ? "backup" : undefined
 }
@@ -61,17 +61,17 @@ export const oracle = (text: string): ReadonlyMap<string, string> => {
         : []
     )
     .sort(([, , a], [, , b]) => a - b)
-  const found = new Map<string, Array<string>>()
+  const times = new Map<string, Array<string>>()
   for (const e of entries) {
     const way = wayOf(e)
     if (way === undefined) continue
     const before = history.filter(([id, , revision]) => id === e.environmentId && revision <= (e.revision ?? -1))
     const at = (key: string) => before.filter(([, one]) => one === key).at(-1)?.[3]
-    const known = (key: string, i: number) => (way === "opened" ? undefined : (e.versions?.[i] ?? at(key)))
+    const versionOf = (key: string, i: number) => (way === "opened" ? undefined : (e.versions?.[i] ?? at(key)))
     const handed: ReadonlyArray<readonly [string, number | undefined]> =
       way === "backup"
         ? before.map(([, key, , version]) => [key, version])
-        : e.keys.map((key, i) => [key, known(key, i)])
+        : e.keys.map((key, i) => [key, versionOf(key, i)])
     const actor = `${e.actor.type} ${e.actor.id}`
     const holder = way === "backup" ? `backup ${e.target?.id ?? ""}` : (owners.get(actor) ?? actor)
     const names = [...handed, ...Object.entries(e.contains ?? {})].flatMap(([key, version]) =>
@@ -79,7 +79,7 @@ export const oracle = (text: string): ReadonlyMap<string, string> => {
         ? []
         : [[e.environmentId, key, version ?? "unknown", holder, way, e.via].join(" ")]
     )
-    for (const name of new Set(names)) found.set(name, [...(found.get(name) ?? []), e.at].sort())
+    for (const name of new Set(names)) times.set(name, [...(times.get(name) ?? []), e.at].sort())
   }
-  return new Map([...found].map(([name, times]) => [name, `${times.length} ${times[0]} ${times.at(-1)}`]))
+  return new Map([...times].map(([name, times]) => [name, `${times.length} ${times[0]} ${times.at(-1)}`]))
 }

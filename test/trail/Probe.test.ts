@@ -38,10 +38,10 @@ const isUp = Effect.flatMap(Probe, ({ check }) => Effect.isSuccess(check))
 /** Asks every 20 ms; answers the milliseconds until it is found as it is wanted. */
 const until = (wanted: boolean) =>
   Effect.gen(function* () {
-    const found: Array<boolean> = []
-    const ask = Effect.flatMap(isUp, (is) => Effect.sync(() => found.push(is)))
+    const states: Array<boolean> = []
+    const ask = Effect.flatMap(isUp, (is) => Effect.sync(() => states.push(is)))
     let millis = 0
-    while (!found.includes(wanted)) {
+    while (!states.includes(wanted)) {
       assert.isBelow(millis, 60_000, "never")
       yield* Effect.fork(ask)
       yield* TestClock.adjust(20)

@@ -157,9 +157,11 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("a search of t
       for (const seq of [0, 1_300, count]) {
         yield* fillTo(seq)
         for (const query of FastCheck.sample(queries(begin), 60)) {
-          const wanted = entries.filter((entry) => entry.team === teams[0] && matches(query, entry)).map(({ id }) => id)
+          const expected = entries
+            .filter((entry) => entry.team === teams[0] && matches(query, entry))
+            .map(({ id }) => id)
           const { ids } = yield* all(query)
-          assert.deepStrictEqual(ids, wanted.toReversed(), JSON.stringify(query))
+          assert.deepStrictEqual(ids, expected.toReversed(), JSON.stringify(query))
         }
       }
     })
@@ -187,10 +189,12 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("a search of t
       const { begin, entries, fillTo, teams } = yield* stored
       yield* fillTo(count)
       for (const conditions of [[], [sql`action = 'secret.read'`]]) {
-        const wanted = entries.filter(({ action }) => conditions.length === 0 || action === "secret.read").toReversed()
+        const expected = entries
+          .filter(({ action }) => conditions.length === 0 || action === "secret.read")
+          .toReversed()
         const ids: Array<string> = []
         for (let to: string | undefined = TrailIndex.lowestId(begin + 2 * 86_400_000); to !== undefined;) {
-          const found: TrailSearch.SearchResult = yield* TrailSearch.search(sql, {
+          const result: TrailSearch.SearchResult = yield* TrailSearch.search(sql, {
             teamIds: teams.map((id) => TeamId.make(id)),
             conditions,
             terms: conditions.map(() => sql`${[TrailIndex.term.action("secret.read")]}::text[]`),
@@ -198,12 +202,12 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("a search of t
             to,
             limit: 400
           })
-          ids.push(...found.entries.map(({ id }) => id))
-          to = found.next
+          ids.push(...result.entries.map(({ id }) => id))
+          to = result.next
         }
         assert.deepStrictEqual(
           ids,
-          wanted.map(({ id }) => id)
+          expected.map(({ id }) => id)
         )
       }
     })
@@ -214,14 +218,14 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("a search of t
       const sql = yield* SqlClient.SqlClient
       const { all, entries, fillTo, teams } = yield* stored
       yield* fillTo(count - 500)
-      const wanted = entries.filter(({ keys, team }) => team === teams[0] && keys.includes("KEY_3"))
-      assert.lengthOf((yield* all({ key: "KEY_3" })).ids, wanted.length)
+      const expected = entries.filter(({ keys, team }) => team === teams[0] && keys.includes("KEY_3"))
+      assert.lengthOf((yield* all({ key: "KEY_3" })).ids, expected.length)
       // The beginning of the stream was cut off, and nothing of the rest is in the index.
       yield* sql`DELETE FROM audit_terms`
       yield* sql`DELETE FROM audit_entries WHERE id < ${entries[1_000]?.id ?? ""}::uuid`
       yield* sql`UPDATE audit_seals SET searchable = 0`
-      const left = wanted.filter(({ id }) => id >= (entries[1_000]?.id ?? ""))
-      assert.lengthOf((yield* all({ key: "KEY_3" })).ids, left.length)
+      const remaining = expected.filter(({ id }) => id >= (entries[1_000]?.id ?? ""))
+      assert.lengthOf((yield* all({ key: "KEY_3" })).ids, remaining.length)
     })
   )
 })

@@ -60,8 +60,8 @@ layer(world)("a key file", (it) => {
       const slow = yield* Vault.make(yield* KeyFile.ring(file))
       yield* KeyFile.add(file)
       const quick = yield* Vault.make(yield* KeyFile.ring(file))
-      const made = yield* quick.generateDataKey(context)
-      assert.isTrue((yield* slow.unwrap(context, made.wrapped, made.rootKeyId)).equals(made.key))
+      const dataKey = yield* quick.generateDataKey(context)
+      assert.isTrue((yield* slow.unwrap(context, dataKey.wrapped, dataKey.rootKeyId)).equals(dataKey.key))
     })
   )
 
@@ -70,15 +70,15 @@ layer(world)("a key file", (it) => {
       const file = yield* place
       yield* KeyFile.create(file)
       const vault = yield* Vault.make(yield* KeyFile.ring(file))
-      const made = yield* vault.generateDataKey(context)
+      const dataKey = yield* vault.generateDataKey(context)
       const text = fs.readFileSync(file)
       fs.rmSync(file)
       assert.strictEqual((yield* Effect.flip(vault.generateDataKey(context)))._tag, "VaultUnavailable")
-      assert.isTrue((yield* vault.unwrap(context, made.wrapped, made.rootKeyId)).equals(made.key))
+      assert.isTrue((yield* vault.unwrap(context, dataKey.wrapped, dataKey.rootKeyId)).equals(dataKey.key))
       fs.writeFileSync(file, "no key", { mode: 0o600 })
       assert.strictEqual((yield* Effect.flip(vault.generateDataKey(context)))._tag, "VaultUnavailable")
       fs.writeFileSync(file, text, { mode: 0o600 })
-      assert.strictEqual((yield* vault.generateDataKey(context)).rootKeyId, made.rootKeyId)
+      assert.strictEqual((yield* vault.generateDataKey(context)).rootKeyId, dataKey.rootKeyId)
     })
   )
 
@@ -151,8 +151,8 @@ layer(world)("a key file", (it) => {
   it.scoped("with keys that a service guards says which one is needed", () =>
     Effect.gen(function* () {
       for (const service of ["aws-kms", "transit"]) {
-        const told = yield* message(KeyFile.ofSetting(Redacted.make(`${service}:abcd`), "AMPOULE_ROOT_KEY"))
-        assert.include(told, `AMPOULE_KEY_PROVIDER to ${service}`)
+        const text = yield* message(KeyFile.ofSetting(Redacted.make(`${service}:abcd`), "AMPOULE_ROOT_KEY"))
+        assert.include(text, `AMPOULE_KEY_PROVIDER to ${service}`)
       }
     })
   )

@@ -101,11 +101,11 @@ const context = (given: Readonly<Record<string, string>> = {}) =>
 export const kms = (options: { readonly keyId: string; readonly accessKeyId: string; readonly secret: string }) =>
   Effect.gen(function* () {
     const key = randomBytes(32)
-    const asked: Array<string> = []
+    const operations: Array<string> = []
     const refuse = (type: string, status = 400): Reply => ({ status, json: { __type: type, message: "no" } })
     const url = yield* serve((call) => {
       const operation = String(call.request.headers["x-amz-target"])
-      asked.push(operation)
+      operations.push(operation)
       if (call.request.headers["content-type"] !== "application/x-amz-json-1.1") return refuse("SerializationException")
       if (!signedBy(call, options.accessKeyId, options.secret)) return refuse("InvalidSignatureException")
       const input = kmsRequest(call.body)
@@ -129,16 +129,16 @@ export const kms = (options: { readonly keyId: string; readonly accessKeyId: str
       }
       return refuse("UnknownOperationException")
     }, "application/x-amz-json-1.1")
-    return { url, asked }
+    return { url, asked: operations }
   })
 
 /** One transit key. */
 export const transit = (options: { readonly mount: string; readonly name: string; readonly token: string }) =>
   Effect.gen(function* () {
     const key = randomBytes(32)
-    const asked: Array<string> = []
+    const requests: Array<string> = []
     const url = yield* serve(({ body, request }) => {
-      asked.push(`${request.method} ${request.url}`)
+      requests.push(`${request.method} ${request.url}`)
       if (request.headers["x-vault-token"] !== options.token) {
         return { status: 403, json: { errors: ["permission denied"] } }
       }
@@ -160,5 +160,5 @@ export const transit = (options: { readonly mount: string; readonly name: string
       }
       return { status: 404, json: { errors: [] } }
     }, "application/json")
-    return { url, asked }
+    return { url, asked: requests }
   })

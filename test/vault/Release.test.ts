@@ -174,8 +174,8 @@ describe.skipIf(inject("postgres") === undefined)("a vault on a machine of its o
         const [{ id: old }] = yield* status
 
         // Where there is no database nothing needs any key: that is no reason to destroy one, nor to make a database.
-        const made = yield* run(folder, ["vault", "new-key"], vaultEnv)
-        assert.strictEqual(made.code, 0, made.stderr)
+        const newKey = yield* run(folder, ["vault", "new-key"], vaultEnv)
+        assert.strictEqual(newKey.code, 0, newKey.stderr)
         const rested = fs.readFileSync(keyFile, "utf8").replace(/until \S+/, "until 2020-01-01T00:00:00.000Z")
         fs.writeFileSync(keyFile, rested)
         for (const words of [["destroy-key", old], ["rotate"], ["release-key", old], ["status"]]) {

@@ -165,9 +165,9 @@ layer(world, { excludeTestServices: true })("a vault in another process", (it) =
           const reopened = yield* one.unwrapBytes(at, again.wrapped, again.rootKeyId)
           assert.isTrue(Buffer.from(Redacted.value(reopened)).equals(bytes))
         }
-        const made = yield* remote.generateDataKey(at)
-        assert.strictEqual(made.key.symmetricKeySize, 32)
-        assert.isTrue((yield* local.unwrap(at, made.wrapped, made.rootKeyId)).equals(made.key))
+        const dataKey = yield* remote.generateDataKey(at)
+        assert.strictEqual(dataKey.key.symmetricKeySize, 32)
+        assert.isTrue((yield* local.unwrap(at, dataKey.wrapped, dataKey.rootKeyId)).equals(dataKey.key))
         const head = Buffer.from(bytes)
         assert.isTrue(yield* local.auditHeadMatches(head, yield* remote.macAuditHead(head)))
         assert.isTrue(yield* remote.auditHeadMatches(head, yield* local.macAuditHead(head)))
@@ -182,18 +182,18 @@ layer(world, { excludeTestServices: true })("a vault in another process", (it) =
       yield* reset
       const vault = yield* start(RootKey.rootKeys(rootKey("a")))
       const remote = yield* connectTo(vault)
-      const made = yield* Effect.forEach(
+      const dataKeys = yield* Effect.forEach(
         Array.from({ length: 300 }, (_, i) => `${i}`),
         (id) => Effect.map(remote.generateDataKey(context(id)), (key) => ({ id, ...key })),
         { concurrency: 16 }
       )
-      const asked = [...made, { ...made[7], id: "moved" }]
+      const batch = [...dataKeys, { ...dataKeys[7], id: "moved" }]
       const opened = yield* Effect.forEach(
-        asked,
+        batch,
         ({ id, rootKeyId, wrapped }) => Effect.either(remote.unwrap(context(id), wrapped, rootKeyId)),
         { concurrency: "unbounded" }
       )
-      for (const [i, { key }] of made.entries()) {
+      for (const [i, { key }] of dataKeys.entries()) {
         const one = opened[i]
         assert.isTrue(one._tag === "Right" && one.right.equals(key))
       }
@@ -216,14 +216,14 @@ layer(world, { excludeTestServices: true })("a vault in another process", (it) =
         lines.filter((line) => line.operation === operation && line.outcome === outcome && line.purpose === "data-key")
       assert.sameMembers(
         of("unwrap", "done").map(({ key }) => key),
-        made.map(({ id }) => id)
+        dataKeys.map(({ id }) => id)
       )
       assert.deepStrictEqual(
         of("unwrap", "refused").map(({ key }) => key),
         ["moved"]
       )
       assert.strictEqual((yield* VaultLog.verify(vault.log)).seq, lines.length)
-      assert.notInclude(fs.readFileSync(vault.log, "latin1"), made[0].key.export().toString("latin1"))
+      assert.notInclude(fs.readFileSync(vault.log, "latin1"), dataKeys[0].key.export().toString("latin1"))
     })
   )
 
@@ -286,16 +286,16 @@ layer(world, { excludeTestServices: true })("a vault in another process", (it) =
       const keys = RootKey.rootKeys(rootKey("a"))
       const vault = yield* start(keys)
       const remote = yield* connectTo(vault)
-      const made = yield* remote.generateDataKey(context("1"))
+      const dataKey = yield* remote.generateDataKey(context("1"))
       yield* vault.stop
       assert.strictEqual((yield* Effect.flip(remote.status))._tag, "VaultUnavailable")
       assert.strictEqual(
-        (yield* Effect.flip(remote.unwrap(context("1"), made.wrapped, made.rootKeyId)))._tag,
+        (yield* Effect.flip(remote.unwrap(context("1"), dataKey.wrapped, dataKey.rootKeyId)))._tag,
         "VaultUnavailable"
       )
       yield* start(keys, { folder: vault.folder, token: "the token of another start of it." })
-      const key = yield* eventually(remote.unwrap(context("1"), made.wrapped, made.rootKeyId))
-      assert.isTrue(key.equals(made.key))
+      const key = yield* eventually(remote.unwrap(context("1"), dataKey.wrapped, dataKey.rootKeyId))
+      assert.isTrue(key.equals(dataKey.key))
     })
   )
 
@@ -317,14 +317,14 @@ layer(world, { excludeTestServices: true })("a vault in another process", (it) =
         early.generateDataKey(context("1"))
       ]
       for (const call of calls) {
-        const told = eventually(
+        const failure = eventually(
           Effect.filterOrFail(
             Effect.flip(call),
             ({ reason }) => reason.includes("other root keys"),
             () => "not yet" as const
           )
         )
-        assert.strictEqual((yield* told)._tag, "VaultUnavailable")
+        assert.strictEqual((yield* failure)._tag, "VaultUnavailable")
       }
     })
   )
@@ -334,20 +334,20 @@ layer(world, { excludeTestServices: true })("a vault in another process", (it) =
       yield* reset
       const vault = yield* start(RootKey.rootKeys(rootKey("a")), { unwrapsPerSecond: 100 })
       const remote = yield* connectTo(vault)
-      const made = yield* remote.generateDataKey(context("1"))
+      const dataKey = yield* remote.generateDataKey(context("1"))
       const answers = yield* Effect.forEach(
         Array.from({ length: 2_000 }),
-        () => Effect.either(remote.unwrap(context("1"), made.wrapped, made.rootKeyId)),
+        () => Effect.either(remote.unwrap(context("1"), dataKey.wrapped, dataKey.rootKeyId)),
         { concurrency: "unbounded" }
       )
-      const left = answers.filter((answer) => answer._tag === "Left")
-      assert.isAbove(left.length, 0)
-      assert.isAbove(answers.length - left.length, 0)
-      for (const { left: error } of left) assert.strictEqual(error._tag, "VaultUnavailable")
+      const failures = answers.filter((answer) => answer._tag === "Left")
+      assert.isAbove(failures.length, 0)
+      assert.isAbove(answers.length - failures.length, 0)
+      for (const { left: error } of failures) assert.strictEqual(error._tag, "VaultUnavailable")
       assert.include(fs.readFileSync(vault.log, "utf8"), '"limited"')
       // A rotation hands out nothing and is not held up.
-      const again = yield* remote.rewrap(context("1"), made.wrapped, made.rootKeyId)
-      assert.strictEqual(again.rootKeyId, made.rootKeyId)
+      const again = yield* remote.rewrap(context("1"), dataKey.wrapped, dataKey.rootKeyId)
+      assert.strictEqual(again.rootKeyId, dataKey.rootKeyId)
     })
   )
 
@@ -379,8 +379,8 @@ layer(world, { excludeTestServices: true })("a vault over TLS", (it) => {
       const vault = yield* start(RootKey.rootKeys(rootKey("a")), { folder, tls: { port, certificates: ours } })
       const token = Option.some(Redacted.make("a token of the tests, long enough"))
       const remote = yield* connect({ address: vault.address, token, certificates: theirs })
-      const made = yield* remote.generateDataKey(context("1"))
-      assert.isTrue((yield* remote.unwrap(context("1"), made.wrapped, made.rootKeyId)).equals(made.key))
+      const dataKey = yield* remote.generateDataKey(context("1"))
+      assert.isTrue((yield* remote.unwrap(context("1"), dataKey.wrapped, dataKey.rootKeyId)).equals(dataKey.key))
 
       const stranger = foreign("stranger")
       const nameless = yield* start(RootKey.rootKeys(rootKey("a")), {

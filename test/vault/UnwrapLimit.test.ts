@@ -19,16 +19,16 @@ describe("the limit of unwraps", () => {
     ([rate, asked]) =>
       Effect.gen(function* () {
         const take = yield* UnwrapLimit.make(rate)
-        const given: Array<{ readonly asked: number; readonly at: number; readonly n: number }> = []
+        const turns: Array<{ readonly asked: number; readonly at: number; readonly n: number }> = []
         const fibers: Array<Fiber.RuntimeFiber<void>> = []
         for (const { n, pause } of asked) {
           yield* TestClock.adjust(Duration.millis(pause))
-          const asked = yield* Clock.currentTimeMillis
+          const requestedAt = yield* Clock.currentTimeMillis
           fibers.push(
             yield* Effect.fork(
               take(n).pipe(
                 Effect.zipRight(Clock.currentTimeMillis),
-                Effect.map((at) => void given.push({ asked, at, n })),
+                Effect.map((at) => void turns.push({ asked: requestedAt, at, n })),
                 Effect.ignore
               )
             )
@@ -36,11 +36,11 @@ describe("the limit of unwraps", () => {
         }
         yield* TestClock.adjust("5 seconds")
         yield* Effect.forEach(fibers, Fiber.join)
-        for (let from = 0; from < given.length; from++) {
+        for (let from = 0; from < turns.length; from++) {
           let sum = 0
-          for (let to = from; to < given.length; to++) {
-            sum += given[to].n
-            const seconds = (given[to].at - given[from].asked) / 1000
+          for (let to = from; to < turns.length; to++) {
+            sum += turns[to].n
+            const seconds = (turns[to].at - turns[from].asked) / 1000
             assert.isAtMost(sum, rate * UnwrapLimit.burstSeconds + rate * seconds + 0.001)
           }
         }

@@ -288,7 +288,7 @@ describe.skipIf(postgres === undefined)("rotation by a process that is killed ha
           INSERT INTO environments (id, team_id, project_id, slug, name, protected, created_at, updated_at)
           SELECT id, ${teamId}::uuid, ${home.projectId}::uuid, 'e-' || n, 'e', false, ${at}::timestamptz, ${at}::timestamptz
           FROM unnest(${ids.map(({ environmentId }) => environmentId)}::uuid[]) WITH ORDINALITY AS e (id, n)`
-        const made = yield* Effect.forEach(
+        const dataKeys = yield* Effect.forEach(
           ids,
           (one) => vault.generateDataKey({ purpose: "data-key", teamId, projectId: home.projectId, ...one }),
           { concurrency: 16 }
@@ -298,7 +298,7 @@ describe.skipIf(postgres === undefined)("rotation by a process that is killed ha
           SELECT id, environment_id, 1, root_key_id, wrapped, 'active', ${at}::timestamptz
           FROM unnest(
             ${ids.map(({ keyId }) => keyId)}::uuid[], ${ids.map(({ environmentId }) => environmentId)}::uuid[],
-            ${made.map(({ rootKeyId }) => rootKeyId)}::text[], ${made.map(({ wrapped }) => Buffer.from(wrapped))}::bytea[]
+            ${dataKeys.map(({ rootKeyId }) => rootKeyId)}::text[], ${dataKeys.map(({ wrapped }) => Buffer.from(wrapped))}::bytea[]
           ) AS k (id, environment_id, root_key_id, wrapped)`
 
         // As many as a request takes; `round` is written again and again, the rest once.

@@ -63,7 +63,7 @@ const started = (file: string) => Effect.flatMap(KeyFile.ring(file), Vault.make)
 const life = (provider: Layer.Layer<KeyProvider>, prefix: string) =>
   Effect.gen(function* () {
     const file = yield* place
-    const made = yield* Effect.gen(function* () {
+    const dataKey = yield* Effect.gen(function* () {
       yield* KeyFile.create(file)
       return yield* (yield* started(file)).generateDataKey(context)
     }).pipe(Effect.provide(Layer.fresh(provider)))
@@ -71,10 +71,10 @@ const life = (provider: Layer.Layer<KeyProvider>, prefix: string) =>
     assert.isTrue(text.startsWith(prefix))
     assert.strictEqual(text.trim().split(/\s/).length, 1)
     const again = yield* Effect.flatMap(started(file), (vault) =>
-      vault.unwrap(context, made.wrapped, made.rootKeyId)
+      vault.unwrap(context, dataKey.wrapped, dataKey.rootKeyId)
     ).pipe(Effect.provide(Layer.fresh(provider)))
-    assert.isTrue(again.equals(made.key))
-    return { file, made }
+    assert.isTrue(again.equals(dataKey.key))
+    return { file, made: dataKey }
   })
 
 const refusal = (file: string, provider: Layer.Layer<KeyProvider>) =>
@@ -124,9 +124,9 @@ layer(world)("root keys guarded by AWS KMS", (it) => {
       yield* Effect.scoped(
         Effect.gen(function* () {
           yield* aws(service.url, { AWS_SECRET_ACCESS_KEY: "another" })
-          const told = yield* refusal(file, VaultKms.layer(account))
-          assert.include(told, "InvalidSignatureException")
-          assert.notInclude(told, "another")
+          const message = yield* refusal(file, VaultKms.layer(account))
+          assert.include(message, "InvalidSignatureException")
+          assert.notInclude(message, "another")
         })
       )
       yield* aws("http://127.0.0.1:1")
@@ -158,9 +158,9 @@ layer(world)("root keys guarded by a transit engine", (it) => {
         const service = yield* KeyServices.transit(options)
         const { file } = yield* life(provider(service.url), "transit:")
         assert.include(yield* refusal(file, provider(service.url, { key: "transit/other" })), "status 404")
-        const told = yield* refusal(file, provider(service.url, { token: Redacted.make("hvs.wrong") }))
-        assert.include(told, "status 403")
-        assert.notInclude(told, "hvs.")
+        const text = yield* refusal(file, provider(service.url, { token: Redacted.make("hvs.wrong") }))
+        assert.include(text, "status 403")
+        assert.notInclude(text, "hvs.")
         assert.include(yield* refusal(file, provider("http://127.0.0.1:1")), "no answer")
         fs.writeFileSync(
           file,

@@ -74,16 +74,16 @@ const until = <E, R>(what: string, condition: Effect.Effect<boolean, E, R>): Eff
 const receiver = Effect.gen(function* () {
   // A process takes whatever is due: nothing that an earlier test left behind.
   yield* Effect.flatMap(SqlClient.SqlClient, (sql) => sql`DELETE FROM webhook_deliveries`)
-  const asked: Array<{ readonly id: unknown; readonly answer: () => void }> = []
+  const deliveries: Array<{ readonly id: unknown; readonly answer: () => void }> = []
   const { url } = yield* serve((request, response) => {
-    asked.push({ id: request.headers["ampoule-event-id"], answer: () => void response.writeHead(204).end() })
+    deliveries.push({ id: request.headers["ampoule-event-id"], answer: () => void response.writeHead(204).end() })
   })
   const has = (n: number) =>
     until(
       `${n} are received`,
-      Effect.sync(() => asked.length >= n)
+      Effect.sync(() => deliveries.length >= n)
     )
-  return { url, asked, has }
+  return { url, asked: deliveries, has }
 })
 
 layer(app, { excludeTestServices: true })("a delivery", (it) => {

@@ -218,8 +218,8 @@ export const link = (options: LinkOptions): Effect.Effect<Link, never, Transport
           }),
           Effect.tap((answer) => checkStatus(server, { method, url }, answer, Effect.succeed(answer.text)))
         )
-      const shown = options.silent === true ? attempt : whileWaiting(waitingFor(server))(attempt)
-      return impatient === true ? shown : afterRateLimit(shown)
+      const exchange = options.silent === true ? attempt : whileWaiting(waitingFor(server))(attempt)
+      return impatient === true ? exchange : afterRateLimit(exchange)
     }
     return { url: server, credential: Option.fromNullable(credential), ask }
   })

@@ -18,7 +18,7 @@ import { out } from "#src/cli/terminal/Output.ts"
 import * as ProjectFile from "./ProjectFile.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
 import * as Target from "./Target.ts"
-import { type NameRequest, wanted as wantedNames } from "#src/cli/help/Wanted.ts"
+import { type NameRequest, nameRequest } from "#src/cli/help/NameRequest.ts"
 
 // --- requests to the server ---
 
@@ -156,7 +156,7 @@ const completeNames = Effect.fnUntraced(function* (request: NameRequest) {
 
 /** `words`: the command line up to the cursor; the last word is unfinished. */
 export const suggest = (words: ReadonlyArray<string>) => {
-  const request = wantedNames(words)
+  const request = nameRequest(words)
   if (request === undefined) return Effect.void
   return completeNames(request).pipe(
     Effect.catchAll(() => Effect.succeed<ReadonlyArray<string>>([])),

@@ -20,19 +20,19 @@ export const consents = async () => Number(await (await fetch(`${PERSON}/consent
  * @param {(name: string, input: object) => Promise<{ isError?: boolean, text: string }>} call
  */
 export const journey = async (call) => {
-  const found = await call("list_secrets", at)
-  assert.match(found.text, /"key":"A"/)
+  const list = await call("list_secrets", at)
+  assert.match(list.text, /"key":"A"/)
   const plan = await call("plan_run", { ...at, command: ["node", "app.js"], keys: ["A"] })
   assert.match(plan.text, /"--only","A","--redact"/)
-  const made = await call("create_secret", { ...at, key: `K${Date.now()}`, generate: { length: 16 } })
-  assert.ok(!made.isError, made.text)
+  const creation = await call("create_secret", { ...at, key: `K${Date.now()}`, generate: { length: 16 } })
+  assert.ok(!creation.isError, creation.text)
   const wrong = await call("list_secrets", { ...at, environment: "prod" })
   assert.ok(wrong.isError)
   assert.match(wrong.text, /ENVIRONMENT_NOT_FOUND.*The project has development/)
 }
 
 /** @param {unknown} result */
-export const told = (result) => {
+export const contentOf = (result) => {
   const { content, isError } = /** @type {{ content?: Array<{ text?: string }>, isError?: boolean }} */ (result)
   return { isError: isError === true, text: content?.map((one) => one.text ?? "").join("") ?? "" }
 }

@@ -2,7 +2,7 @@
 /** mcp-remote: a program of standard input and output between an older client and the server. */
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
-import { journey, MCP_URL, TOKEN, told } from "./checks.mjs"
+import { journey, MCP_URL, TOKEN, contentOf } from "./checks.mjs"
 
 const client = new Client({ name: "driver", version: "1" })
 await client.connect(
@@ -14,6 +14,6 @@ await client.connect(
   })
 )
 await client.listTools()
-await journey(async (name, input) => told(await client.callTool({ name, arguments: { ...input } })))
+await journey(async (name, input) => contentOf(await client.callTool({ name, arguments: { ...input } })))
 await client.close()
 process.stdout.write("bearer: tools and errors\n")

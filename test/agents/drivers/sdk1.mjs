@@ -3,7 +3,7 @@
 import assert from "node:assert/strict"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
-import { consents, journey, makeProvider, MCP_URL, TOKEN, told } from "./checks.mjs"
+import { consents, journey, makeProvider, MCP_URL, TOKEN, contentOf } from "./checks.mjs"
 
 const url = new URL(MCP_URL)
 const bearer = new Client({ name: "driver", version: "1" })
@@ -11,7 +11,7 @@ await bearer.connect(
   new StreamableHTTPClientTransport(url, { requestInit: { headers: { authorization: `Bearer ${TOKEN}` } } })
 )
 await bearer.listTools()
-await journey(async (name, input) => told(await bearer.callTool({ name, arguments: { ...input } })))
+await journey(async (name, input) => contentOf(await bearer.callTool({ name, arguments: { ...input } })))
 await bearer.close()
 process.stdout.write("bearer: tools, errors as text after listTools\n")
 
@@ -27,7 +27,7 @@ await first.transport.finishAuth(provider.kept.callback?.searchParams.get("code"
 const { client, transport } = connect()
 await client.connect(transport)
 await client.listTools()
-await journey(async (name, input) => told(await client.callTool({ name, arguments: { ...input } })))
+await journey(async (name, input) => contentOf(await client.callTool({ name, arguments: { ...input } })))
 assert.equal((await consents()) - before, 1)
 await client.close()
 const staged = new Client({ name: "driver", version: "1" })

@@ -2,7 +2,7 @@
 /** @modelcontextprotocol/client 2.x in both eras, with a token and over OAuth. */
 import assert from "node:assert/strict"
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client"
-import { at, consents, journey, makeProvider, MCP_URL, TOKEN, told } from "./checks.mjs"
+import { at, consents, journey, makeProvider, MCP_URL, TOKEN, contentOf } from "./checks.mjs"
 
 const url = new URL(MCP_URL)
 for (const mode of /** @type {const} */ (["legacy", "auto"])) {
@@ -11,7 +11,7 @@ for (const mode of /** @type {const} */ (["legacy", "auto"])) {
     new StreamableHTTPClientTransport(url, { requestInit: { headers: { authorization: `Bearer ${TOKEN}` } } })
   )
   await client.listTools()
-  await journey(async (name, input) => told(await client.callTool({ name, arguments: { ...input } })))
+  await journey(async (name, input) => contentOf(await client.callTool({ name, arguments: { ...input } })))
   await client.close()
   process.stdout.write(`${mode}: bearer\n`)
 
@@ -20,21 +20,21 @@ for (const mode of /** @type {const} */ (["legacy", "auto"])) {
   const finish = async (/** @type {StreamableHTTPClientTransport} */ transport, from = provider) =>
     transport.finishAuth(from.kept.callback?.searchParams ?? new URLSearchParams())
   const connect = (from = provider, headers = {}, more = {}) => {
-    const made = new Client({ name: "driver", version: "1" }, { versionNegotiation: { mode }, ...more })
+    const sdk = new Client({ name: "driver", version: "1" }, { versionNegotiation: { mode }, ...more })
     const options = { authProvider: /** @type {any} */ (from), requestInit: { headers } }
-    return { made, transport: new StreamableHTTPClientTransport(url, options) }
+    return { made: sdk, transport: new StreamableHTTPClientTransport(url, options) }
   }
   const first = connect()
   await assert.rejects(first.made.connect(first.transport))
   await finish(first.transport)
   const { made, transport } = connect()
   await made.connect(transport)
-  await journey(async (name, input) => told(await made.callTool({ name, arguments: { ...input } })))
+  await journey(async (name, input) => contentOf(await made.callTool({ name, arguments: { ...input } })))
   const reveal = { name: "reveal_secret_value", arguments: { ...at, key: "A", reason: "The driver asks" } }
   await assert.rejects(made.callTool(reveal))
   await finish(transport)
-  assert.match(told(await made.callTool(reveal)).text, /"value":"1"/)
-  await journey(async (name, input) => told(await made.callTool({ name, arguments: { ...input } })))
+  assert.match(contentOf(await made.callTool(reveal)).text, /"value":"1"/)
+  await journey(async (name, input) => contentOf(await made.callTool({ name, arguments: { ...input } })))
   assert.equal((await consents()) - before, 2)
   await made.close()
   process.stdout.write(`${mode}: OAuth, one more consent for plaintext\n`)
@@ -62,7 +62,7 @@ for (const mode of /** @type {const} */ (["legacy", "auto"])) {
   const more = { name: "more_tools", arguments: { scope: "secrets:read_values" } }
   await assert.rejects(growing.made.callTool(more))
   await finish(growing.transport, person)
-  assert.match(told(await growing.made.callTool(more)).text, /reveal_secret_value/)
+  assert.match(contentOf(await growing.made.callTool(more)).text, /reveal_secret_value/)
   assert.ok((await names()).includes(reveal.name))
   for (const until = Date.now() + 60_000; !heard.includes(reveal.name) && Date.now() < until;) {
     await new Promise((resolve) => setTimeout(resolve, 250))

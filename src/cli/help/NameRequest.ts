@@ -12,7 +12,7 @@ export interface NameRequest {
 }
 
 /** Undefined when no name from the server belongs there. */
-export const wanted = (words: ReadonlyArray<string>): NameRequest | undefined => {
+export const nameRequest = (words: ReadonlyArray<string>): NameRequest | undefined => {
   const typed = words.slice(0, -1)
   const { at, path, unknown } = find(pages(), typed)
   if (unknown !== undefined || typed.includes("--")) return undefined
