@@ -21,7 +21,7 @@ import type { Scope, Visibility } from "#schema/Scopes.ts"
 import { methods } from "#src/Methods.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import * as GroupCommit from "#src/database/GroupCommit.ts"
-import * as EnvironmentRows from "./EnvironmentRows.ts"
+import * as VerifiedRows from "./VerifiedRows.ts"
 import { type EnvironmentPermit, eventOf, Permit } from "./Permit.ts"
 import type { Action } from "./Actions.ts"
 import * as Policy from "./Policy.ts"
@@ -73,7 +73,7 @@ type Needs = Effect.Effect.Success<typeof services>
 // --- what is visible ---
 
 const environmentColumns = (sql: SqlClient.SqlClient) =>
-  sql.literal(`${EnvironmentRows.columns("p")}
+  sql.literal(`${VerifiedRows.columns("p")}
     FROM environments e
     JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL`)
 
@@ -93,16 +93,16 @@ const projectById = ({ rowSeal, sql }: Needs, id: ProjectId) =>
     }
   )
 
-const namedOf = <E>({ rowSeal }: Needs, row: Effect.Effect<EnvironmentRows.EnvironmentRow | undefined, E>) =>
+const namedOf = <E>({ rowSeal }: Needs, row: Effect.Effect<VerifiedRows.EnvironmentRow | undefined, E>) =>
   Effect.zipWith(rowSeal.ready, Effect.orDie(row), (macs, found) =>
-    found === undefined ? null : EnvironmentRows.namedEnvironment(found, macs)
+    found === undefined ? null : VerifiedRows.namedEnvironment(found, macs)
   )
 
 const oneEnvironment = (needs: Needs, where: Statement.Fragment) =>
   namedOf(
     needs,
     Effect.map(
-      needs.sql<EnvironmentRows.EnvironmentRow>`
+      needs.sql<VerifiedRows.EnvironmentRow>`
         SELECT ${environmentColumns(needs.sql)} ${where} AND e.deleted_at IS NULL`,
       ([row]) => row
     )
@@ -112,10 +112,7 @@ const environmentById = (needs: Needs, environmentId: EnvironmentId) =>
   oneEnvironment(needs, needs.sql`WHERE e.id = ${environmentId}`)
 
 /** The LIMIT gives the planner the number of rows: see `CredentialRows.ts`. */
-const environmentsBySlug = (
-  sql: SqlClient.SqlClient,
-  at: ReadonlyArray<Location>
-) => sql<EnvironmentRows.EnvironmentRow>`
+const environmentsBySlug = (sql: SqlClient.SqlClient, at: ReadonlyArray<Location>) => sql<VerifiedRows.EnvironmentRow>`
   SELECT ${environmentColumns(sql)}
   JOIN (SELECT * FROM unnest(
       ${at.map(({ projectId }) => projectId)}::uuid[], ${at.map(({ environment }) => environment)}::text[]
@@ -340,13 +337,13 @@ const eachEnvironment = Effect.fnUntraced(function* <A extends Scope>(
 ) {
   const { caller, teams } = yield* eachTeam(needs, action, intent)
   const macs = yield* needs.rowSeal.ready
-  const rows = yield* Effect.orDie(needs.sql<EnvironmentRows.EnvironmentRow>`
+  const rows = yield* Effect.orDie(needs.sql<VerifiedRows.EnvironmentRow>`
     SELECT ${environmentColumns(needs.sql)}
     WHERE e.team_id = any(${teams.map(({ id }) => id)}::uuid[]) AND e.deleted_at IS NULL
       ${within === undefined ? needs.sql`` : needs.sql`AND e.project_id = any(${within}::uuid[])`}
     ORDER BY p.team_id, p.slug COLLATE "C", e.position, e.id LIMIT ${maxSearched}`)
   return rows.flatMap((row) => {
-    const target = environmentTarget(caller, EnvironmentRows.namedEnvironment(row, macs))
+    const target = environmentTarget(caller, VerifiedRows.namedEnvironment(row, macs))
     const team = target === undefined ? undefined : Policy.teamOf(caller, target.teamId)
     if (team === undefined || target === undefined) return []
     const request = { caller, team, target, action }

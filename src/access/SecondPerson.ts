@@ -33,7 +33,7 @@ import { Audit } from "#src/trail/Audit.ts"
 import type { Action } from "./Actions.ts"
 import type { Permit } from "./Permit.ts"
 import type { Target } from "./Target.ts"
-import { isMembershipAuthentic, membershipFields } from "./TeamRows.ts"
+import { isMembershipAuthentic, membershipFields } from "./VerifiedRows.ts"
 
 const services = Effect.all({ sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit, rowSeal: RowSeal })
 type Needs = Effect.Effect.Success<typeof services>

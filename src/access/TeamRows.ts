@@ -1,71 +1,12 @@
 /** Inserts teams and memberships, and removes a departing person from approvers. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
 import type { Caller } from "#schema/Caller.ts"
 import { Forbidden } from "#schema/Errors.ts"
 import type { TeamId, UserId } from "#schema/Ids.ts"
-import { type Plan, Role } from "#schema/Scopes.ts"
+import type { Plan, Role } from "#schema/Scopes.ts"
 import * as Rows from "#src/database/Rows.ts"
-import type { RowMac, StoredMac } from "#src/rows/RowMac.ts"
 import type { RowSeal } from "#src/rows/RowSeal.ts"
-import type { AuthorizationRow } from "#src/rows/AuthorizationRows.ts"
-
-/** Columns of a membership under its MAC, without the team and person, and the MAC. */
-export const membershipFields = {
-  role: Role,
-  active: Schema.Boolean,
-  deactivatedAt: Schema.NullOr(Schema.DateFromSelf),
-  updatedAt: Schema.DateFromSelf,
-  ruledBy: Schema.NullOr(Schema.String),
-  roleLimit: Schema.NullOr(Role),
-  breakGlass: Schema.Boolean,
-  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
-}
-
-/**
- * Whether the MAC of the team's rules is valid, whatever other columns the row has. Copies member by member: spreading
- * a row of forty members takes longer than its MAC (docs/architecture.md, "The hot path").
- */
-export const isTeamAuthentic = (
-  macs: RowMac,
-  id: TeamId,
-  row: Omit<AuthorizationRow<"teams">, "id"> & { readonly teamMac: StoredMac }
-): boolean =>
-  macs.isAuthentic("teams", {
-    id,
-    plan: row.plan,
-    adminsNeedGrants: row.adminsNeedGrants,
-    tokensFollowCreators: row.tokensFollowCreators,
-    secondFactorRequired: row.secondFactorRequired,
-    stepUpMinutes: row.stepUpMinutes,
-    leakedCredentials: row.leakedCredentials,
-    signInOnly: row.signInOnly,
-    suspended: row.suspended,
-    sessionAddresses: row.sessionAddresses,
-    secondPerson: row.secondPerson,
-    mac: row.teamMac
-  })
-
-/** Whether the membership's MAC is valid. */
-export const isMembershipAuthentic = (
-  macs: RowMac,
-  teamId: TeamId,
-  userId: UserId,
-  row: Omit<AuthorizationRow<"memberships">, "teamId" | "userId"> & { readonly mac: StoredMac }
-): boolean =>
-  macs.isAuthentic("memberships", {
-    teamId,
-    userId,
-    role: row.role,
-    active: row.active,
-    deactivatedAt: row.deactivatedAt,
-    updatedAt: row.updatedAt,
-    ruledBy: row.ruledBy,
-    roleLimit: row.roleLimit,
-    breakGlass: row.breakGlass,
-    mac: row.mac
-  })
 
 /** Maximum age of the last second-factor proof in minutes, unless the team sets another. */
 const defaultStepUpMinutes = 15

@@ -10,8 +10,11 @@ import type { Caller } from "#schema/Caller.ts"
 import { CredentialExpired, CredentialInvalid, CredentialRevoked } from "#schema/Errors.ts"
 import type { TeamId } from "#schema/Ids.ts"
 import { RequestInfo } from "#src/database/RequestInfo.ts"
+import * as GroupCommit from "#src/database/GroupCommit.ts"
+import type { RowMac } from "#src/rows/RowMac.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as AddressRanges from "#src/net/AddressRanges.ts"
+import * as Metrics from "#src/telemetry/Metrics.ts"
 import {
   type AccessRow,
   accessTokenRows,
@@ -19,6 +22,8 @@ import {
   type GrantRow,
   grantRows,
   type EnvironmentName,
+  type Lookup,
+  type Present,
   type SessionRow,
   sessionRows,
   type TeamRow,
@@ -26,18 +31,82 @@ import {
   tokenRows
 } from "./CredentialRows.ts"
 import { ofAccess, ofGrant, ofSession, ofToken, type Verified } from "./CredentialCallers.ts"
-import { LastUse, type UsedTable } from "./LastUse.ts"
-import * as LookUps from "./LookUps.ts"
+import { LastUse, type UsedTable, noteInterval } from "./LastUse.ts"
 import * as TokenText from "./TokenText.ts"
 
+interface TimedLookup extends Lookup {
+  /** Time of the request, milliseconds since 1970. */
+  readonly now: number
+}
+
+const isPresent = <Row extends CredentialRow>(row: Row): row is Present<Row> => row.id !== null
+
+/** Interprets a row; undefined when its MAC fails. */
+type Describe<Row extends CredentialRow, A> = (row: Present<Row>, now: number, macs: RowMac) => A | undefined
+
+/** The row for all requests of one batch with the same look-up. Lives no longer than the batch. */
+class LookUpResult<Row extends CredentialRow, A> {
+  readonly row: Row
+  /** Latest time among those requests. */
+  readonly #now: number
+  readonly #describe: Describe<Row, A>
+  #cache: { readonly macs: RowMac; readonly value: A | undefined } | undefined
+
+  constructor(row: Row, now: number, describe: Describe<Row, A>) {
+    this.row = row
+    this.#now = now
+    this.#describe = describe
+  }
+
+  describe(macs: RowMac): A | undefined {
+    const { row } = this
+    if (!isPresent(row)) return undefined
+    if (this.#cache?.macs !== macs) this.#cache = { macs, value: this.#describe(row, this.#now, macs) }
+    return this.#cache.value
+  }
+}
+
+/**
+ * Requests that arrive during a statement share the next one, which reads each credential once. Its row is also
+ * described once.
+ */
+const batched = <Row extends CredentialRow, A>(
+  statement: (batch: ReadonlyArray<Lookup>) => Effect.Effect<ReadonlyArray<Row>, SqlError>,
+  describe: Describe<Row, A>
+) => {
+  const run = (batch: ReadonlyArray<TimedLookup>) => {
+    Metrics.credentialsLookedUp(batch.length)
+    const places = new Map<string, number>()
+    const distinct: Array<TimedLookup> = []
+    const placeOf = batch.map((lookup) => {
+      const { id, named, now } = lookup
+      const name = named === undefined ? id : `${id} ${named.projectId} ${named.environment}`
+      const place = places.get(name)
+      if (place === undefined) {
+        places.set(name, distinct.length)
+        return distinct.push(lookup) - 1
+      }
+      if (now > distinct[place].now) distinct[place] = lookup
+      return place
+    })
+    return Effect.map(statement(distinct), (rows) => {
+      const results = distinct.map(({ now }, place) => new LookUpResult(rows[place], now, describe))
+      return placeOf.map((place) => results[place])
+    })
+  }
+  return GroupCommit.make({ run, maxBatch: 128, maxInFlight: 1 })
+}
+
 /** A token with a list of addresses is unknown from any other address. */
-const tokenFrom = (row: TokenRow, verified: Verified, ip: string): Verified | undefined =>
-  AddressRanges.includes(row.addresses, ip) ? verified : undefined
+const tokenFrom = ({ addresses }: TokenRow, verified: Verified, ip: string): Verified | undefined =>
+  addresses === null || AddressRanges.includes(addresses, ip) ? verified : undefined
 
 /** Removes teams whose address list excludes the request's address, for browser sessions and CLI logins. */
 const personFrom = (row: SessionRow | GrantRow, verified: Verified, ip: string): Verified => {
   const teams: ReadonlyArray<TeamRow> = row.teams
-  const blocked = teams.filter(({ sessionAddresses }) => !AddressRanges.includes(sessionAddresses, ip))
+  const blocked = teams.filter(
+    ({ sessionAddresses: allowed }) => allowed !== null && !AddressRanges.includes(allowed, ip)
+  )
   if (blocked.length === 0) return verified
   const isOpen = ({ id }: { readonly id: TeamId }) => !blocked.some((team) => team.id === id)
   const { caller } = verified
@@ -55,7 +124,7 @@ const fromAnywhere = (_: AccessRow, verified: Verified): Verified => verified
  */
 const verifier = <Row extends CredentialRow>(
   { ready }: RowSeal,
-  find: (lookup: LookUps.TimedLookup) => Effect.Effect<LookUps.LookUpResult<Row, Verified>, SqlError>,
+  find: (lookup: TimedLookup) => Effect.Effect<LookUpResult<Row, Verified>, SqlError>,
   from: (row: Row, verified: Verified, ip: string) => Verified | undefined
 ) =>
   Effect.fnUntraced(function* (
@@ -86,10 +155,10 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
     const sql = yield* SqlClient.SqlClient
     const lastUse = yield* LastUse
     const rowSeal = yield* RowSeal
-    const verifyToken = verifier(rowSeal, yield* LookUps.batched(tokenRows(sql), ofToken), tokenFrom)
-    const verifySession = verifier(rowSeal, yield* LookUps.batched(sessionRows(sql), ofSession), personFrom)
-    const verifyGrant = verifier(rowSeal, yield* LookUps.batched(grantRows(sql), ofGrant), personFrom)
-    const verifyAccess = verifier(rowSeal, yield* LookUps.batched(accessTokenRows(sql), ofAccess), fromAnywhere)
+    const verifyToken = verifier(rowSeal, yield* batched(tokenRows(sql), ofToken), tokenFrom)
+    const verifySession = verifier(rowSeal, yield* batched(sessionRows(sql), ofSession), personFrom)
+    const verifyGrant = verifier(rowSeal, yield* batched(grantRows(sql), ofGrant), personFrom)
+    const verifyAccess = verifier(rowSeal, yield* batched(accessTokenRows(sql), ofAccess), fromAnywhere)
 
     /** Finds the credential of a text (or its parsed form), live or ended. Does not count as a use. */
     const verify = (
@@ -117,8 +186,12 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
     const admit = (verified: Verified): Effect.Effect<Verified, CredentialRevoked | CredentialExpired> => {
       if (verified.life === "revoked") return new CredentialRevoked()
       if (verified.life === "expired") return new CredentialExpired()
-      const { caller } = verified
-      return Effect.as(lastUse.touch(usedTables[caller.kind], caller.credentialId, caller.lastUsedAt), verified)
+      const { credentialId, kind, lastUsedAt } = verified.caller
+      return Effect.flatMap(Clock.currentTimeMillis, (at) =>
+        lastUsedAt !== null && at - lastUsedAt.getTime() < noteInterval
+          ? Effect.succeed(verified)
+          : Effect.as(lastUse.note(usedTables[kind], credentialId, at), verified)
+      )
     }
 
     /** Both steps: finds the credential and admits it. */

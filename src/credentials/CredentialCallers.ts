@@ -2,14 +2,21 @@
 import type { Caller, CallerTeam } from "#schema/Caller.ts"
 import type { UserId } from "#schema/Ids.ts"
 import type { Role } from "#schema/Scopes.ts"
-import * as EnvironmentRows from "#src/access/EnvironmentRows.ts"
+import * as VerifiedRows from "#src/access/VerifiedRows.ts"
 import * as Policy from "#src/access/Policy.ts"
 import type { RowMac } from "#src/rows/RowMac.ts"
-import * as TeamRows from "#src/access/TeamRows.ts"
-import type { AccessRow, CredentialRow, GrantRow, PersonRow, SessionRow, TeamRow, TokenRow } from "./CredentialRows.ts"
+import type {
+  AccessRow,
+  CredentialRow,
+  GrantRow,
+  PersonRow,
+  Present,
+  SessionRow,
+  TeamRow,
+  TokenRow
+} from "./CredentialRows.ts"
 import * as PersonGrants from "./PersonGrants.ts"
 import * as Liveness from "./Liveness.ts"
-import type { Present } from "./LookUps.ts"
 
 export interface Verified {
   readonly caller: Caller
@@ -28,8 +35,8 @@ const teamsOf = <Row extends TeamRow>(rows: ReadonlyArray<Row>, userId: UserId, 
   rows.filter(
     (row) =>
       !row.suspended &&
-      TeamRows.isMembershipAuthentic(macs, row.id, userId, row) &&
-      TeamRows.isTeamAuthentic(macs, row.id, row)
+      VerifiedRows.isMembershipAuthentic(macs, row.id, userId, row) &&
+      VerifiedRows.isTeamAuthentic(macs, row.id, row)
   )
 const callerTeam = (
   { adminsNeedGrants, id, name, plan, role }: TeamRow,
@@ -49,6 +56,7 @@ const isReachable = (row: PersonRow) => {
 const isOld = ({ factorAt, provedAt }: SessionRow, { stepUpMinutes }: TeamRow, now: number): boolean =>
   factorAt !== null && now - (provedAt ?? factorAt).getTime() > stepUpMinutes * 60_000
 
+const noGrants: Caller["grants"] = []
 const unrestricted = { projectIds: null, environmentIds: null } as const
 
 type OfRow = "credentialId" | "grants" | "createdAt" | "expiresAt" | "lastUsedAt" | "named"
@@ -72,7 +80,7 @@ const callerOf = (
   accessLevel: own.accessLevel,
   mcpScopes: own.mcpScopes,
   restrictions: own.restrictions,
-  grants: PersonGrants.inForce(row.personGrants, now, macs),
+  grants: row.personGrants === null ? noGrants : PersonGrants.inForce(row.personGrants, now, macs),
   machine: own.machine,
   factorAt: own.factorAt,
   provedAt: own.provedAt,
@@ -83,7 +91,7 @@ const callerOf = (
   createdAt: row.createdAt,
   expiresAt: row.expiresAt,
   lastUsedAt: row.lastUsedAt,
-  named: EnvironmentRows.namedEnvironment(row, macs)
+  named: VerifiedRows.namedEnvironment(row, macs)
 })
 /** Inputs for Liveness. */
 const lifeInputs = (row: PersonRow, teams: ReadonlyArray<TeamRow>) => ({
@@ -109,14 +117,14 @@ const creatorOf = (row: TokenRow, macs: RowMac) => {
     breakGlass: row.creatorBreakGlass,
     mac: row.creatorMac
   }
-  return TeamRows.isMembershipAuthentic(macs, row.teamId, row.createdBy, membership) ? row : none
+  return VerifiedRows.isMembershipAuthentic(macs, row.teamId, row.createdBy, membership) ? row : none
 }
 
 /** Over REST the token's own reach decides, unless its team limits tokens to their creators' current rights. */
 export const ofToken = (row: Present<TokenRow>, now: number, macs: RowMac): Verified | undefined => {
   // A revoked token has no MAC, and grants nothing.
   if (row.revokedAt === null && !macs.isAuthentic("api_tokens", row)) return undefined
-  if (row.suspended || !TeamRows.isTeamAuthentic(macs, row.teamId, row)) return undefined
+  if (row.suspended || !VerifiedRows.isTeamAuthentic(macs, row.teamId, row)) return undefined
   const creator = creatorOf(row, macs)
   const { creatorActive } = creator
   const ofItself = {

@@ -6,7 +6,7 @@
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
 import type { AccessLevel, LeakRule, Plan, Role, Scope } from "#schema/Scopes.ts"
-import * as EnvironmentRows from "#src/access/EnvironmentRows.ts"
+import * as VerifiedRows from "#src/access/VerifiedRows.ts"
 import type { StoredMac } from "#src/rows/RowMac.ts"
 import * as PersonGrants from "./PersonGrants.ts"
 
@@ -20,7 +20,7 @@ export interface Lookup {
   readonly named: EnvironmentName | undefined
 }
 
-export interface CredentialRow extends EnvironmentRows.EnvironmentRow {
+export interface CredentialRow extends VerifiedRows.EnvironmentRow {
   readonly id: string | null
   readonly lookupId: string
   readonly salt: Buffer
@@ -32,6 +32,9 @@ export interface CredentialRow extends EnvironmentRows.EnvironmentRow {
   /** Access grants of the person, or of the creator of an API token (`PersonGrants.ts`). */
   readonly personGrants: string | null
 }
+/** The row of an existing credential. */
+export type Present<Row extends CredentialRow> = Row & { readonly id: string }
+
 /** A team with the person's membership, times in milliseconds since 1970. */
 export interface TeamRow {
   readonly id: TeamId
@@ -165,7 +168,10 @@ const lookups = (sql: SqlClient.SqlClient, batch: ReadonlyArray<Lookup>) => {
     ) WITH ORDINALITY ${size === undefined ? sql`` : sql`LIMIT ${sql.literal(String(size))}`}
   ) AS q (lookup_id, project_id, slug, n)`
 }
-const namedColumns = `, ${EnvironmentRows.columns("ep")}`
+/** The columns of grants, by the column with the person's id. */
+const creatorGrants = PersonGrants.column("c.created_by")
+const personGrants = PersonGrants.column("u.id")
+const namedColumns = `, ${VerifiedRows.columns("ep")}`
 const millis = (column: string) => `extract(epoch FROM ${column}) * 1000`
 const teamMembers = `'id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
         'adminsNeedGrants', t.admins_need_grants, 'tokensFollowCreators', t.tokens_follow_creators,
@@ -198,7 +204,7 @@ export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
     t.leaked_credentials,
     t.sign_in_only, t.suspended,
     t.session_addresses, t.second_person, c.addresses,
-    ${sql.literal(PersonGrants.column("c.created_by"))}${environments.columns}
+    ${sql.literal(creatorGrants)}${environments.columns}
   FROM ${lookups(sql, batch)}
   LEFT JOIN api_tokens c ON c.lookup_id = q.lookup_id
   LEFT JOIN teams t ON t.id = c.team_id
@@ -217,7 +223,7 @@ export const sessionRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<L
     (SELECT coalesce(json_agg(json_build_object(${sql.literal(teamMembers)})
         ORDER BY t.id), '[]'::json)
       FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id AND m.active) AS teams,
-    ${sql.literal(PersonGrants.column("u.id"))}${environments.columns}
+    ${sql.literal(personGrants)}${environments.columns}
   FROM ${lookups(sql, batch)}
   LEFT JOIN sessions c ON c.lookup_id = q.lookup_id
   LEFT JOIN cli_grants l ON l.id = c.login_id AND l.revoked_at IS NULL
@@ -238,7 +244,7 @@ export const grantRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
       JOIN teams t ON t.id = g.team_id
       JOIN memberships m ON m.team_id = g.team_id AND m.user_id = u.id AND m.active
       WHERE g.grant_id = c.id) AS teams,
-    ${sql.literal(PersonGrants.column("u.id"))}${environments.columns}
+    ${sql.literal(personGrants)}${environments.columns}
   FROM ${lookups(sql, batch)}
   LEFT JOIN cli_grants c ON c.lookup_id = q.lookup_id
   LEFT JOIN users u ON u.id = c.user_id
@@ -261,7 +267,7 @@ export const accessTokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArr
       JOIN teams t ON t.id = o.team_id
       JOIN memberships m ON m.team_id = o.team_id AND m.user_id = u.id AND m.active AND m.updated_at <= g.created_at
       WHERE o.grant_id = g.id) AS teams,
-    ${sql.literal(PersonGrants.column("u.id"))}${environments.columns}
+    ${sql.literal(personGrants)}${environments.columns}
   FROM ${lookups(sql, batch)}
   LEFT JOIN oauth_access_tokens c ON c.lookup_id = q.lookup_id
   LEFT JOIN oauth_grants g ON g.id = c.grant_id

@@ -1,6 +1,5 @@
 /** Last use of tokens, grants and sessions, written in the background: never on the request path. */
 import * as SqlClient from "@effect/sql/SqlClient"
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import { RequestInfo } from "#src/database/RequestInfo.ts"
@@ -13,8 +12,8 @@ interface Use {
 export type UsedTable = "api_tokens" | "cli_grants" | "oauth_grants" | "sessions"
 const tables: ReadonlyArray<UsedTable> = ["api_tokens", "cli_grants", "oauth_grants", "sessions"]
 
-/** Minimum milliseconds between two writes for one credential. */
-const writeInterval = 60_000
+/** Minimum milliseconds between two noted uses of one credential. */
+export const noteInterval = 60_000
 const maxUserAgent = 256
 
 export class LastUse extends Effect.Service<LastUse>()("credentials/LastUse", {
@@ -22,15 +21,11 @@ export class LastUse extends Effect.Service<LastUse>()("credentials/LastUse", {
     const sql = yield* SqlClient.SqlClient
     const pending = new Map<UsedTable, Map<string, Use>>(tables.map((t) => [t, new Map()]))
 
-    /** `stored`: the last use in the row. */
-    const touch = (table: UsedTable, id: string, stored: Date | null) =>
-      Effect.flatMap(Clock.currentTimeMillis, (at) =>
-        stored !== null && at - stored.getTime() < writeInterval
-          ? Effect.void
-          : Effect.map(RequestInfo, ({ ip, userAgent }) => {
-              pending.get(table)?.set(id, { at, ip, userAgent: userAgent?.slice(0, maxUserAgent) ?? null })
-            })
-      )
+    /** `at`: milliseconds since 1970. */
+    const note = (table: UsedTable, id: string, at: number) =>
+      Effect.map(RequestInfo, ({ ip, userAgent }) => {
+        pending.get(table)?.set(id, { at, ip, userAgent: userAgent?.slice(0, maxUserAgent) ?? null })
+      })
 
     /**
      * Writes pending uses, one statement per table. Only one flush runs at a time, so its end means that all earlier
@@ -61,6 +56,6 @@ export class LastUse extends Effect.Service<LastUse>()("credentials/LastUse", {
     yield* Housekeeping.every("2 seconds", flush)
     yield* Effect.addFinalizer(() => Effect.ignore(flush))
 
-    return { touch, flush: Effect.orDie(flush) } as const
+    return { note, flush: Effect.orDie(flush) } as const
   })
 }) {}

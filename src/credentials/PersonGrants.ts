@@ -86,8 +86,7 @@ const parse = (text: string, macs: RowMac): Grants => {
 }
 
 /** Grants in force whose MAC holds. */
-export const inForce = (text: string | null, now: number, macs: RowMac): ReadonlyArray<Grant> => {
-  if (text === null) return []
+export const inForce = (text: string, now: number, macs: RowMac): ReadonlyArray<Grant> => {
   const { grants, firstEnd } = parse(text, macs)
   return now < firstEnd ? grants : grants.filter(({ until }) => until === null || until > now)
 }

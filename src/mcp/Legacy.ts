@@ -29,7 +29,7 @@ import * as Effect from "effect/Effect"
 import * as Runtime from "effect/Runtime"
 import type { Caller, CurrentCaller } from "#schema/Caller.ts"
 import { instructions } from "#schema/McpPrompts.ts"
-import { countUse } from "#src/http/authentication/CredentialUse.ts"
+import { countUse } from "#src/http/authentication/Authentication.ts"
 import type { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { type AuthenticatedClient, teamOf } from "./Credentials.ts"
 import {

@@ -55,9 +55,8 @@ const toIpv4 = (address: string): string => {
   return [a >> 8, a & 255, b >> 8, b & 255].join(".")
 }
 
-/** Null allows every address. An invalid address is in no list. */
-export const includes = (ranges: ReadonlyArray<string> | null, address: string): boolean => {
-  if (ranges === null) return true
+/** An invalid address is in no list. */
+export const includes = (ranges: ReadonlyArray<string>, address: string): boolean => {
   const plain = toIpv4(address)
   const version = isIP(plain)
   if (version === 0 || plain.includes("%")) return false

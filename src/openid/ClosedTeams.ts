@@ -11,7 +11,7 @@ import { RequestInfo } from "#src/database/RequestInfo.ts"
 import * as Policy from "#src/access/Policy.ts"
 import type { RowMac } from "#src/rows/RowMac.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
-import * as TeamRows from "#src/access/TeamRows.ts"
+import * as VerifiedRows from "#src/access/VerifiedRows.ts"
 import { methods } from "#src/Methods.ts"
 import * as AddressRanges from "#src/net/AddressRanges.ts"
 import * as Rows from "#src/database/Rows.ts"
@@ -44,11 +44,11 @@ const Row = Schema.Struct({
   secondPerson: Schema.Boolean,
   teamMac: Mac,
   userId: UserIdOut,
-  ...TeamRows.membershipFields
+  ...VerifiedRows.membershipFields
 })
 
 const isValid = (macs: RowMac, row: typeof Row.Type) =>
-  TeamRows.isTeamAuthentic(macs, row.id, row) && TeamRows.isMembershipAuthentic(macs, row.id, row.userId, row)
+  VerifiedRows.isTeamAuthentic(macs, row.id, row) && VerifiedRows.isMembershipAuthentic(macs, row.id, row.userId, row)
 
 const list = Effect.fn("ClosedTeams.list")(function* ({ issuers, rowSeal, sql }: Needs) {
   const caller = yield* CurrentCaller
@@ -67,7 +67,10 @@ const list = Effect.fn("ClosedTeams.list")(function* ({ issuers, rowSeal, sql }:
   )
   const macs = yield* rowSeal.ready
   const valid = rows.filter(
-    (row) => isValid(macs, row) && !Policy.letsIn(caller, row) && AddressRanges.includes(row.sessionAddresses, ip)
+    (row) =>
+      isValid(macs, row) &&
+      !Policy.letsIn(caller, row) &&
+      (row.sessionAddresses === null || AddressRanges.includes(row.sessionAddresses, ip))
   )
   if (valid.length === 0) return closed
   const linked = yield* linkedSources({ rowSeal, sql }, caller.user.id)

@@ -12,6 +12,7 @@ import type { AuditEvent } from "#src/trail/Entry.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import type { RowSeal } from "#src/rows/RowSeal.ts"
 import * as TeamRows from "#src/access/TeamRows.ts"
+import * as VerifiedRows from "#src/access/VerifiedRows.ts"
 import { type Revocation, revocationEvents } from "#src/credentials/Revocation.ts"
 import * as WaysIn from "#src/credentials/WaysIn.ts"
 import * as Plans from "#src/limits/Plans.ts"
@@ -82,7 +83,7 @@ export const of = Effect.fnUntraced(function* (
 const MembershipRow = Schema.Struct({
   teamId: TeamIdOut,
   userId: Schema.String,
-  ...TeamRows.membershipFields
+  ...VerifiedRows.membershipFields
 })
 type MembershipRow = typeof MembershipRow.Type
 

@@ -279,7 +279,10 @@ const stillApproved = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, row:
   )
   if (approver === undefined) return false
   const { adminsNeedGrants, personGrants, role } = approver
-  const grants = PersonGrants.inForce(personGrants, yield* Clock.currentTimeMillis, yield* rowSeal.ready)
+  const grants =
+    personGrants === null
+      ? []
+      : PersonGrants.inForce(personGrants, yield* Clock.currentTimeMillis, yield* rowSeal.ready)
   return Policy.mayDecide({ user: approvedBy, grants }, { role, adminsNeedGrants }, row, { userId: user.id, level })
 })
 

@@ -14,9 +14,9 @@ import {
   keyOf,
   authorizationTables,
   type AuthorizationRow,
-  type AuthorizationTable,
-  textOf
+  type AuthorizationTable
 } from "./AuthorizationRows.ts"
+import { textOf } from "./RowMac.ts"
 
 const digest = (label: string, text: string, bytes: number) =>
   createHash("sha256").update(`ampoule ${label} v1\0`).update(text).digest().subarray(0, bytes).toString("base64url")

@@ -1,9 +1,58 @@
-/** MACs of rows and peppers of credentials, computed with the service's keys. */
+/** The text of a row under its MAC, MACs of rows and peppers of credentials, computed with the service's keys. */
 import * as Either from "effect/Either"
 import { createHmac, type KeyObject, timingSafeEqual } from "node:crypto"
 import type { IntegrityFailure } from "#schema/Errors.ts"
 import * as PasswordBox from "./PasswordBox.ts"
-import { keyOf, type AuthorizationRow, type AuthorizationTable, textOf } from "./AuthorizationRows.ts"
+import {
+  keyOf,
+  type AuthorizationRow,
+  type AuthorizationTable,
+  authorizationTables,
+  laterDefaults
+} from "./AuthorizationRows.ts"
+
+/** JSON with sorted members, whatever order the database returns. */
+const sortMembers = (value: unknown): unknown =>
+  typeof value !== "object" || value === null
+    ? value
+    : Array.isArray(value)
+      ? value.map(sortMembers)
+      : Object.fromEntries(
+          Object.entries(value)
+            .filter(([, member]) => member !== undefined)
+            .toSorted(([a], [b]) => (a < b ? -1 : 1))
+            .map(([name, member]) => [name, sortMembers(member)])
+        )
+
+const isText = (one: unknown) => typeof one === "string"
+
+/** One spelling for each value, from a request or from a row. Ids and scopes contain no comma. */
+const canonical = (cell: unknown): unknown => {
+  if (typeof cell !== "object" || cell === null) return cell
+  if (cell instanceof Date) return cell.getTime()
+  if (cell instanceof Uint8Array) return Buffer.from(cell.buffer, cell.byteOffset, cell.byteLength).toString("base64")
+  if (Array.isArray(cell) && cell.every(isText)) return cell.join(",")
+  return JSON.stringify(sortMembers(cell))
+}
+
+const noColumns: ReadonlyMap<string, unknown> = new Map()
+/** For each table, the later columns and their defaults in older rows. */
+const laterColumns: ReadonlyMap<string, ReadonlyMap<string, unknown>> = new Map(
+  Array.from(laterDefaults, ([table, cells]) => [table, new Map(Object.entries(cells))])
+)
+
+/** The text under the MAC. The table's name comes first, so a MAC is valid in its own table only. */
+export const textOf = <Table extends AuthorizationTable>(table: Table, row: AuthorizationRow<Table>): string => {
+  const columns: ReadonlyArray<keyof AuthorizationRow<Table>> = authorizationTables[table].columns
+  const cells: Array<unknown> = [table]
+  const later = laterColumns.get(table) ?? noColumns
+  for (const column of columns) {
+    const cell = canonical(row[column])
+    if (!later.has(column)) cells.push(cell)
+    else if (cell !== later.get(column)) cells.push([column, cell])
+  }
+  return JSON.stringify(cells)
+}
 
 /** Bytes from the column, or hexadecimal text from a row inside JSON. */
 export type StoredMac = Uint8Array | string | null

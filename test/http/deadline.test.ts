@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import * as Deadline from "#src/http/engine/Deadline.ts"
+import { watchDeadline } from "#src/http/engine/RequestPipeline.ts"
 
 const pause = Effect.sleep("300 millis")
 
@@ -9,8 +9,8 @@ describe("the deadline of a request", () => {
     Effect.gen(function* () {
       const events: Array<string> = []
       const source = { complete: true }
-      Deadline.watch(source, () => events.push("late"), 20)
-      Deadline.watch(source, () => events.push("in time"), 20)()
+      watchDeadline(source, () => events.push("late"), 20)
+      watchDeadline(source, () => events.push("in time"), 20)()
       yield* pause
       assert.deepStrictEqual(events, ["late"])
     })
@@ -20,7 +20,7 @@ describe("the deadline of a request", () => {
     Effect.gen(function* () {
       const events: Array<string> = []
       const source = { complete: false }
-      const done = Deadline.watch(source, () => events.push("late"), 20)
+      const done = watchDeadline(source, () => events.push("late"), 20)
       yield* pause
       assert.deepStrictEqual(events, [])
       source.complete = true

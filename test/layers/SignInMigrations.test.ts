@@ -7,12 +7,8 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Migrations from "#layers/Migrations.ts"
-import {
-  authorizationTables,
-  type AuthorizationRow,
-  type AuthorizationTable,
-  textOf
-} from "#src/rows/AuthorizationRows.ts"
+import { authorizationTables, type AuthorizationRow, type AuthorizationTable } from "#src/rows/AuthorizationRows.ts"
+import { textOf } from "#src/rows/RowMac.ts"
 import * as SignIn from "#test/support/SignIn.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"

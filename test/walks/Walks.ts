@@ -68,15 +68,19 @@ const runOf = async (session: inspector.Session, coverage: unknown) => {
   return run
 }
 
-const inAll = (sets: ReadonlyArray<Iterable<string> & { has: (one: string) => boolean }>) =>
-  [...sets[0]].filter((one) => sets.every((set) => set.has(one)))
+const inMost = (sets: ReadonlyArray<ReadonlySet<string>>) => {
+  const isFrequent = (one: string) => sets.filter((set) => set.has(one)).length > sets.length / 2
+  return [...new Set(sets.flatMap((set) => [...set]))].filter(isFrequent)
+}
+
+const median = (counts: ReadonlyArray<number>) => counts.toSorted((a, b) => a - b)[counts.length >> 1]
 
 const warmRequests = 30
 const measuredRequests = 6
 
 /**
  * Serves `request` until it is warm, then counts. A job that runs beside a request is not part of it: only files and
- * functions that every measured request enters count.
+ * functions that most measured requests enter count.
  */
 export const walk = (request: Effect.Effect<unknown>): Effect.Effect<Walk> =>
   Effect.gen(function* () {
@@ -97,10 +101,10 @@ export const walk = (request: Effect.Effect<unknown>): Effect.Effect<Walk> =>
     }
     yield* send("Profiler.stopPreciseCoverage")
     session.disconnect()
-    const functions = inAll(runs.map(({ calls }) => new Set(calls.keys()))).sort()
+    const functions = inMost(runs.map(({ calls }) => new Set(calls.keys()))).sort()
     return {
-      files: inAll(runs.map(({ files }) => files)).sort(),
+      files: inMost(runs.map(({ files }) => files)).sort(),
       functions,
-      calls: new Map(functions.map((name) => [name, Math.min(...runs.map(({ calls }) => calls.get(name) ?? 0))]))
+      calls: new Map(functions.map((name) => [name, median(runs.map(({ calls }) => calls.get(name) ?? 0))]))
     }
   })

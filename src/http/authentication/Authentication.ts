@@ -22,7 +22,13 @@ import {
   SessionCredential
 } from "#schema/Authentication.ts"
 import type { Caller } from "#schema/Caller.ts"
-import { CredentialKindNotAccepted, CrossSiteRequest, SecondFactorMissing, Unauthenticated } from "#schema/Errors.ts"
+import {
+  CredentialKindNotAccepted,
+  CrossSiteRequest,
+  RateLimited,
+  SecondFactorMissing,
+  Unauthenticated
+} from "#schema/Errors.ts"
 import { type ProjectId, uuidPattern } from "#schema/Ids.ts"
 import type { CredentialKind } from "#schema/Scopes.ts"
 import { environmentSlugPattern } from "#schema/Values.ts"
@@ -33,12 +39,10 @@ import type { Verified } from "#src/credentials/CredentialCallers.ts"
 import type { EnvironmentName } from "#src/credentials/CredentialRows.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
-import { RateLimiter } from "#src/limits/RateLimiter.ts"
-import { pathOf } from "#src/net/RequestPath.ts"
+import { credentialPolicy, type Policy, RateLimiter } from "#src/limits/RateLimiter.ts"
 import { countAddress } from "#src/http/engine/AddressLimit.ts"
-import { countUse, recordRefusal } from "./CredentialUse.ts"
 import * as LostParameter from "#src/http/engine/LostParameter.ts"
-import { CurrentExchange } from "#src/http/engine/RequestContext.ts"
+import { CurrentExchange, pathOf } from "#src/http/engine/RequestContext.ts"
 
 /** `Secure` cookies and their `__Host-` prefix need https; plain http is for loopback only. */
 const cookieName = (baseUrl: string, name: string): string => (baseUrl.startsWith("https:") ? `__Host-${name}` : name)
@@ -85,6 +89,41 @@ export const isCrossSite = (request: HttpServerRequest.HttpServerRequest, baseUr
   }
   return valueRoutes.has(pathOf(request.url)) && !sameSite(request.headers["sec-fetch-site"])
 }
+
+// --- the use of an identified credential, for REST and `/mcp` alike ---
+
+/** Limit of recorded refusals per credential, so that no client can flood the audit trail. */
+const recordedRefusals: Policy = [{ limit: 10, millis: 60_000 }]
+
+/** Records a refused request of an identified credential; over `/mcp`, with the name of the tool. */
+export const recordRefusal = Effect.fnUntraced(function* (
+  { audit, limiter }: { readonly audit: Audit; readonly limiter: RateLimiter },
+  caller: Caller,
+  { reason, tool }: { readonly reason: string; readonly tool?: string }
+) {
+  const state = yield* limiter.count(`refusals:${caller.credentialId}`, recordedRefusals)
+  if (state?.allowed === false) return
+  yield* audit.record({
+    actor: caller,
+    action: "credential.refused",
+    outcome: "denied",
+    teamId: caller.teams.length === 1 ? caller.teams[0].id : null,
+    reason,
+    ...(tool === undefined ? {} : { target: { type: "tool", id: tool, name: tool } })
+  })
+})
+
+/** Counts a request in the credential's bucket and puts the state of that bucket on the response. */
+export const countUse = Effect.fnUntraced(function* (limiter: RateLimiter, caller: Caller) {
+  const exchange = yield* CurrentExchange
+  exchange.authenticated = true
+  exchange.rateLimit = yield* limiter.count(`credential:${caller.credentialId}`, credentialPolicy)
+  if (exchange.rateLimit?.allowed === false) {
+    return yield* new RateLimited({ retryAfterSeconds: exchange.rateLimit.retryAfterSeconds })
+  }
+})
+
+// --- the checks ---
 
 interface Needs {
   readonly authenticate: Authenticate

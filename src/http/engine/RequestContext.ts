@@ -1,4 +1,4 @@
-/** Facts about a request: its id, its origin, and the results of authentication. */
+/** Facts about a request: its id, its origin, its path, and the results of authentication. */
 import * as Context from "effect/Context"
 import type { IncomingMessage } from "node:http"
 import { BlockList, isIP } from "node:net"
@@ -41,6 +41,18 @@ export class Exchange implements RequestOrigin {
 export class CurrentExchange extends Context.Reference<CurrentExchange>()("http/CurrentExchange", {
   defaultValue: () => new Exchange("system", "", null, "")
 }) {}
+
+/** The path of a request's target (RFC 9112 3.2.1). */
+export const pathOf = (target: string): string => {
+  const mark = target.indexOf("?")
+  return mark === -1 ? target : target.slice(0, mark)
+}
+
+/** The part after the `?`, or an empty text. */
+export const queryOf = (target: string): string => {
+  const mark = target.indexOf("?")
+  return mark === -1 ? "" : target.slice(mark + 1)
+}
 
 /** Takes addresses and CIDR blocks. Skips other text, which the settings already refuse. */
 export const trustedProxies = (addresses: ReadonlyArray<string>): ((address: string) => boolean) => {

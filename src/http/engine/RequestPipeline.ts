@@ -15,6 +15,7 @@ import * as Effect from "effect/Effect"
 import * as Runtime from "effect/Runtime"
 import type * as Scope from "effect/Scope"
 import * as FindMyWay from "find-my-way-ts"
+import type { IncomingMessage } from "node:http"
 import { type RateLimited, RouteNotFound } from "#schema/Errors.ts"
 import { Probe } from "#src/trail/Probe.ts"
 import { Busy } from "#src/database/Dependency.ts"
@@ -23,17 +24,15 @@ import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { unknownAddress } from "#src/net/ForwardedFor.ts"
-import { pathOf, queryOf } from "#src/net/RequestPath.ts"
 import { countAddress, countDeviceStart } from "./AddressLimit.ts"
 import * as Answer from "./Answer.ts"
 import { Declared, type RequestServices } from "./Endpoints.ts"
-import * as Deadline from "./Deadline.ts"
 import { answer, respond } from "./ErrorEnvelope.ts"
 import * as LostParameter from "./LostParameter.ts"
 import type { Handler } from "./Metrics.ts"
 import * as NodeRequest from "./NodeRequest.ts"
 import { type OpenRoute, openRoutes } from "./OpenRoutes.ts"
-import { CurrentExchange, type Exchange, exchangeOf, trustedProxies } from "./RequestContext.ts"
+import { CurrentExchange, type Exchange, exchangeOf, pathOf, queryOf, trustedProxies } from "./RequestContext.ts"
 import * as Tracing from "./Tracing.ts"
 
 /**
@@ -144,6 +143,29 @@ const unreadableProxies = (log: (message: Effect.Effect<void>) => void) => {
   }
 }
 
+/** Milliseconds of work on one request (docs/contract/outages.md). */
+const deadline = 10_000
+/** Milliseconds between two checks of a request whose body is incomplete at the deadline. */
+const recheck = 100
+
+/**
+ * Calls `expire` once when the work is late, unless the returned function is called first. The time in which the body
+ * arrives and the response leaves does not count, since both depend on the client. A missing dependency fails earlier,
+ * so lateness means overload. A timer costs less than a race of fibers.
+ */
+export const watchDeadline = (
+  source: Pick<IncomingMessage, "complete">,
+  expire: () => void,
+  millis = deadline
+): (() => void) => {
+  const due = () => {
+    if (source.complete) expire()
+    else timer = setTimeout(() => (source.complete ? (timer = setTimeout(due, millis)) : due()), recheck)
+  }
+  let timer = setTimeout(due, millis)
+  return () => clearTimeout(timer)
+}
+
 /** `traced` opens a span for each request. */
 export const make = ({ traced }: { readonly traced: boolean }) =>
   Effect.gen(function* () {
@@ -190,7 +212,7 @@ export const make = ({ traced }: { readonly traced: boolean }) =>
       const whole = Effect.catchAllCause(work, (cause) => Effect.flatMap(failed(cause), send))
       const context = Context.unsafeMake<RequestServices | Scope.Scope>(services)
       const runFork = Runtime.runFork(Runtime.make({ context, fiberRefs, runtimeFlags }))
-      const inTime = Deadline.watch(incoming, () => {
+      const inTime = watchDeadline(incoming, () => {
         runFork(Effect.flatMap(failed(Cause.fail(new Busy())), send))
         fiber.unsafeInterruptAsFork(fiber.id())
       })

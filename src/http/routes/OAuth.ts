@@ -17,7 +17,6 @@ import { RequestInfo } from "#src/database/RequestInfo.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
 import { type Policy, RateLimiter } from "#src/limits/RateLimiter.ts"
-import { pathOf, queryOf } from "#src/net/RequestPath.ts"
 import * as ClientMetadata from "#src/oauth/Clients.ts"
 import { isInteractionCookie } from "#src/oauth/Consent.ts"
 import * as Dispatch from "#src/oauth/Dispatch.ts"
@@ -25,7 +24,7 @@ import * as Parameters from "#src/oauth/Parameters.ts"
 import { AuthorizationServer } from "#src/oauth/Provider.ts"
 import * as Endpoints from "#src/http/engine/Endpoints.ts"
 import { judge } from "#src/http/engine/ErrorEnvelope.ts"
-import { CurrentExchange } from "#src/http/engine/RequestContext.ts"
+import { CurrentExchange, pathOf, queryOf } from "#src/http/engine/RequestContext.ts"
 
 type Response = HttpServerResponse.HttpServerResponse
 
