@@ -52,6 +52,7 @@ import _0046_ways_in from "#migrations/0046_ways_in.ts"
 import _0047_address_skeletons from "#migrations/0047_address_skeletons.ts"
 import _0048_second_person from "#migrations/0048_second_person.ts"
 import _0049_secret_aliases from "#migrations/0049_secret_aliases.ts"
+import _0050_change_content from "#migrations/0050_change_content.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -104,7 +105,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0046_ways_in": _0046_ways_in,
   "0047_address_skeletons": _0047_address_skeletons,
   "0048_second_person": _0048_second_person,
-  "0049_secret_aliases": _0049_secret_aliases
+  "0049_secret_aliases": _0049_secret_aliases,
+  "0050_change_content": _0050_change_content
 }
 
 type Registry = typeof registry
@@ -130,7 +132,9 @@ const servedFrom: ReadonlyMap<number, number> = new Map([
   [42, 41],
   [46, 45],
   [47, 46],
-  [48, 47]
+  [48, 47],
+  [49, 48],
+  [50, 49]
 ])
 
 const LEDGER = "effect_sql_migrations"

@@ -55,6 +55,7 @@ export const AuditAction = Schema.Literal(
   "second_person.deny",
   "change.list",
   "change.request",
+  "change.reveal",
   "change.approve",
   "change.deny",
   "change.withdraw",

@@ -187,6 +187,11 @@ export class SecretsChanged extends ApiError<SecretsChanged>()(
     ).annotations({ description: "Each secret with its current version; 0: it does not exist." })
   }
 ) {}
+export class ChangesDiffer extends ApiError<ChangesDiffer>()(
+  "CHANGES_DIFFER",
+  409,
+  "The change is not the one that was revealed. Reveal it again, then decide."
+) {}
 export class SecretHasDependents extends ApiError<SecretHasDependents>()(
   "SECRET_HAS_DEPENDENTS",
   409,

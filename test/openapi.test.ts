@@ -586,9 +586,14 @@ const dashboard: Record<string, Row> = {
     required: ["requestId"],
     more: [409]
   }),
-  "POST /change-requests/{requestId}/approve": sessionRoute(200, "ChangeDecision", {
+  "POST /change-requests/{requestId}/reveal": sessionRoute(200, "RevealedChanges", {
     required: ["requestId"],
     more: [409]
+  }),
+  "POST /change-requests/{requestId}/approve": sessionRoute(200, "ChangeDecision", {
+    required: ["requestId"],
+    body: members([], ["digest"]),
+    more: [...body, 409]
   }),
   "POST /change-requests/{requestId}/deny": sessionRoute(200, "ChangeDecision", {
     required: ["requestId"],
@@ -998,8 +1003,8 @@ describe("the contract document", () => {
       API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT ENVIRONMENT_NOT_GRANTED CREDENTIAL_KIND_NOT_ACCEPTED CROSS_SITE_REQUEST
       PLAN_LIMIT_REACHED ROUTE_NOT_FOUND TEAM_NOT_FOUND PROJECT_NOT_FOUND ENVIRONMENT_NOT_FOUND
       SECRET_NOT_FOUND SECRET_VERSION_NOT_FOUND SEALING_KEY_NOT_FOUND TOKEN_NOT_FOUND GRANT_NOT_FOUND
-      MEMBER_NOT_FOUND SECRET_ALREADY_EXISTS SECRET_VERSION_CONFLICT SECRETS_CHANGED SECRET_HAS_DEPENDENTS TEMPLATE_CYCLE
-      NAME_TAKEN SETUP_ALREADY_DONE GRANT_ALREADY_DECIDED IDEMPOTENCY_KEY_REUSED PAYLOAD_TOO_LARGE
+      MEMBER_NOT_FOUND SECRET_ALREADY_EXISTS SECRET_VERSION_CONFLICT SECRETS_CHANGED CHANGES_DIFFER SECRET_HAS_DEPENDENTS
+      TEMPLATE_CYCLE NAME_TAKEN SETUP_ALREADY_DONE GRANT_ALREADY_DECIDED IDEMPOTENCY_KEY_REUSED PAYLOAD_TOO_LARGE
       UNSUPPORTED_MEDIA_TYPE RATE_LIMITED SERVER_BUSY INTERNAL_ERROR DEPENDENCY_UNAVAILABLE INTEGRITY_FAILURE`
     assert.deepStrictEqual(codes, expected.trim().split(/\s+/))
     for (const document of Object.values(served)) {

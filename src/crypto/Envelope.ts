@@ -54,7 +54,7 @@ const maxInfoLength = 1024
 
 declare const context: unique symbol
 /** Encoded context: the kind and the place of a ciphertext. Only named functions of this folder create it. */
-type BoxContext = Uint8Array & { readonly [context]: true }
+export type BoxContext = Uint8Array & { readonly [context]: true }
 
 /**
  * Injective: each field follows its length (4 bytes, big-endian), so different lists never encode alike. The first

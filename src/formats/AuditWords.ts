@@ -49,6 +49,7 @@ const words: Readonly<Record<AuditAction, string>> = {
   "second_person.deny": "denied as the second person",
   "change.list": "listed changes that wait",
   "change.request": "proposed a change",
+  "change.reveal": "looked at a proposed change",
   "change.approve": "approved a change",
   "change.deny": "denied a change",
   "change.withdraw": "withdrew a change",

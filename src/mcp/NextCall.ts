@@ -106,6 +106,7 @@ const nextCalls: Readonly<Record<Code, Next>> = {
   SECRET_ALREADY_EXISTS: exists,
   SECRETS_CHANGED: "Read what others wrote, then call again with each currentVersion as expectedVersion.",
   SECRET_VERSION_CONFLICT: "If you may replace what others wrote, call again with currentVersion as expectedVersion.",
+  CHANGES_DIFFER: notHere,
   SECRET_HAS_DEPENDENTS: dependents,
   TEMPLATE_CYCLE: repair,
   NAME_TAKEN: notHere,

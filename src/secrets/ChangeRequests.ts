@@ -3,25 +3,32 @@
  * approvers of the environment decide. An approved change goes through `Commit.ts`, in the name of the approver.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { AuditAction } from "#schema/Audit.ts"
-import { Forbidden, SecretAlreadyExists, SecretNotFound, SecretVersionConflict } from "#schema/Errors.ts"
-import type { ChangeRequestId, SecretId } from "#schema/Ids.ts"
+import type { RevealedChanges } from "#schema/ChangeRequestsApi.ts"
+import { ChangesDiffer, Forbidden, SecretAlreadyExists, SecretNotFound, SecretVersionConflict } from "#schema/Errors.ts"
+import { type ChangeRequestId, UserIdOut } from "#schema/Ids.ts"
 import { Role } from "#schema/Scopes.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import * as ApprovalRequests from "#src/access/ApprovalRequests.ts"
 import { change } from "#src/access/Change.ts"
 import * as Actions from "#src/access/Actions.ts"
+import { contentMac } from "#src/crypto/ContentMac.ts"
+import { safeEqual } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
+import * as Envelope from "#src/crypto/Envelope.ts"
 import { methods } from "#src/Methods.ts"
+import { RequestInfo } from "#src/database/RequestInfo.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as LockedEnvironment from "./LockedEnvironment.ts"
 import type { Transaction, WritePermit } from "./LockedEnvironment.ts"
 import { columns, open, recordOf, RequestRow } from "./ProposedChanges.ts"
+import * as OpenSecrets from "./OpenSecrets.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
-import type { Change } from "./SecretChanges.ts"
+import type { Change, Restoration } from "./SecretChanges.ts"
 import * as ValueSource from "./ValueSource.ts"
 import { byOutcome, type Outcome } from "./WriteRequest.ts"
 import * as EnvironmentWrite from "./EnvironmentWrite.ts"
@@ -58,16 +65,42 @@ const { notFound, list, listOfEnvironment, over, withPermit, withdraw } = Approv
 })
 
 /** The request and the permit to approve it. A refusal needs the same right as an approval. */
+interface ToDecide {
+  readonly row: RequestRow
+  readonly permit: WritePermit
+}
 const toDecide = (needs: Needs, id: ChangeRequestId, audit: AuditAction) =>
   withPermit(needs, id, audit, ({ approvers, environmentId, user }, intent) =>
     needs.access.approvalOf(environmentId, { approvers, author: user.id }, intent)
   )
 
-/** Closes the request: of several decisions at the same time one succeeds. The box is deleted with it. */
+const Viewer = Schema.Struct({
+  userId: UserIdOut,
+  email: Schema.String,
+  /** The request of the reveal. */
+  from: Schema.Struct({
+    id: Schema.String,
+    ip: Schema.String,
+    userAgent: Schema.NullOr(Schema.String),
+    via: Schema.Literal("rest", "mcp", "dashboard", "cli")
+  })
+})
+type Viewer = typeof Viewer.Type
+const DecisionRow = Schema.Struct({ seenBy: Schema.Array(Viewer) })
+
+/**
+ * Closes the request: of several decisions at the same time one succeeds. The box is deleted with it. Returns the people
+ * to whom it was revealed.
+ */
 const decided = Effect.fnUntraced(function* ({ sql }: Needs, id: ChangeRequestId, status: "approved" | "denied") {
-  const isClosed = yield* Rows.exists(sql`
-    UPDATE change_requests SET status = ${status}, sealed = NULL WHERE id = ${id} AND status = 'pending' RETURNING id`)
-  if (!isClosed) return yield* over()
+  const row = yield* Rows.findOne(
+    DecisionRow,
+    sql`
+      WITH pending AS (SELECT id, seen_by FROM change_requests WHERE id = ${id} AND status = 'pending' FOR UPDATE)
+      UPDATE change_requests r SET status = ${status}, sealed = NULL, seen_by = '[]'
+      FROM pending WHERE r.id = pending.id RETURNING pending.seen_by`
+  )
+  return row === undefined ? yield* over() : row.seenBy
 })
 
 const deny = Effect.fn("ChangeRequests.deny")(function* (needs: Needs, id: ChangeRequestId) {
@@ -79,82 +112,181 @@ const deny = Effect.fn("ChangeRequests.deny")(function* (needs: Needs, id: Chang
   })
 })
 
-/** Restores a deleted secret as it was, unless its key is taken or it was purged. */
-const restoration = Effect.fnUntraced(function* (transaction: Transaction, key: string, id: SecretId) {
-  if (transaction.live.has(key)) return yield* new SecretAlreadyExists({ field: key })
-  const restored = yield* LockedEnvironment.deletedSecret(transaction, id)
-  const write = restored === undefined ? undefined : yield* LockedEnvironment.earlierVersion(transaction, restored)
-  return restored === undefined || write === undefined ? yield* new SecretNotFound({ field: key }) : { restored, write }
-})
-
-/** The proposed changes. Each secret must have the version that the author saw. */
-const changesOf = Effect.fnUntraced(function* (
-  needs: Needs,
-  row: RequestRow,
-  transaction: Transaction,
-  proposed: Effect.Effect.Success<ReturnType<typeof open>>["changes"],
-  sources: ReadonlyMap<string, ValueSource.ValueSource>
-) {
-  for (const { key, version } of proposed) {
-    const currentVersion = transaction.live.get(key)?.version ?? 0
-    if (currentVersion !== version) return yield* new SecretVersionConflict({ currentVersion, field: key })
-  }
-  const changes = new Map<string, Change>()
-  for (const { key, written } of proposed) {
-    const restores = written !== null && "restores" in written
-    const source = sources.get(key)
-    const write = source === undefined ? null : ValueSource.writeOf(source)
-    changes.set(key, restores ? yield* restoration(transaction, key, written.restores) : write)
-  }
-  yield* decided(needs, row.id, "approved")
-  return changes
-})
-
-/** The box of the request, and the author's role now. */
-const boxOf = ({ sql }: Needs, row: RequestRow) =>
-  Rows.findOne(
+/** The box of a pending request, and the author's role now. */
+const boxOf = Effect.fnUntraced(function* ({ sql }: Needs, row: RequestRow) {
+  const box = yield* Rows.findOne(
     BoxRow,
     sql`
       SELECT r.data_key_id, r.sealed, m.role FROM change_requests r
       JOIN memberships m ON m.team_id = r.team_id AND m.user_id = r.user_id AND m.active
       WHERE r.id = ${row.id}`
   )
-
-const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id: ChangeRequestId) {
-  const { event, permit, row } = yield* toDecide(needs, id, "change.approve")
-  const box = yield* boxOf(needs, row)
   if (box === undefined) return yield* notFound()
-  if (box.sealed === null) return yield* over()
-  if (!Actions.roleAllows(box.role, "secrets:write")) {
+  const { dataKeyId, role, sealed } = box
+  return sealed === null ? yield* over() : { dataKeyId, role, sealed }
+})
+
+type Content = Effect.Effect.Success<ReturnType<typeof open>>
+
+/** Deleted secrets that the change restores, by key, each with the text that it had. */
+const restorationsOf = Effect.fnUntraced(function* (at: LockedEnvironment.Opening, { changes }: Content) {
+  const restorations = new Map<string, Restoration>()
+  for (const { key, written } of changes) {
+    if (written === null || !("restores" in written)) continue
+    const restored = yield* LockedEnvironment.deletedSecret(at, written.restores)
+    const write = restored === undefined ? undefined : yield* LockedEnvironment.earlierVersion(at, restored)
+    if (restored === undefined || write === undefined) return yield* new SecretNotFound({ field: key })
+    restorations.set(key, { restored, write })
+  }
+  return restorations
+})
+
+/**
+ * Names the content of a request: author, reason, keys, kinds, texts, references and the versions that they replace. A
+ * restored text counts as it is now.
+ */
+const digestOf = (row: RequestRow, content: Content, restorations: ReadonlyMap<string, Restoration>): string => {
+  const { author, changes, dataKey, reason = null, withoutValues } = content
+  const fields = changes.map(({ change, key, refs, version, written }) => {
+    const restoration = restorations.get(key)
+    const text = restoration?.write ?? (written === null || "restores" in written ? null : written)
+    const restored = restoration === undefined ? null : [restoration.restored.id, restoration.restored.version]
+    return [
+      key,
+      change,
+      version,
+      refs ?? null,
+      restored,
+      text === null ? null : [text.kind, text.pinned, text.from, text.text]
+    ]
+  })
+  const at = Envelope.boxContext("ampoule change digest v1", row.environmentId, row.id)
+  return contentMac(dataKey, at, JSON.stringify([author, reason, withoutValues, fields]))
+}
+
+/** The proposed changes. Each secret must have the version that the author saw. */
+const changesOf = Effect.fnUntraced(function* (
+  row: RequestRow,
+  transaction: Transaction,
+  content: Content,
+  sources: ReadonlyMap<string, ValueSource.ValueSource>,
+  digest: string | undefined
+) {
+  const { live } = transaction
+  for (const { key, version } of content.changes) {
+    const currentVersion = live.get(key)?.version ?? 0
+    if (currentVersion !== version) return yield* new SecretVersionConflict({ currentVersion, field: key })
+  }
+  const restorations = yield* restorationsOf(transaction, content)
+  for (const key of restorations.keys()) if (live.has(key)) return yield* new SecretAlreadyExists({ field: key })
+  const own = digestOf(row, content, restorations)
+  if (digest !== undefined && !safeEqual(Buffer.from(digest), Buffer.from(own))) return yield* new ChangesDiffer()
+  const changes = new Map<string, Change>()
+  for (const { key } of content.changes) {
+    const source = sources.get(key)
+    changes.set(key, restorations.get(key) ?? (source === undefined ? null : ValueSource.writeOf(source)))
+  }
+  return changes
+})
+
+/** Opens the request; a refusal or an altered box is recorded. */
+const opened = Effect.fnUntraced(function* (needs: Needs, { permit, row }: ToDecide) {
+  const box = yield* boxOf(needs, row)
+  return { role: box.role, content: yield* open(needs.dataKeys, permit.target, row, box) }
+})
+
+/** Texts before and after, and the entries of reading them: `versions` of live secrets and of those that come back. */
+const revealed = Effect.fnUntraced(function* (needs: Needs, { permit, row }: ToDecide) {
+  const denial = permit.refusalOf("secrets:read_values")
+  if (denial !== undefined) return yield* denial
+  const { content } = yield* opened(needs, { permit, row })
+  const at = { dataKeys: needs.dataKeys, sql: needs.sql, permit, at: new Date(yield* Clock.currentTimeMillis) }
+  const restorations = yield* restorationsOf(at, content)
+  const keys = content.changes.map(({ key }) => key)
+  const { secrets } = yield* OpenSecrets.named(needs, permit, keys, false)
+  const before = new Map(secrets.map(({ key, text }) => [key, text]))
+  const readOf = (read: ReadonlyArray<{ readonly key: string; readonly version: number }>) =>
+    read.length === 0
+      ? []
+      : [
+          permit.event({
+            audit: "secret.read",
+            keys: read.map(({ key }) => key),
+            versions: read.map(({ version }) => version),
+            target: targetOf(row)
+          })
+        ]
+  const reveal: RevealedChanges = {
+    changes: content.changes.map(({ key, written }) => {
+      const text = written !== null && "text" in written ? written.text : restorations.get(key)?.write.text
+      return { key, before: before.get(key) ?? null, after: text ?? null }
+    }),
+    digest: digestOf(row, content, restorations)
+  }
+  return { reveal, reads: [...readOf(secrets), ...readOf([...restorations.values()].map(({ restored }) => restored))] }
+})
+
+/** Texts leave after their entries are committed. The approval adds a read of the new versions for each viewer. */
+const reveal = Effect.fn("ChangeRequests.reveal")(function* (needs: Needs, id: ChangeRequestId) {
+  const { event, permit, row } = yield* toDecide(needs, id, "change.reveal")
+  const user = permit.caller.user
+  if (user === null) return yield* Effect.dieMessage("only a person decides")
+  const { reads, reveal } = yield* SecretBoxes.recordingRefusals(needs.audit, event, revealed(needs, { permit, row }))
+  const { ip, id: requestId, userAgent, via } = yield* RequestInfo
+  const viewer: Viewer = { userId: user.id, email: user.email, from: { id: requestId, ip, userAgent, via } }
+  const isSeen = JSON.stringify([{ userId: user.id }])
+  yield* change(needs, event, function* () {
+    const isPending = yield* Rows.exists(needs.sql`
+      UPDATE change_requests
+      SET seen_by = CASE WHEN seen_by @> ${isSeen}::jsonb THEN seen_by ELSE seen_by || ${JSON.stringify([viewer])}::jsonb END
+      WHERE id = ${id} AND status = 'pending' RETURNING id`)
+    if (!isPending) return yield* over()
+    yield* needs.audit.append(event, ...reads)
+  })
+  return reveal
+})
+
+/** `digest`: of the content that the approver saw. */
+const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id: ChangeRequestId, digest?: string) {
+  const { event, permit, row } = yield* toDecide(needs, id, "change.approve")
+  const { content, role } = yield* SecretBoxes.recordingRefusals(needs.audit, event, opened(needs, { permit, row }))
+  if (!Actions.roleAllows(role, "secrets:write")) {
     return yield* new Forbidden({ message: "The role of the author does not allow this any more." })
   }
-  const proposed = yield* SecretBoxes.recordingRefusals(
-    needs.audit,
-    event,
-    open(needs.dataKeys, permit.target, row, { dataKeyId: box.dataKeyId, sealed: box.sealed })
-  )
-  const keys = proposed.changes.map(({ key }) => key)
   const sources = new Map(
-    proposed.changes.flatMap(({ key, written }) =>
+    content.changes.flatMap(({ key, written }) =>
       written === null || "restores" in written ? [] : [[key, ValueSource.decided(written)] as const]
     )
   )
-  const entries = (outcome: Outcome) => [event, ...writtenFor(permit, row)(outcome)]
-  const written = EnvironmentWrite.write(
-    needs.writing,
-    permit,
-    (transaction) => changesOf(needs, row, transaction, proposed.changes, sources),
-    {
-      keys,
-      sources: [...sources.values()],
-      withoutValues: proposed.withoutValues,
-      entries,
-      answer: () => Effect.succeed({ status: "approved" as const })
-    }
-  )
+  const viewers: Array<Viewer> = []
+  const changes = Effect.fnUntraced(function* (transaction: Transaction) {
+    const all = yield* changesOf(row, transaction, content, sources, digest)
+    viewers.push(...(yield* decided(needs, row.id, "approved")))
+    return all
+  })
+  const written = EnvironmentWrite.write(needs.writing, permit, changes, {
+    keys: content.changes.map(({ key }) => key),
+    sources: [...sources.values()],
+    withoutValues: content.withoutValues,
+    entries: (outcome) => [event, ...writtenFor(permit, row)(outcome), ...seenBefore(permit, row, viewers)(outcome)],
+    answer: () => Effect.succeed({ status: "approved" as const })
+  })
   // The permit needs no approval. The requests of a deleted environment are deleted with it.
   return yield* Effect.catchTags(written, { Proposed: Effect.die, ENVIRONMENT_NOT_FOUND: notFound })
 })
+
+/** Reads of the new versions, by the people who saw their texts before the approval. */
+const seenBefore = (permit: WritePermit, row: RequestRow, viewers: ReadonlyArray<Viewer>) => (outcome: Outcome) => {
+  const keys = [...outcome.results].flatMap(([key, { outcome }]) =>
+    outcome === "created" || outcome === "updated" ? [key] : []
+  )
+  if (keys.length === 0) return []
+  return viewers.map(({ email, from, userId }) => ({
+    ...permit.event({ audit: "secret.read", keys, target: targetOf(row) }),
+    actor: { userId, email },
+    from
+  }))
+}
 
 /** The audit entries of the write name the request, and with it the author. */
 const writtenFor = (permit: WritePermit, row: RequestRow) => (outcome: Outcome) => {
@@ -168,5 +300,5 @@ const writtenFor = (permit: WritePermit, row: RequestRow) => (outcome: Outcome) 
 }
 
 export class ChangeRequests extends Effect.Service<ChangeRequests>()("secrets/ChangeRequests", {
-  effect: Effect.map(services, (needs) => methods(needs, { list, listOfEnvironment, approve, deny, withdraw }))
+  effect: Effect.map(services, (needs) => methods(needs, { list, listOfEnvironment, reveal, approve, deny, withdraw }))
 }) {}

@@ -159,9 +159,12 @@ export const begin = Effect.fnUntraced(function* (needs: Needs, permit: WritePer
   return transaction
 })
 
+/** For look-ups of versions that need no lock. */
+export interface Opening extends Pick<Transaction, "at" | "dataKeys" | "permit" | "sql"> {}
+
 /** Text, kind and pin of an earlier version of a live or deleted secret; undefined when it has no such version. */
 export const earlierVersion = Effect.fnUntraced(function* (
-  { dataKeys, permit, sql }: Transaction,
+  { dataKeys, permit, sql }: Opening,
   at: { readonly id: SecretId; readonly version: number }
 ) {
   const rows = yield* SecretRows.sealedVersion(sql, permit, at.id, at.version)
@@ -171,7 +174,7 @@ export const earlierVersion = Effect.fnUntraced(function* (
   return write
 })
 
-export const deletedSecret = ({ at, permit, sql }: Transaction, id: SecretId) =>
+export const deletedSecret = ({ at, permit, sql }: Opening, id: SecretId) =>
   SecretRows.deletedSecret(sql, permit, id, at)
 
 // --- secrets by id ---

@@ -75,7 +75,7 @@ const toEntry = Effect.fnUntraced(function* (
   event: AuditEvent,
   { from, keyList, rows }: EntryParts
 ) {
-  const origin = from ?? (yield* RequestInfo)
+  const origin = from ?? event.from ?? (yield* RequestInfo)
   const at = yield* Clock.currentTimeMillis
   const entry: Entry.Entry = { id: crypto.uuidAt(at), at, origin, event, key: yield* key, keyList, rows }
   return entry

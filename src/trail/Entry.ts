@@ -34,6 +34,8 @@ export interface AuditEvent {
   readonly target?: { readonly type: string; readonly id: string; readonly name: string } | undefined
   /** Error code of a denial, or the caller's reason for revealing a value. */
   readonly reason?: string | undefined
+  /** The request that the event happened in, where it is not the one that writes the entry. */
+  readonly from?: RequestOrigin | undefined
 }
 
 export interface Entry {

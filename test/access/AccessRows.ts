@@ -390,6 +390,7 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
       answers: noGrant
     }
   ],
+  "POST /change-requests/:requestId/reveal": [mine(`/change-requests/${nowhere}/reveal`, noGrant)],
   "POST /change-requests/:requestId/approve": [mine(`/change-requests/${nowhere}/approve`, noGrant)],
   "POST /change-requests/:requestId/deny": [mine(`/change-requests/${nowhere}/deny`, noGrant)],
 

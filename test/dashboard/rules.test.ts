@@ -72,7 +72,17 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("pag
       assert.include(own.text, `/access/changes/${id}/withdraw`)
       assert.notInclude(own.text, `/access/changes/${id}/approve`)
       assert.strictEqual((yield* send(`${production}/access/changes/${id}/approve`, member, {})).status, 403)
-      assert.strictEqual((yield* send(`${production}/access/changes/${id}/approve`, owner, {})).status, 303)
+      const change = `${production}/access/changes/${id}` as const
+      assert.strictEqual((yield* send(`${change}/reveal`, member, {})).status, 403)
+      const revealed = yield* send(`${change}/reveal`, owner, {})
+      assert.strictEqual(revealed.status, 200)
+      assert.include(revealed.text, "hidden text")
+      const digest = /name="digest" value="([\w-]{43})"/.exec(revealed.text)?.[1] ?? assert.fail(revealed.text)
+      const other = `${digest.slice(0, -1)}${digest.endsWith("A") ? "E" : "A"}`
+      const refused = yield* send(`${change}/approve`, owner, { digest: other })
+      assert.strictEqual(refused.status, 409)
+      assert.include(refused.text, "This is not the change that you saw")
+      assert.strictEqual((yield* send(`${change}/approve`, owner, { digest })).status, 303)
       assert.include((yield* TestApp.get(production, { session: owner.text })).text, "ADDED")
       const again = yield* send(`${production}/access/changes/${id}/approve`, owner, {})
       assert.strictEqual(again.status, 409)

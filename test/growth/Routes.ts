@@ -161,7 +161,7 @@ const ofProjects = (scene: Scene): Record<string, Ask> => {
   const decides = (
     path: string,
     made: Effect.Effect<{ readonly id: string }, unknown, Needs>,
-    how: "approve" | "deny"
+    how: "approve" | "deny" | "reveal"
   ) => about(made, ({ id }) => TestApp.post(`${path}/${id}/${how}`, person))
   return {
     "POST /teams/:teamId/projects": just(() => {
@@ -200,6 +200,7 @@ const ofProjects = (scene: Scene): Record<string, Ask> => {
     "DELETE /change-requests/:requestId": about(aChange, ({ by, id }) =>
       TestApp.del(`/change-requests/${id}`, by.session)
     ),
+    "POST /change-requests/:requestId/reveal": decides("/change-requests", aChange, "reveal"),
     "POST /change-requests/:requestId/approve": decides("/change-requests", aChange, "approve"),
     "POST /change-requests/:requestId/deny": decides("/change-requests", aChange, "deny")
   }

@@ -52,9 +52,10 @@ const setUp = Effect.gen(function* () {
   }
   const decide = (session: string, id: string, how: "approve" | "deny" = "approve") =>
     TestApp.post(`/change-requests/${id}/${how}`, { session })
+  const reveal = (session: string, id: string) => TestApp.post(`/change-requests/${id}/reveal`, { session })
   const listed = (session: string) =>
     Effect.map(TestApp.get("/change-requests", { session }), ({ json }) => json.items.map(({ id }) => id))
-  return { project, team, people, sessions, set, at, create, base: base.json, inject, proposed, decide, listed }
+  return { project, team, people, sessions, set, at, create, base: base.json, inject, proposed, decide, reveal, listed }
 })
 
 layer(app, { excludeTestServices: true })("a change that waits", (it) => {
@@ -64,10 +65,14 @@ layer(app, { excludeTestServices: true })("a change that waits", (it) => {
       const request = proposed(
         yield* TestApp.patch(`/secrets/${base.id}`, { session: sessions.author, json: { value: "second" } })
       )
-      assert.deepStrictEqual(request.changes, [{ key: "BASE", change: "update", conflict: false }])
+      assert.deepStrictEqual(request.changes, [
+        { key: "BASE", change: "update", kind: "literal", references: [], warnings: [], conflict: false }
+      ])
       assert.deepStrictEqual([request.user.id, request.mayDecide], [people.author.id, false])
       const own = proposed(yield* create(sessions.author, "NEW", "${BASE}!"))
-      assert.deepStrictEqual(own.changes, [{ key: "NEW", change: "create", conflict: false }])
+      assert.deepStrictEqual(own.changes, [
+        { key: "NEW", change: "create", kind: "template", references: ["BASE"], warnings: [], conflict: false }
+      ])
       assert.deepStrictEqual(yield* inject, { BASE: "first", URL: "x-first" })
       assert.sameMembers(yield* listed(sessions.author), [request.id, own.id])
       assert.sameMembers(yield* listed(sessions.admin), [request.id, own.id])
@@ -166,8 +171,8 @@ layer(app, { excludeTestServices: true })("a change that waits", (it) => {
       yield* TestApp.patch(`/secrets/${base.id}`, { session: sessions.admin, json: { value: "ours" } })
       const [shown] = (yield* TestApp.get("/change-requests", { session: sessions.admin })).json.items
       assert.deepStrictEqual(shown?.changes, [
-        { key: "BASE", change: "update", conflict: true },
-        { key: "NEW", change: "create", conflict: false }
+        { key: "BASE", change: "update", kind: "literal", references: [], warnings: [], conflict: true },
+        { key: "NEW", change: "create", kind: "literal", references: [], warnings: [], conflict: false }
       ])
       const refused = yield* decide(sessions.admin, request.id)
       assert.deepStrictEqual(codeOf(refused), [409, "SECRET_VERSION_CONFLICT", "BASE"])
@@ -193,11 +198,15 @@ layer(app, { excludeTestServices: true })("a change that waits", (it) => {
       const used = yield* TestApp.del(`/secrets/${base.id}`, asAuthor)
       assert.deepStrictEqual(codeOf(used).slice(0, 2), [409, "SECRET_HAS_DEPENDENTS"])
       const removal = proposed(yield* TestApp.del(`/secrets/${url?.id}`, asAuthor))
-      assert.deepStrictEqual(removal.changes, [{ key: "URL", change: "delete", conflict: false }])
+      assert.deepStrictEqual(removal.changes, [
+        { key: "URL", change: "delete", kind: null, references: [], warnings: [], conflict: false }
+      ])
       assert.strictEqual((yield* decide(sessions.admin, removal.id)).status, 200)
       assert.deepStrictEqual(yield* inject, { BASE: "first" })
       const restoration = proposed(yield* TestApp.post(`/secrets/${url?.id}/restore`, asAuthor))
-      assert.deepStrictEqual(restoration.changes, [{ key: "URL", change: "restore", conflict: false }])
+      assert.deepStrictEqual(restoration.changes, [
+        { key: "URL", change: "restore", kind: "template", references: ["BASE"], warnings: [], conflict: false }
+      ])
       assert.strictEqual((yield* decide(sessions.admin, restoration.id)).status, 200)
       assert.deepStrictEqual(yield* inject, { BASE: "first", URL: "x-first" })
       yield* TestApp.patch(`/secrets/${base.id}`, { session: sessions.admin, json: { value: "second" } })
@@ -242,25 +251,32 @@ layer(app, { excludeTestServices: true })("a change that waits", (it) => {
 
   it.effect("is not written when a writer of the database gave it another author or other changes", () =>
     Effect.gen(function* () {
-      const { base, decide, inject, people, proposed, sessions } = yield* setUp
+      const { base, decide, inject, people, proposed, reveal, sessions } = yield* setUp
       const sql = yield* SqlClient.SqlClient
       const { id } = proposed(
         yield* TestApp.patch(`/secrets/${base.id}`, { session: sessions.author, json: { value: "second" } })
       )
       const as = (column: string, value: string) =>
         sql`UPDATE change_requests SET ${sql.literal(`${column} = ${value}`)} WHERE id = ${id}`
-      const changes = (one: string) => `'[{"key":"BASE","change":"update","version":1}]'::jsonb ${one}`
+      yield* sql`CREATE TEMP TABLE intact AS SELECT user_id, changes, reason FROM change_requests WHERE id = ${id}`
       for (const [column, value] of [
         ["user_id", `'${people.other.id}'`],
-        ["changes", changes(`#- '{0}'`)],
-        ["changes", changes(`|| '[{"key":"URL","change":"delete","version":1}]'`)],
-        ["changes", `'[{"key":"URL","change":"update","version":1}]'`],
-        ["changes", `'[{"key":"BASE","change":"delete","version":1}]'`]
+        ["reason", "'asked for by the owner'"],
+        ["changes", `changes #- '{0}'`],
+        ["changes", `changes || '[{"key":"URL","change":"delete","version":1}]'`],
+        ["changes", `jsonb_set(changes, '{0,key}', '"URL"')`],
+        ["changes", `jsonb_set(changes, '{0,change}', '"create"')`],
+        ["changes", `jsonb_set(changes, '{0,version}', '2')`],
+        ["changes", `jsonb_set(changes, '{0,kind}', '"template"')`],
+        ["changes", `jsonb_set(changes, '{0,refs}', '["URL"]')`],
+        ["changes", `jsonb_set(changes, '{0,above}', '["NODE_OPTIONS"]')`],
+        ["changes", `changes #- '{0,refs}'`]
       ] as const) {
         yield* as(column, value)
         assert.strictEqual((yield* decide(sessions.admin, id)).status, 500, value)
-        yield* as("user_id", `'${people.author.id}'`)
-        yield* as("changes", changes(""))
+        assert.strictEqual((yield* reveal(sessions.admin, id)).status, 500, value)
+        yield* sql`UPDATE change_requests r SET user_id = i.user_id, changes = i.changes, reason = i.reason
+          FROM intact i WHERE r.id = ${id}`
       }
       assert.deepInclude(yield* inject, { BASE: "first" })
       assert.strictEqual((yield* decide(sessions.admin, id)).status, 200)

@@ -181,7 +181,10 @@ layer(app, { excludeTestServices: true })("changes across environments", (it) =>
       const [written, waits] = half.json.environments
       assert.deepStrictEqual(written.items, [{ key: "A", outcome: "created", version: 1 }])
       assert.deepStrictEqual(waits.items, [])
-      assert.deepStrictEqual(waits.request?.changes, [{ key: "A", change: "create", conflict: false }])
+      assert.deepStrictEqual(waits.request?.changes, [
+        { key: "A", change: "create", kind: "literal", references: [], warnings: [], conflict: false }
+      ])
+      assert.strictEqual(waits.request?.reason, "asked for by support")
       assert.deepStrictEqual(yield* values("production"), {})
       const approved = yield* TestApp.post(`/change-requests/${waits.request?.id ?? ""}/approve`, { session: owner })
       assert.strictEqual(approved.status, 200, approved.text)

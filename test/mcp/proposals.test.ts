@@ -37,7 +37,9 @@ layer(Layer.merge(McpApp.shared, Crypto.Default), { excludeTestServices: true })
       assert.isTrue(result.isError)
       const [{ text = "" }] = result.content ?? []
       const { changeRequest } = Bodies.exactly(Waiting)(text)
-      assert.deepStrictEqual(changeRequest.changes, [{ key: "NEW", change: "create", conflict: false }])
+      assert.deepStrictEqual(changeRequest.changes, [
+        { key: "NEW", change: "create", kind: "literal", references: [], warnings: [], conflict: false }
+      ])
       assert.strictEqual(changeRequest.user.id, member.id)
       const listed = yield* TestApp.get("/change-requests", { session })
       assert.deepStrictEqual(

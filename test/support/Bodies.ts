@@ -207,6 +207,7 @@ const routes = {
     withdraw: "DELETE /change-requests/:requestId"
   },
   changeDecisions: {
+    reveal: "POST /change-requests/:requestId/reveal",
     approve: "POST /change-requests/:requestId/approve",
     deny: "POST /change-requests/:requestId/deny"
   },

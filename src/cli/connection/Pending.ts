@@ -47,6 +47,22 @@ export const of = <A extends Item, Id extends string, R>(kind: Kind<A, Id, R>) =
     })
   })
 
+  /** Names the page of the decision, for a person who may decide. */
+  const openPage = Effect.fnUntraced(function* (
+    session: Connection,
+    request: A,
+    browser: { readonly noBrowser: boolean }
+  ) {
+    if (!request.mayDecide) {
+      return yield* new CliFailure({
+        message: `You cannot decide this ${what}: only a person other than its author can.`
+      })
+    }
+    yield* note(tell(request))
+    yield* note("Decide on this page, signed in:")
+    yield* Browser.offer(pageOf(session.url, request), browser)
+  })
+
   const approveCommand = Help.command(
     "approve",
     {
@@ -58,15 +74,7 @@ export const of = <A extends Item, Id extends string, R>(kind: Kind<A, Id, R>) =
     Effect.fnUntraced(function* (options) {
       const requestId = yield* parseId(options.id)
       const session = yield* Credential.open(options)
-      const request = yield* find(session, requestId)
-      if (!request.mayDecide) {
-        return yield* new CliFailure({
-          message: `You cannot decide this ${what}: only a person other than its author can.`
-        })
-      }
-      yield* note(tell(request))
-      yield* note("Decide on this page, signed in:")
-      yield* Browser.offer(pageOf(session.url, request), options)
+      yield* openPage(session, yield* find(session, requestId), options)
     })
   )
 
@@ -82,5 +90,5 @@ export const of = <A extends Item, Id extends string, R>(kind: Kind<A, Id, R>) =
     })
   )
 
-  return { id, find, approveCommand, withdrawCommand }
+  return { id, find, openPage, approveCommand, withdrawCommand }
 }

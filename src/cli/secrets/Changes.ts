@@ -1,8 +1,9 @@
-/** `ampoule changes`: writes that wait for an approval. They are decided in the dashboard, like access requests. */
+/** `ampoule changes`: writes that wait for an approval. People decide in the dashboard, or here with a session. */
 import * as Command from "@effect/cli/Command"
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiClient from "@effect/platform/HttpApiClient"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { type ChangeRequest, ChangeRequestsApi } from "#schema/ChangeRequestsApi.ts"
 import { ChangeRequestId } from "#schema/Ids.ts"
@@ -12,7 +13,8 @@ import { CliFailure, usage } from "#src/cli/terminal/Failure.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import * as Pending from "#src/cli/connection/Pending.ts"
-import { json, list as printList, note, out, plain } from "#src/cli/terminal/Output.ts"
+import { json, list as printList, note, plain } from "#src/cli/terminal/Output.ts"
+import * as ChangeDecisions from "./ChangeDecisions.ts"
 
 const api = HttpApi.make("ampoule").add(ChangeRequestsApi)
 const clientOf = ({ http }: Connection) => HttpApiClient.group(api, { group: "changeRequests", httpClient: http })
@@ -82,37 +84,57 @@ const waiting = Pending.of({
   line: (change) => `${plain(change.user.email)} in ${plain(change.environment)}: ${plain(namesOf(change))}`
 })
 
-const signs = new Map([
-  ["create", "+"],
-  ["update", "~"],
-  ["delete", "-"],
-  ["restore", "+"]
-])
-
 const show = Help.command(
   "show",
   {
-    says: "Show what a pending change would do, key by key. It shows names, never values.",
-    more: ["+ adds or restores, ~ changes, - deletes. A conflict means that the secret has changed since."],
-    examples: ["ampoule changes show 01980a5e-9f00-7a10-8b21-3c4d5e6f7083"]
+    says: "Show what a pending change would do, key by key. It shows names; with --reveal the values too.",
+    more: [
+      "+ adds or restores, ~ changes, - deletes. A conflict means that the secret has changed since.",
+      "--reveal needs the session of a person who may decide. The audit trail records it as a read."
+    ],
+    examples: [
+      "ampoule changes show 01980a5e-9f00-7a10-8b21-3c4d5e6f7083",
+      "ampoule changes show 01980a5e-9f00-7a10-8b21-3c4d5e6f7083 --reveal"
+    ]
   },
-  { ...Shared.connection, json: Shared.json, id: waiting.id },
+  { ...Shared.connection, json: Shared.json, reveal: ChangeDecisions.options.reveal, id: waiting.id },
   Effect.fnUntraced(function* (options) {
     const id = yield* parseId(options.id)
     const session = yield* Credential.open(options)
     const request = yield* waiting.find(session, id)
-    if (options.json) return yield* json(request)
-    const { changes, createdAt, environment, expiresAt, project, user } = request
-    yield* out(`${plain(user.email)} in ${plain(project)} / ${plain(environment)}, written ${plain(createdAt)}\n`)
-    for (const { change, conflict, key } of changes) {
-      const note = conflict ? "  conflict: changed since" : change === "restore" ? "  restored" : ""
-      yield* out(`${signs.get(change) ?? "?"} ${plain(key)}${note}\n`)
-    }
-    yield* note(`Pending until ${plain(expiresAt)}. Decide at ${Pending.pageOf(session.url, request)}`)
+    const revealed = options.reveal ? yield* ChangeDecisions.reveal(session, request) : undefined
+    if (options.json) return yield* json(revealed === undefined ? request : { ...request, revealed })
+    yield* ChangeDecisions.print(request, revealed)
+    yield* note(`Pending until ${plain(request.expiresAt)}. Decide at ${Pending.pageOf(session.url, request)}`)
   })
 )
 
-const commands = [list, show, waiting.approveCommand, waiting.withdrawCommand] as const
+const approve = Help.command(
+  "approve",
+  {
+    says: "Open the page where a change is approved or denied. With --digest or --reveal, approve it here.",
+    more: [
+      "A login of the command line cannot approve: you decide in the browser, signed in. --digest and --reveal need the session of a person.",
+      "--digest approves the content that was revealed with it; other content is refused. --reveal shows the values, asks, and approves what it showed."
+    ],
+    examples: [
+      "ampoule changes approve 01980a5e-9f00-7a10-8b21-3c4d5e6f7083",
+      "ampoule changes approve 01980a5e-9f00-7a10-8b21-3c4d5e6f7083 --reveal"
+    ]
+  },
+  { ...Shared.connection, ...ChangeDecisions.options, yes: Shared.yes, noBrowser: Shared.noBrowser, id: waiting.id },
+  Effect.fnUntraced(function* (options) {
+    const id = yield* parseId(options.id)
+    const session = yield* Credential.open(options)
+    const request = yield* waiting.find(session, id)
+    if (options.reveal || Option.isSome(options.digest)) {
+      return yield* ChangeDecisions.approve(session, request, options)
+    }
+    yield* waiting.openPage(session, request, options)
+  })
+)
+
+const commands = [list, show, approve, waiting.withdrawCommand] as const
 export const changes = Help.described(
   Command.make("changes").pipe(Command.withSubcommands(commands)),
   { says: "Show pending changes, and approve or withdraw them." },

@@ -73,6 +73,7 @@ const hints: ReadonlyMap<string, string> = new Map(
     SECRET_HAS_DEPENDENTS:
       "Use --disposition flatten (they keep their text) or --disposition cascade (they are deleted too).",
     SECRET_VERSION_CONFLICT: "Someone changed it in the meantime. Check `ampoule secrets history`, then try again.",
+    CHANGES_DIFFER: "Look at it again: `ampoule changes show ID --reveal`, then approve with its digest.",
     TEMPLATE_REFERENCE_MISSING: "Write the missing keys first, or pass the text as --kind literal.",
     TEMPLATE_INVALID: "Write $${ for a plain ${, or pass the text as --kind literal.",
     SEALED_VALUE_INVALID:

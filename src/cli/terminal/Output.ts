@@ -43,9 +43,11 @@ export const plain = (text: string): string => text.replace(unprintable, "\u00b7
 const unprintableInText = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g
 const escaped = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`
 
+/** Text of several lines from elsewhere, safe for a terminal: control and direction characters are visible. */
+export const plainText = (text: string): string => text.replace(unprintableInText, escaped)
+
 /** Escapes control characters that JSON allows, so that a terminal cannot act on them. */
-export const json = (value: unknown): Effect.Effect<void> =>
-  out(`${JSON.stringify(value, null, 2).replace(unprintableInText, escaped)}\n`)
+export const json = (value: unknown): Effect.Effect<void> => out(`${plainText(JSON.stringify(value, null, 2))}\n`)
 
 /**
  * A value for standard output. Programs, and `raw`, receive it unchanged; at a terminal, control characters are made
@@ -53,7 +55,7 @@ export const json = (value: unknown): Effect.Effect<void> =>
  */
 export const value = Effect.fnUntraced(function* (text: string, options: { readonly raw: boolean }) {
   const isForPerson = stdoutIsTerminal() && !options.raw
-  const printable = isForPerson ? text.replace(unprintableInText, escaped) : text
+  const printable = isForPerson ? plainText(text) : text
   yield* out(stdoutIsTerminal() && !text.endsWith("\n") ? `${printable}\n` : printable)
   if (printable !== text)
     yield* warn("control characters are shown as \\uNNNN; --raw, a file or a pipe receives them unchanged.")

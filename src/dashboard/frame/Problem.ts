@@ -66,6 +66,10 @@ const explanations: ReadonlyMap<string, Explanation> = new Map(
       title: "Someone else changed some of these secrets",
       detail: "Nothing was saved. Check their current versions, then try again."
     },
+    CHANGES_DIFFER: {
+      title: "This is not the change that you saw",
+      detail: "Nothing was saved. Show its values again, then decide."
+    },
     SECRET_HAS_DEPENDENTS: {
       title: "Other secrets use this one",
       detail: "Choose what happens to them: keep their current text, or delete them too."

@@ -4,10 +4,14 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { CreateAccessGrant } from "#schema/AccessApi.ts"
 import { CreateAccessRequest } from "#schema/AccessRequestsApi.ts"
+import { ApproveChange } from "#schema/ChangeRequestsApi.ts"
+import { GrantNotFound } from "#schema/Errors.ts"
 import { AccessGrantId, AccessRequestId, ChangeRequestId } from "#schema/Ids.ts"
 import { AccessPage, type Asking } from "./AccessViews.tsx"
+import { RevealedPage } from "./ChangeViews.tsx"
 import { type AtEnvironment, environment, type Location } from "#src/dashboard/frame/EnvironmentFrame.tsx"
 import * as Form from "#src/dashboard/frame/Form.ts"
+import * as Html from "#src/dashboard/frame/Html.ts"
 import { query } from "#src/dashboard/frame/Pages.ts"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import { action, button, page, screen, to, withIds } from "#src/dashboard/frame/Routes.ts"
@@ -93,8 +97,24 @@ const withdraw = button(request, {
 })
 
 const change = withIds(environment, Schema.Struct({ requestId: ChangeRequestId }))
-const approveChange = button(change, {
-  run: ({ requestId }) => UseCases.changeRequests.approve(requestId),
+/** The names of the request are read first: an approved one has none. */
+const revealChange = button(change, {
+  run: ({ location, requestId }) =>
+    Effect.gen(function* () {
+      const { items } = yield* UseCases.changeRequests.listOfEnvironment(location.environment.id)
+      const item = items.find(({ id }) => id === requestId)
+      const revealed = yield* UseCases.changeRequests.reveal(requestId)
+      return item === undefined ? yield* new GrantNotFound() : { item, revealed }
+    }),
+  done: (result, { location }) => Html.page(<RevealedPage location={location} {...result} />),
+  again: view()
+})
+const approveChange = action(change, {
+  decode: (form) => {
+    const digest = form.filled("digest")
+    return Form.decode(ApproveChange)(digest === undefined ? {} : { digest })
+  },
+  run: ({ digest }, { requestId }) => UseCases.changeRequests.approve(requestId, digest),
   done: (_, at) => to(access(at), "change-approved"),
   again: view()
 })
@@ -118,6 +138,7 @@ export const routes = HttpRouter.empty.pipe(
   HttpRouter.post(`${at}/requests/:requestId/approve`, approve),
   HttpRouter.post(`${at}/requests/:requestId/deny`, deny),
   HttpRouter.post(`${at}/requests/:requestId/withdraw`, withdraw),
+  HttpRouter.post(`${at}/changes/:requestId/reveal`, revealChange),
   HttpRouter.post(`${at}/changes/:requestId/approve`, approveChange),
   HttpRouter.post(`${at}/changes/:requestId/deny`, denyChange),
   HttpRouter.post(`${at}/changes/:requestId/withdraw`, withdrawChange)

@@ -1,7 +1,7 @@
-/** Change requests of an environment: keys, author, and the decision. */
-import type { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
+/** Change requests of an environment: keys, author, texts before and after, and the decision. */
+import type { ChangeRequest, RevealedChanges } from "#schema/ChangeRequestsApi.ts"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
-import type { Location } from "#src/dashboard/frame/EnvironmentFrame.tsx"
+import { EnvironmentFrame, type Location } from "#src/dashboard/frame/EnvironmentFrame.tsx"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 
 const words = new Map<string, string>([
@@ -11,23 +11,73 @@ const words = new Map<string, string>([
   ["restore", "restore"]
 ])
 
-/** Keys of a change request, with the action for each. */
-export const ChangedKeys = ({ of }: { readonly of: ChangeRequest["changes"] }) => (
-  <ul class="keys">
-    {of.map(({ change, conflict, key }) => (
-      <li>
-        {words.get(change) ?? change} <code>{key}</code>{" "}
-        {conflict ? <Ui.Badge tone="danger">changed since</Ui.Badge> : null}
-      </li>
+/** Dangerous names that a change sets, each with the reason. */
+const Warnings = ({ of }: { readonly of: ReadonlyArray<string> }) => (
+  <>
+    {of.map((warning) => (
+      <span class="refs">
+        <Ui.Badge tone="danger">runs code</Ui.Badge> {warning}
+      </span>
     ))}
-  </ul>
+  </>
+)
+
+const About = ({ of: { change, conflict, key, kind, references, warnings } }: { readonly of: Changed }) => (
+  <>
+    {words.get(change) ?? change} <code>{key}</code> {kind === "template" ? <Ui.Badge>template</Ui.Badge> : null}{" "}
+    {conflict ? <Ui.Badge tone="danger">changed since</Ui.Badge> : null}
+    {references.length === 0 ? null : <span class="refs hint">refers to {references.join(", ")}</span>}
+    <Warnings of={warnings} />
+  </>
+)
+type Changed = ChangeRequest["changes"][number]
+
+/** Keys of a change request, with the action for each. */
+export const ChangedKeys = ({
+  of,
+  reason
+}: {
+  readonly of: ChangeRequest["changes"]
+  readonly reason: string | null
+}) => (
+  <>
+    <ul class="keys">
+      {of.map((one) => (
+        <li>
+          <About of={one} />
+        </li>
+      ))}
+    </ul>
+    {reason === null ? null : <span class="refs hint">{reason}</span>}
+  </>
+)
+
+const pathOf = (location: Location, { id }: ChangeRequest) => `${Paths.environment(location.path)}/access/changes/${id}`
+
+/** Buttons that decide. `digest`: of the texts that the page shows. */
+const Decisions = ({
+  digest,
+  item,
+  location
+}: {
+  readonly item: ChangeRequest
+  readonly location: Location
+  readonly digest?: string
+}) => (
+  <>
+    <Ui.Act action={`${pathOf(location, item)}/approve`} fields={digest === undefined ? {} : { digest }}>
+      Approve<span class="hidden"> the change of {item.user.email}</span>
+    </Ui.Act>{" "}
+    <Ui.Act action={`${pathOf(location, item)}/deny`} kind="quiet">
+      Deny<span class="hidden"> the change of {item.user.email}</span>
+    </Ui.Act>
+  </>
 )
 
 const Decide = ({ item, location }: { readonly item: ChangeRequest; readonly location: Location }) => {
-  const here = `${Paths.environment(location.path)}/access/changes/${item.id}`
   if (item.user.id === location.visit.user.id) {
     return (
-      <Ui.Act action={`${here}/withdraw`} kind="quiet">
+      <Ui.Act action={`${pathOf(location, item)}/withdraw`} kind="quiet">
         Withdraw<span class="hidden"> your change</span>
       </Ui.Act>
     )
@@ -35,13 +85,61 @@ const Decide = ({ item, location }: { readonly item: ChangeRequest; readonly loc
   if (!item.mayDecide) return null
   return (
     <>
-      <Ui.Act action={`${here}/approve`}>
-        Approve<span class="hidden"> the change of {item.user.email}</span>
+      <Ui.Act action={`${pathOf(location, item)}/reveal`}>
+        Show values<span class="hidden"> of the change of {item.user.email}</span>
       </Ui.Act>{" "}
-      <Ui.Act action={`${here}/deny`} kind="quiet">
-        Deny<span class="hidden"> the change of {item.user.email}</span>
-      </Ui.Act>
+      <Decisions item={item} location={location} />
     </>
+  )
+}
+
+// eslint-disable-next-line no-control-regex
+const invisible = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g
+/** Control and direction characters are visible: none can hide a part of the text from its approver. */
+const visible = (text: string) =>
+  text.replace(invisible, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`)
+
+const Text = ({ of, none }: { readonly of: string | null; readonly none: string }) =>
+  of === null ? <span class="hint">{none}</span> : <span class="value-text">{of === "" ? "(empty)" : visible(of)}</span>
+
+/** One change with its texts. The approval of this page carries their digest. */
+export const RevealedPage = ({
+  item,
+  location,
+  revealed
+}: {
+  readonly item: ChangeRequest
+  readonly location: Location
+  readonly revealed: RevealedChanges
+}) => {
+  const texts = new Map(revealed.changes.map((one) => [one.key, one]))
+  return (
+    <EnvironmentFrame location={location} view="access" title="Change request">
+      <section class="section">
+        <h2>The change of {item.user.email}</h2>
+        {item.reason === null ? null : <p>Reason: {item.reason}</p>}
+        <p class="hint">The audit trail records that you saw these values. An approval writes exactly these texts.</p>
+        <Ui.Table label="Texts before and after" head={["Change", "Before", "After"]}>
+          {item.changes.map((one) => (
+            <tr>
+              <th scope="row">
+                <About of={one} />
+              </th>
+              <td data-label="Before">
+                <Text of={texts.get(one.key)?.before ?? null} none="no such secret" />
+              </td>
+              <td data-label="After">
+                <Text of={texts.get(one.key)?.after ?? null} none="deleted" />
+              </td>
+            </tr>
+          ))}
+        </Ui.Table>
+        <div class="buttons">
+          <Decisions item={item} location={location} digest={revealed.digest} />
+          <Ui.LinkButton href={`${Paths.environment(location.path)}/access`}>Back</Ui.LinkButton>
+        </div>
+      </section>
+    </EnvironmentFrame>
   )
 }
 
@@ -62,7 +160,7 @@ export const WaitingChanges = ({
           <tr>
             <th scope="row">{item.user.email}</th>
             <td data-label="Wants to">
-              <ChangedKeys of={item.changes} />
+              <ChangedKeys of={item.changes} reason={item.reason} />
             </td>
             <td data-label="Written" class="hint">
               <Ui.Ago at={item.createdAt} now={location.visit.now} />

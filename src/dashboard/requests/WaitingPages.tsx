@@ -69,7 +69,7 @@ const asks = (item: AccessRequest) => (
     {wordsOf(item.level)} for {item.hours} h<span class="refs hint">{item.reason}</span>
   </>
 )
-const proposes = (item: ChangeRequest) => <ChangedKeys of={item.changes} />
+const proposes = (item: ChangeRequest) => <ChangedKeys of={item.changes} reason={item.reason} />
 
 const SecondPersonRows = ({
   items,

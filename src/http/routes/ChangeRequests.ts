@@ -15,7 +15,8 @@ const requestGroup = Endpoints.group(ServerApi, "changeRequests", (handlers) =>
 const decisionGroup = Endpoints.group(ServerApi, "changeDecisions", (handlers) =>
   Effect.map(ChangeRequests, (requests) =>
     handlers
-      .handle("approve", ({ path }) => requests.approve(path.requestId))
+      .handle("reveal", ({ path }) => requests.reveal(path.requestId))
+      .handle("approve", ({ path, payload }) => requests.approve(path.requestId, payload?.digest))
       .handle("deny", ({ path }) => requests.deny(path.requestId))
   )
 )
