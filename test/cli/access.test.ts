@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { AccessRequest } from "#schema/AccessRequestsApi.ts"
 import { EnvironmentAccess } from "#schema/EnvironmentAccessApi.ts"
-import { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
+import { ChangeRequest, RevealedChanges } from "#schema/ChangeRequestsApi.ts"
 import { failureOf, parsed } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -26,7 +26,16 @@ const atProduction = Effect.gen(function* () {
           run(words, { env: { AMPOULE_API_TOKEN: text } })
     )
   const member = yield* World.member(team, "member")
-  return { project, owner, member: yield* as(member), admin: yield* as(team.owner), email: member.email }
+  const memberSession = (yield* World.session(member)).text
+  return {
+    project,
+    owner,
+    run,
+    memberSession,
+    member: yield* as(member),
+    admin: yield* as(team.owner),
+    email: member.email
+  }
 })
 
 layer(app, { excludeTestServices: true })("ampoule access", (it) => {
@@ -155,6 +164,59 @@ layer(app, { excludeTestServices: true })("ampoule changes", (it) => {
       assert.match(named.stdout, new RegExp(`^http://127.0.0.1:\\d+${page}\n$`))
       assert.strictEqual((yield* member("changes", "withdraw", item.id)).code, 0)
       assert.include((yield* member("changes", "list")).stderr, "No change is pending.")
+    })
+  )
+})
+
+layer(app, { excludeTestServices: true })("ampoule changes with values", (it) => {
+  it.scoped("shows them to the session of a person alone, and approves what it showed", () =>
+    Effect.gen(function* () {
+      const { admin, memberSession, owner, project, run } = yield* atProduction
+      const json = { readers: "team", changes: "proposed" }
+      yield* TestApp.patch(`/environments/${project.production.id}`, { session: owner, json })
+      const person = (...words: ReadonlyArray<string>) => run(words, { env: { AMPOULE_API_TOKEN: owner } })
+      const propose = Effect.fnUntraced(function* (key: string, text: string) {
+        const at = { projectId: project.id, environment: "production" }
+        const write = yield* TestApp.post("/secrets", { session: memberSession, json: { ...at, key, value: text } })
+        assert.strictEqual(write.status, 202)
+        const items = parsed(Schema.Array(ChangeRequest))((yield* admin("changes", "list", "--json")).stdout)
+        return items.find(({ changes }) => changes[0]?.key === key)?.id ?? assert.fail()
+      })
+      const id = yield* propose("LD_PRELOAD", "hidden\u001b[2J text")
+      for (const words of [
+        ["show", id, "--reveal"],
+        ["approve", id, "--reveal", "--yes"]
+      ]) {
+        const refused = yield* admin("changes", ...words)
+        assert.strictEqual(refused.code, 1)
+        assert.include(refused.stderr, "Only a signed-in person sees the values of a change")
+        assert.include(refused.stderr, `/app/projects/${project.id}/env/production/access`)
+        assert.notInclude(refused.stdout, "hidden")
+      }
+      const names = yield* person("changes", "show", id)
+      assert.include(names.stdout, "runs code: LD_PRELOAD decides which libraries are loaded")
+      assert.notInclude(names.stdout, "hidden")
+      const shown = yield* person("changes", "show", id, "--reveal")
+      assert.strictEqual(shown.code, 0, shown.stderr)
+      // Control characters are visible: none acts on the terminal.
+      assert.include(shown.stdout.split("\n"), "    hidden\\u001b[2J text")
+      const digest = /^Digest: (\S{43})$/m.exec(shown.stdout)?.[1] ?? assert.fail(shown.stdout)
+      const revealed = yield* person("changes", "show", id, "--reveal", "--json")
+      assert.strictEqual(parsed(Schema.Struct({ revealed: RevealedChanges }))(revealed.stdout).revealed.digest, digest)
+      const withToken = yield* admin("changes", "approve", id, "--digest", digest)
+      assert.include(withToken.stderr, "Only a signed-in person approves a change")
+      const other = yield* propose("OTHER", "v")
+      const differs = yield* person("changes", "approve", other, "--digest", digest)
+      assert.strictEqual(differs.code, 1)
+      assert.include(differs.stderr, "ampoule changes show ID --reveal")
+      assert.strictEqual((yield* person("changes", "approve", id, "--digest", "nonsense")).code, 2)
+      assert.strictEqual((yield* person("changes", "approve", id, "--digest", digest)).code, 0)
+      const unconfirmed = yield* person("changes", "approve", other, "--reveal")
+      assert.include(unconfirmed.stderr, "--yes")
+      const approved = yield* person("changes", "approve", other, "--reveal", "--yes")
+      assert.strictEqual(approved.code, 0, approved.stderr)
+      assert.include(approved.stdout, "    v")
+      assert.include((yield* admin("changes", "list")).stderr, "No change is pending.")
     })
   )
 })
