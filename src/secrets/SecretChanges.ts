@@ -3,7 +3,7 @@ import type { SecretMetadata } from "./SecretMetadata.ts"
 import type { Write } from "./ValueSource.ts"
 
 /** A deleted secret that comes back at the version it had. The caller checked that no live secret has its key. */
-interface Restoration {
+export interface Restoration {
   readonly restored: SecretMetadata
   readonly write: Write
 }
