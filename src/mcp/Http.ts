@@ -129,7 +129,7 @@ const post = Effect.fnUntraced(function* (needs: Needs, client: AuthenticatedCli
   const request = yield* HttpServerRequest.HttpServerRequest
   const body = yield* Message.read
   if (HttpServerResponse.isServerResponse(body)) return body
-  const { message } = body
+  const message = needs.protocol.read(body.message)
   for (const one of Array.isArray(message) ? message.slice(0, Message.maxBatch) : [message]) {
     const missing = scopeRefusal(needs, client.caller, one)
     if (missing === undefined) continue

@@ -120,7 +120,7 @@ const serveResources = (server: LegacyServer, { protocol, run, session, sessions
     resourceTemplates: templates.map((one) => ({ ...one }))
   }))
   server.setRequestHandler(ReadResourceRequestSchema, async ({ params }) => {
-    const content = await run(protocol.read(params.uri))
+    const content = await run(protocol.readResource(params.uri))
     if (content === undefined || "error" in content) {
       throw new McpError(resourceNotFound, content?.error.message ?? "No such resource")
     }

@@ -89,7 +89,7 @@ export const methodsOf = (message: unknown): ReadonlySet<string> =>
   )
 
 /** True if the value has too many elements or levels. Iterative, because the input decides the depth. */
-const isTooBig = (value: unknown): boolean => {
+export const isTooBig = (value: unknown): boolean => {
   const pending: Array<readonly [unknown, number]> = [[value, 1]]
   let elements = 0
   while (pending.length > 0) {

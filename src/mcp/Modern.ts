@@ -188,7 +188,7 @@ const serveResources = ({ server }: McpServer, { protocol, run }: Needs) => {
     resourceTemplates: templates.map((one) => ({ ...one }))
   }))
   server.setRequestHandler("resources/read", async ({ params }) => {
-    const content = await run(protocol.read(params.uri))
+    const content = await run(protocol.readResource(params.uri))
     if (content === undefined || "error" in content) throw new ResourceNotFoundError(params.uri)
     return { contents: [content] }
   })

@@ -7,6 +7,7 @@ import { environmentResource, prompts } from "#schema/McpPrompts.ts"
 import type { Scope } from "#schema/Scopes.ts"
 import * as Actions from "#src/access/Actions.ts"
 import { AppConfig } from "#src/AppConfig.ts"
+import * as Arguments from "./Arguments.ts"
 import * as Completions from "./Completions.ts"
 import { missingScopes } from "./Credentials.ts"
 import { type JsonObject, memberOf } from "./Message.ts"
@@ -119,13 +120,18 @@ export class Protocol extends Effect.Service<Protocol>()("mcp/Protocol", {
       tools,
       visibleTools: (lister: Lister) => visibleTools(tools, lister),
       unknownTool: (lister: Lister, message: unknown) => unknownTool(tools, lister, message),
+      /** The message, or each one of a batch, with the arguments of tool calls read. */
+      read: (message: unknown) => {
+        const one = (message: unknown) => Arguments.inMessage((name) => tools.get(name)?.entry.inputSchema, message)
+        return Array.isArray(message) ? message.map(one) : one(message)
+      },
       scopesNeeded: (method: string, params: JsonObject) => scopesNeeded(tools, method, params),
       listedPrompts,
       prompt,
       complete,
       resources: withErrorValue(resources.list, "resources"),
       /** Undefined for a resource that does not exist or that the caller cannot see. */
-      read: (uri: string) => withErrorValue(resources.read(uri), "resource")
+      readResource: (uri: string) => withErrorValue(resources.read(uri), "resource")
     } as const
   })
 }) {}

@@ -12,9 +12,10 @@ import type { ToolDefinition } from "#schema/McpToolParts.ts"
 import { type ToolInput, type ToolName, type ToolOutput, tools } from "#schema/McpTools.ts"
 import { allScopes, type Scope } from "#schema/Scopes.ts"
 import { environmentSlugPattern } from "#schema/Values.ts"
-import { judge, validationFailed } from "#src/http/engine/ErrorEnvelope.ts"
+import { judge } from "#src/http/engine/ErrorEnvelope.ts"
 import { CurrentExchange } from "#src/http/engine/RequestContext.ts"
 import type { Proposed } from "#src/secrets/SecretStore.ts"
+import * as Arguments from "./Arguments.ts"
 import { isObject, type JsonObject, memberOf } from "./Message.ts"
 import { explained } from "./NextCall.ts"
 
@@ -89,6 +90,7 @@ export interface Tool {
   /** Scopes that a call with these arguments needs. */
   readonly scopesOf: (args: unknown) => ReadonlyArray<Scope>
   readonly returnsPlaintext: boolean
+  /** `input` has been read (`Arguments.read`). */
   readonly call: (input: unknown, context: CallContext) => Effect.Effect<CallResult, never, CurrentCaller>
 }
 
@@ -109,10 +111,19 @@ const brief = (schema: unknown): unknown => {
   return Object.fromEntries(members.map(([member, value]) => [member, brief(value)]))
 }
 
+/** Puts each definition where it is referred to: several clients and models resolve no `$ref`. */
+const inlined = (schema: unknown, definitions: unknown): unknown => {
+  if (Array.isArray(schema)) return schema.map((one) => inlined(one, definitions))
+  if (!isObject(schema)) return schema
+  const name = schema["$ref"]
+  if (typeof name === "string") return inlined(memberOf(definitions, name.replace("#/$defs/", "")), definitions)
+  return Object.fromEntries(Object.entries(schema).map(([member, value]) => [member, inlined(value, definitions)]))
+}
+
 /** Uses the dialect 2020-12, which both SDKs assume without naming it. */
 const schemaOf = (schema: Schema.Schema.AnyNoContext): JsonObject => {
-  const { $schema: _, ...rest } = { ...JSONSchema.make(schema, { target: "jsonSchema2020-12" }) }
-  const short = brief(rest)
+  const { $defs, $schema: _, ...rest } = { ...JSONSchema.make(schema, { target: "jsonSchema2020-12" }) }
+  const short = brief(inlined(rest, $defs))
   return isObject(short) ? short : {}
 }
 
@@ -193,8 +204,9 @@ export const make = <N extends ToolName>(name: N, handler: Handler<N>, names: Na
     }))
 
   const run = Effect.fnUntraced(function* (args: unknown, context: CallContext) {
-    const decoded = yield* Either.mapLeft(decode((yield* withProjectId(names, inputs, args)) ?? {}), (issue) =>
-      validationFailed(ParseResult.ArrayFormatter.formatIssueSync(issue))
+    const sent = yield* withProjectId(names, inputs, args)
+    const decoded = yield* Either.mapLeft(decode(sent), (issue) =>
+      Arguments.refusal(inputSchema, sent, ParseResult.ArrayFormatter.formatIssueSync(issue))
     )
     const result = yield* Effect.map(handler(decoded, context), (outcome) => ({ outcome })).pipe(
       Effect.catchTag("Proposed", (proposed) => Effect.succeed({ waits: proposedResult(proposed) }))

@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { type ToolName, type ToolOutput, tools } from "#schema/McpTools.ts"
 import { optional } from "#schema/Strict.ts"
+import { memberOf } from "#src/mcp/Message.ts"
 import * as Bodies from "#test/support/Bodies.ts"
 import { parsed } from "#test/support/Json.ts"
 
@@ -200,10 +201,13 @@ export const call = (name: string, input: unknown, id = 2) => ({
   params: { name, arguments: input }
 })
 
+const parameterHeader = (header: string, value: unknown): Record<string, string> =>
+  typeof value === "string" ? { [header]: value } : {}
+
 /** The same call as a request of the modern revision, with its headers. */
 export const modernCall = (
   name: string,
-  input: Record<string, unknown>,
+  input: unknown,
   capabilities: Record<string, unknown> = {},
   more: Record<string, unknown> = {}
 ) => ({
@@ -211,8 +215,8 @@ export const modernCall = (
     "mcp-protocol-version": modernVersion,
     "mcp-method": "tools/call",
     "mcp-name": name,
-    ...(typeof input["projectId"] === "string" ? { "mcp-param-project": input["projectId"] } : {}),
-    ...(typeof input["environment"] === "string" ? { "mcp-param-environment": input["environment"] } : {})
+    ...parameterHeader("mcp-param-project", memberOf(input, "projectId")),
+    ...parameterHeader("mcp-param-environment", memberOf(input, "environment"))
   },
   body: {
     ...call(name, input),
