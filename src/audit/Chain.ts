@@ -3,7 +3,7 @@
  * (docs/security.md, "Audit"). The server writes with this folder and the command line verifies with it, so it imports
  * neither.
  */
-import { createHash, createHmac, type KeyObject, timingSafeEqual } from "node:crypto"
+import { createHash } from "node:crypto"
 
 /** The number and hash of a stream's last entry. Before the first one: number 0 and the genesis hash. */
 export interface Head {
@@ -21,21 +21,8 @@ export const genesis = (stream: string): Buffer =>
 export const chain = (previous: Uint8Array, body: string): Buffer =>
   createHash("sha256").update(previous).update(body).digest()
 
-/**
- * The last entry of each statement has a MAC of its hash, which covers the whole stream so far. Servers have the key,
- * but writers of the database do not. So only a server can extend a stream. The MAC is a separate column: readers
- * without the key ignore it.
- */
-export const entryMac = (key: KeyObject, hash: Uint8Array): Buffer =>
-  createHmac("sha256", key).update("ampoule audit entry v1").update(hash).digest()
-
 /** Whether a server wrote the entry with this hash. */
 export type Proves = (hash: Uint8Array, mac: Uint8Array | null) => boolean
-
-export const proves =
-  (key: KeyObject): Proves =>
-  (hash, mac) =>
-    mac?.length === 32 && timingSafeEqual(mac, entryMac(key, hash))
 
 /**
  * Streams with MACs have ids of UUID version 8, and streams of earlier releases version 7. The vault's seal covers the

@@ -202,7 +202,8 @@ export const rootKeyIds = Effect.gen(function* () {
     RootKeyRow,
     sql`
       SELECT root_key_id FROM data_keys UNION SELECT root_key_id FROM sealing_keys
-      UNION SELECT root_key_id FROM service_keys UNION SELECT root_key_id FROM webhook_secrets
+      UNION SELECT root_key_id FROM service_keys UNION SELECT root_key_id FROM service_key_generations
+      UNION SELECT root_key_id FROM webhook_secrets
       UNION SELECT root_key_id FROM vault_canary ORDER BY 1`
   )
   return rows.map(({ rootKeyId }) => rootKeyId)

@@ -4,7 +4,6 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import { createSecretKey, type KeyObject } from "node:crypto"
 import { type RateLimited, SecondFactorFailed } from "#schema/Errors.ts"
 import { type UserId, UserIdOut } from "#schema/Ids.ts"
 import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
@@ -12,7 +11,8 @@ import { RequestInfo } from "#src/database/RequestInfo.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import type { RowSeal } from "#src/rows/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
-import * as Envelope from "#src/crypto/Envelope.ts"
+import type { KeyRing } from "#src/crypto/KeyRing.ts"
+import * as ServiceBox from "#src/crypto/ServiceBox.ts"
 import type { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { addressBucket } from "#src/limits/AddressBucket.ts"
 import * as Attempts from "#src/limits/Attempts.ts"
@@ -46,23 +46,19 @@ export const TotpRow = Schema.Struct({
 type TotpRow = typeof TotpRow.Type
 
 /** Key of the apps' secrets, wrapped by the vault. Fetch it before a transaction, since the vault may be slow. */
-export const keyOf = ({ keys }: Pick<Needs, "keys">): Effect.Effect<KeyObject> =>
-  Effect.orDie(
-    Effect.map(dieWhenVaultIsDown(keys.get("second-factors")), (bytes) => createSecretKey(Redacted.value(bytes)))
-  )
+export const keyOf = ({ keys }: Pick<Needs, "keys">): Effect.Effect<KeyRing> =>
+  Effect.orDie(dieWhenVaultIsDown(keys.ring("second-factors")))
 
 /** Binds a secret to its row and person. */
-const contextOf = (id: string, userId: string) => Envelope.boxContext("ampoule totp secret v1", `${userId} ${id}`)
+export const placeOf = ({ id, userId }: Pick<TotpRow, "id" | "userId">): ServiceBox.Place => ({
+  purpose: "totp secret",
+  ids: [`${userId} ${id}`]
+})
 
-export const seal = (
-  key: KeyObject,
-  { id, userId }: Pick<TotpRow, "id" | "userId">,
-  secret: Uint8Array,
-  salt: Uint8Array
-): Buffer => Envelope.sealBytes(key, contextOf(id, userId), secret, salt)
+export const seal = (key: KeyRing, at: Pick<TotpRow, "id" | "userId">, secret: Uint8Array, salt: Uint8Array): Buffer =>
+  ServiceBox.seal(key, placeOf(at), secret, salt)
 
-export const open = (key: KeyObject, { id, sealed, userId }: TotpRow) =>
-  Effect.orDie(Envelope.openBytes(key, contextOf(id, userId), sealed))
+export const open = (key: KeyRing, row: TotpRow) => Effect.orDie(ServiceBox.open(key, placeOf(row), row.sealed))
 
 /** The person's app, or undefined when none is in use or the MAC of its row fails. */
 export const totpOf = Effect.fnUntraced(function* (
@@ -82,7 +78,7 @@ export const totpOf = Effect.fnUntraced(function* (
 })
 
 /** The time step of the typed code; undefined for a wrong, old or used code. */
-export const stepOf = Effect.fnUntraced(function* (key: KeyObject, row: TotpRow, typed: Redacted.Redacted) {
+export const stepOf = Effect.fnUntraced(function* (key: KeyRing, row: TotpRow, typed: Redacted.Redacted) {
   const secret = yield* open(key, row)
   const step = Totp.matchingStep(secret, Redacted.value(typed), {
     millis: yield* Clock.currentTimeMillis,
@@ -100,7 +96,7 @@ const isOfApp = (typed: Redacted.Redacted) => Totp.isCode(Redacted.value(typed))
  */
 export const use = Effect.fnUntraced(function* (
   needs: Needs,
-  key: KeyObject,
+  key: KeyRing,
   userId: UserId,
   typed: Redacted.Redacted,
   entered: boolean

@@ -5,7 +5,7 @@
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import { createHash, timingSafeEqual } from "node:crypto"
+import { createHash } from "node:crypto"
 import { crc32 } from "node:zlib"
 import type { RowMac } from "#src/rows/RowMac.ts"
 import type { RowSeal } from "#src/rows/RowSeal.ts"
@@ -65,7 +65,7 @@ export const parse = (text: string): TokenText | undefined => {
  * Kinds with their own pepper: those of token texts, and four more. `kd`: known device. `sf`: sign-in between its
  * steps. `rc`: recovery code. `pc`: browser of a passkey's challenge.
  */
-type Peppers = Pick<RowMac, "pepper">
+type Peppers = Pick<RowMac, "pepper" | "isPeppered">
 export type HashKind = TokenKind | "kd" | "sf" | "rc" | "pc"
 
 /**
@@ -73,10 +73,11 @@ export type HashKind = TokenKind | "kd" | "sf" | "rc" | "pc"
  * writer of the database from making one.
  */
 export const hash = (peppers: Peppers, kind: HashKind, salt: Uint8Array, secret: string): Buffer =>
-  peppers.pepper(kind, createHash("sha256").update(salt).update(secret).digest())
+  peppers.pepper(kind, digest(salt, secret))
+
+const digest = (salt: Uint8Array, secret: string): Buffer => createHash("sha256").update(salt).update(secret).digest()
 
 const dummySalt = Buffer.alloc(16)
-const dummyHash = Buffer.alloc(32)
 
 /** Columns that verify a presented secret. */
 export const ProofRow = Schema.Struct({ salt: Schema.Uint8ArrayFromSelf, hash: Schema.Uint8ArrayFromSelf })
@@ -87,10 +88,7 @@ export const verify = <Row extends typeof ProofRow.Type>(
   kind: HashKind,
   row: Row | undefined,
   secret: string
-): row is Row => {
-  const stored = row?.hash.length === dummyHash.length ? row.hash : dummyHash
-  return timingSafeEqual(hash(peppers, kind, row?.salt ?? dummySalt, secret), stored) && row !== undefined
-}
+): row is Row => peppers.isPeppered(kind, digest(row?.salt ?? dummySalt, secret), row?.hash)
 
 /** The row that a text of this kind proves, or undefined. `find` looks it up by the text's id. */
 export const prove = <Row extends typeof ProofRow.Type, E, R>(

@@ -53,7 +53,8 @@ export const check = Effect.fnUntraced(function* (vault: Vault["Type"]) {
     RootKeyIdRow,
     sql`
         SELECT root_key_id FROM data_keys UNION SELECT root_key_id FROM sealing_keys
-        UNION SELECT root_key_id FROM service_keys UNION SELECT root_key_id FROM webhook_secrets`
+        UNION SELECT root_key_id FROM service_keys UNION SELECT root_key_id FROM service_key_generations
+        UNION SELECT root_key_id FROM webhook_secrets`
   )
   for (const { rootKeyId } of rootKeyRows) {
     if (!rootKeyIds.includes(rootKeyId)) return yield* new VaultForeign({ rootKeyId, heldId })

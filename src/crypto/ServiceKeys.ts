@@ -1,84 +1,121 @@
 /**
- * Keys that all processes of one service share, for signatures on data that clients return, and for reproducible
- * credentials. 256 bits each, in the database, wrapped by the vault.
+ * Keys that all processes of one service share, for MACs, hashes and boxes. 256 bits each, in the database, wrapped by
+ * the vault. Each key has generations (docs/security.md, "Service keys"): `KeyGenerations.ts` has their rows.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
-import * as Schema from "effect/Schema"
 import { IntegrityFailure } from "#schema/Errors.ts"
-import type { KeyContext } from "#schema/Vault.ts"
-import * as Rows from "#src/database/Rows.ts"
+import * as Housekeeping from "#src/Housekeeping.ts"
 import { Crypto } from "./Crypto.ts"
-import { inTime, Vault } from "./Vault.ts"
+import * as KeyGenerations from "./KeyGenerations.ts"
+import type { ServiceKeyName } from "./KeyGenerations.ts"
+import * as KeyRing from "./KeyRing.ts"
+import { Vault } from "./Vault.ts"
 
-type ServiceKeyName =
-  | "audit-entries"
-  | "credential-pepper"
-  | "password-hashes"
-  | "row-seals"
-  | "oauth-cookies"
-  | "oauth-refresh"
-  | "mcp-request-state"
-  | "run-output"
-  | "second-factors"
-  | "sign-in-flows"
-  | "issuer-secrets"
+/** The interval at which a process looks for new and removed generations. */
+const lookEvery = "5 seconds"
+/** Milliseconds after the last look. A later request looks first, so that no process writes with a removed key. */
+export const goodForMillis = 60_000
 
-const contextOf = (name: ServiceKeyName): KeyContext => ({
-  purpose: "service-key",
-  teamId: "",
-  projectId: "",
-  environmentId: "",
-  keyId: name
-})
+interface Loaded {
+  readonly ring: KeyRing.KeyRing
+  readonly state: string
+}
 
-const ServiceKeyRow = Schema.Struct({ rootKeyId: Schema.String, wrapped: Schema.Uint8ArrayFromSelf })
-
-/** Undefined: the key does not exist yet. */
-export const open = Effect.fnUntraced(function* (
-  { sql, vault }: { readonly sql: SqlClient.SqlClient; readonly vault: Vault["Type"] },
-  name: ServiceKeyName
-) {
-  const row = yield* Rows.findOne(
-    ServiceKeyRow,
-    sql`SELECT root_key_id, wrapped FROM service_keys WHERE name = ${name}`
-  )
-  return row === undefined ? undefined : yield* inTime(vault.unwrapBytes(contextOf(name), row.wrapped, row.rootKeyId))
-})
+const stateOf = (rows: ReadonlyArray<KeyGenerations.KeyRow>): string =>
+  rows.map(({ bound, generation, state }) => `${generation} ${bound} ${state}`).join(", ")
 
 export class ServiceKeys extends Effect.Service<ServiceKeys>()("crypto/ServiceKeys", {
-  effect: Effect.gen(function* () {
+  scoped: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const vault = yield* Vault
     const crypto = yield* Crypto
-    const cache = new Map<ServiceKeyName, Redacted.Redacted<Uint8Array>>()
+    const needs = { sql, vault }
+    const loaded = new Map<ServiceKeyName, Loaded>()
+    /** The highest generation that was removed, by name. A row of it that comes back is not believed. */
+    const removed = new Map<ServiceKeyName, number>()
+    let version = 0
+    let goodUntil = performance.now() + goodForMillis
+
+    /** Adopts the rows of a key; unwraps only those that are new here. */
+    const adopt = Effect.fnUntraced(function* (name: ServiceKeyName, stored: ReadonlyArray<KeyGenerations.KeyRow>) {
+      const known = loaded.get(name)
+      for (const generation of known?.ring.live.keys() ?? []) {
+        if (stored.some((row) => row.generation === generation)) continue
+        removed.set(name, Math.max(generation, removed.get(name) ?? 0))
+      }
+      const rows = stored.filter((row) => row.generation > (removed.get(name) ?? 0))
+      if (known !== undefined && known.state === stateOf(rows)) return known.ring
+      const ring = yield* KeyGenerations.ringOf(needs, rows, known?.ring)
+      if (known !== undefined) version++
+      if (ring === undefined) loaded.delete(name)
+      else loaded.set(name, { ring, state: stateOf(rows) })
+      return ring
+    })
 
     const make = Effect.fnUntraced(function* (name: ServiceKeyName) {
       const bytes = yield* crypto.randomBytes(32)
-      const { rootKeyId, wrapped } = yield* inTime(vault.wrapBytes(contextOf(name), Redacted.make(bytes)))
+      yield* KeyGenerations.create(needs, name, Redacted.make(bytes), yield* DateTime.nowAsDate)
       bytes.fill(0)
-      yield* sql`
-        INSERT INTO service_keys (name, root_key_id, wrapped, created_at)
-        VALUES (${name}, ${rootKeyId}, ${Buffer.from(wrapped)}, ${yield* DateTime.nowAsDate})
-        ON CONFLICT (name) DO NOTHING`
     })
 
-    /** Returns the key, created on first use. If two processes start at once, only one creates it. */
-    const get = Effect.fn("ServiceKeys.get")(
+    /** Returns the ring, created on first use. If two processes start at once, only one creates it. */
+    const ring = Effect.fn("ServiceKeys.ring")(
       function* (name: ServiceKeyName) {
-        const cached = cache.get(name)
-        if (cached !== undefined) return cached
-        const needs = { sql, vault }
-        const key = (yield* open(needs, name)) ?? (yield* Effect.zipRight(make(name), open(needs, name)))
-        if (key === undefined) return yield* new IntegrityFailure()
-        cache.set(name, key)
-        return key
+        const known = loaded.get(name)
+        if (known !== undefined) return known.ring
+        const find = Effect.flatMap(KeyGenerations.rowsOf(sql, [name]), (rows) => adopt(name, rows))
+        const found = (yield* find) ?? (yield* Effect.zipRight(make(name), find))
+        return found ?? (yield* new IntegrityFailure())
       },
       Effect.catchTag("SqlError", Effect.die)
     )
 
-    return { get } as const
+    /** Looks for new and removed generations of the keys in use here. */
+    const look = Effect.gen(function* () {
+      const startedAt = performance.now()
+      const names = [...loaded.keys()]
+      const rows = names.length === 0 ? [] : yield* KeyGenerations.rowsOf(sql, names)
+      for (const name of names) {
+        yield* adopt(
+          name,
+          rows.filter((row) => row.name === name)
+        )
+      }
+      goodUntil = startedAt + goodForMillis
+    })
+    yield* Housekeeping.every(lookEvery, look, "service keys")
+
+    return {
+      ring,
+      look: Effect.catchTag(look, "SqlError", Effect.die),
+      /** Increases when a loaded ring changes. */
+      version: () => version,
+      /** Whether rings of this version are still the current ones. */
+      isCurrent: (of: number): boolean => of === version && performance.now() < goodUntil,
+      /** The bytes of a current key, for a library that needs them. */
+      bytesOf: ({ key }: KeyRing.RingKey) => Redacted.make(key.export())
+    } as const
   })
 }) {}
+
+/** Derives something from rings, again after each change of one. `now`: the derived value, if it needs no look. */
+export const following = <A, E, R>(keys: ServiceKeys, derive: Effect.Effect<A, E, R>) => {
+  let derived: { readonly value: A; readonly version: number } | undefined
+  const now = () => (derived !== undefined && keys.isCurrent(derived.version) ? derived.value : undefined)
+  const again = Effect.gen(function* () {
+    yield* keys.look
+    const current = now()
+    if (current !== undefined) return current
+    const value = yield* derive
+    derived = { value, version: keys.version() }
+    return value
+  })
+  const current = Effect.suspend(() => {
+    const value = now()
+    return value === undefined ? again : Effect.succeed(value)
+  })
+  return Object.assign(current, { now })
+}

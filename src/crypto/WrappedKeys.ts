@@ -89,6 +89,23 @@ export const wrappedKeys = (sql: SqlClient.SqlClient): ReadonlyArray<WrappedKeys
       ) AS i (name, root_key_id, wrapped) WHERE k.name = i.name`
   },
   {
+    table: "service_key_generations",
+    purpose: "service-key",
+    batch: (current, after) =>
+      rowsOf(sql`
+      SELECT g.name || '/' || g.generation AS id, '' AS team_id, '' AS project_id, '' AS environment_id,
+        g.name || '/' || g.generation || '/' || i.instance_id AS key_id, g.root_key_id, g.wrapped
+      FROM service_key_generations g JOIN instance i ON i.id = 1
+      WHERE g.root_key_id <> ${current} AND (g.name || '/' || g.generation) COLLATE "C" > ${after}
+      ORDER BY (g.name || '/' || g.generation) COLLATE "C" LIMIT ${batchSize} FOR NO KEY UPDATE OF g SKIP LOCKED`),
+    store: (rows) => sql`
+      UPDATE service_key_generations g SET root_key_id = i.root_key_id, wrapped = i.wrapped FROM unnest(
+        ${rows.map((r) => r.id)}::text[], ${rows.map((r) => r.rootKeyId)}::text[],
+        ${rows.map((r) => Buffer.from(r.wrapped))}::bytea[]
+      ) AS i (id, root_key_id, wrapped)
+      WHERE g.name = split_part(i.id, '/', 1) AND g.generation = split_part(i.id, '/', 2)::int`
+  },
+  {
     table: "webhook_secrets",
     purpose: "webhook-secret",
     batch: (current, after) =>
@@ -115,7 +132,8 @@ export const rowsPerRootKey = (sql: SqlClient.SqlClient) =>
     sql`
       SELECT root_key_id, count(*) AS n FROM (
         SELECT root_key_id FROM data_keys UNION ALL SELECT root_key_id FROM sealing_keys
-        UNION ALL SELECT root_key_id FROM service_keys UNION ALL SELECT root_key_id FROM webhook_secrets
+        UNION ALL SELECT root_key_id FROM service_keys UNION ALL SELECT root_key_id FROM service_key_generations
+        UNION ALL SELECT root_key_id FROM webhook_secrets
         UNION ALL SELECT root_key_id FROM vault_canary
       ) AS named GROUP BY root_key_id ORDER BY root_key_id`
   ).pipe(Effect.map((rows): ReadonlyMap<string, number> => new Map(rows.map(({ n, rootKeyId }) => [rootKeyId, n]))))

@@ -20,11 +20,11 @@ import {
   type Tool as SdkTool
 } from "@modelcontextprotocol/server"
 import * as Effect from "effect/Effect"
-import * as Redacted from "effect/Redacted"
 import * as Runtime from "effect/Runtime"
 import { createHash } from "node:crypto"
 import type { Caller, CurrentCaller } from "#schema/Caller.ts"
 import { instructions } from "#schema/McpPrompts.ts"
+import type { KeyRing, RingKey } from "#src/crypto/KeyRing.ts"
 import type { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import type { AuthenticatedClient } from "./Credentials.ts"
 import { fromWeb, isObject, isStaged, jsonOf, type JsonObject, memberOf, methodsOf, toolsHeader } from "./Message.ts"
@@ -84,8 +84,24 @@ const digestOf = (name: string, args: unknown): string =>
 
 type States = RequestStateCodec<State>
 /** Bound to the principal, so that one client's state cannot continue another's call. Expires after 10 minutes. */
-const makeStates = (key: Uint8Array): States =>
-  createRequestStateCodec<State>({ key, ttlSeconds: 600, bind: (ctx) => ctx.http?.authInfo?.clientId ?? "" })
+const statesUnder = ({ key }: RingKey): States =>
+  createRequestStateCodec<State>({
+    key: key.export(),
+    ttlSeconds: 600,
+    bind: (ctx) => ctx.http?.authInfo?.clientId ?? ""
+  })
+
+/** Signed with the newest key. A state of an older live key is verified too. */
+const makeStates = ({ live, newest }: KeyRing): States => {
+  const { mint, verify } = statesUnder(newest)
+  const older = [...live.values()].filter((key) => key !== newest)
+  if (older.length === 0) return { mint, verify }
+  return {
+    mint,
+    verify: (state, ctx) =>
+      older.reduce((verified, key) => verified.catch(() => statesUnder(key).verify(state, ctx)), verify(state, ctx))
+  }
+}
 
 /** Copies for the SDK's types, which require mutable arrays and open objects. */
 const toResult = (result: ToolResult) => structuredClone(result) as unknown as CallToolResult
@@ -237,7 +253,7 @@ const respond = (
     const runtime = yield* Effect.runtime<CurrentCaller>()
     const needs: Needs = {
       protocol,
-      states: makeStates(Redacted.value(yield* keys.get("mcp-request-state"))),
+      states: makeStates(yield* keys.ring("mcp-request-state")),
       caller,
       staged: isStaged(headers.get(toolsHeader)),
       run: (effect) => Runtime.runPromise(runtime)(effect, { signal })

@@ -1,8 +1,8 @@
 /** Configuration of `oidc-provider`, restricted to OAuth 2.1 for one resource, `{base}/mcp`. */
-import * as Redacted from "effect/Redacted"
 import { createHmac, generateKeyPairSync, randomBytes } from "node:crypto"
 import type { Configuration, JWK } from "oidc-provider"
 import { allScopes } from "#schema/Scopes.ts"
+import type { KeyRing, RingKey } from "#src/crypto/KeyRing.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import * as Clients from "./Clients.ts"
 import type { Library } from "./Library.ts"
@@ -21,7 +21,8 @@ export interface ConfigurationNeeds {
   readonly fetchDocument: MetadataFetch["Type"]
   readonly baseUrl: string
   readonly resource: string
-  readonly cookieKey: Redacted.Redacted<Uint8Array>
+  /** Signs the cookies of the library, and verifies those of an older generation. */
+  readonly cookieKeys: KeyRing
 }
 
 /** The library requires a key, although no token is signed here. */
@@ -45,7 +46,13 @@ const alwaysConsent = ({ interactionPolicy }: Library) => {
   return policy
 }
 
-const cookies = ({ baseUrl, cookieKey }: ConfigurationNeeds): NonNullable<Configuration["cookies"]> => {
+/** Text of a key for the library's cookies. */
+const cookieText = ({ instance, key }: RingKey): string =>
+  createHmac("sha256", key)
+    .update(instance === undefined ? "interaction cookies" : `interaction cookies\0${instance}`)
+    .digest("base64url")
+
+const cookies = ({ baseUrl, cookieKeys }: ConfigurationNeeds): NonNullable<Configuration["cookies"]> => {
   const attributes = {
     httpOnly: true,
     sameSite: "lax",
@@ -53,7 +60,9 @@ const cookies = ({ baseUrl, cookieKey }: ConfigurationNeeds): NonNullable<Config
     secure: baseUrl.startsWith("https:")
   } as const
   return {
-    keys: [createHmac("sha256", Redacted.value(cookieKey)).update("interaction cookies").digest("base64url")],
+    keys: [cookieKeys.newest, ...[...cookieKeys.live.values()].filter((key) => key !== cookieKeys.newest)].map(
+      cookieText
+    ),
     names: {
       session: "ampoule_oauth_session",
       interaction: "ampoule_oauth",

@@ -1,9 +1,11 @@
 /** Codes, access tokens and refresh tokens of a grant, each stored as a salted hash. */
+import type * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import { createHmac } from "node:crypto"
+import * as Envelope from "#src/crypto/Envelope.ts"
+import type { KeyRing } from "#src/crypto/KeyRing.ts"
+import * as ServiceBox from "#src/crypto/ServiceBox.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import * as Rows from "#src/database/Rows.ts"
 import { empty, events, expiryOf, Payload, type Store, type StoreNeeds, textOf, withoutId } from "./Store.ts"
@@ -11,15 +13,40 @@ import { empty, events, expiryOf, Payload, type Store, type StoreNeeds, textOf, 
 /** Time in which a client without the response may repeat a refresh (RFC 9700 4.14.2). Milliseconds. */
 const retryMillis = 30_000
 
+const NextRow = Schema.Struct({ next: Schema.Uint8ArrayFromSelf })
+
 /**
- * Text of the refresh token at a position of its family. It is derived, so a lost response can be repeated although
- * nothing readable is stored.
+ * Random text of the refresh token at a position of its family. Until the client uses it, for 30 s at most, its
+ * predecessor's row keeps it sealed: a lost response can be repeated, and parallel refreshes get the same token.
  */
-export const refreshText = (key: Redacted.Redacted<Uint8Array>, grantId: string, rotation: number): string => {
-  const bytes = (part: string) =>
-    createHmac("sha256", Redacted.value(key)).update(`refresh ${part}\0${grantId}\0${rotation}`).digest()
-  return TokenText.print(TokenText.make("or", bytes("id").subarray(0, 12), bytes("secret")))
-}
+export const refreshText = Effect.fnUntraced(function* (
+  { crypto, ring, sql }: Pick<StoreNeeds, "crypto" | "sql"> & { readonly ring: KeyRing },
+  grantId: string,
+  rotation: number
+) {
+  const text = TokenText.print(TokenText.make("or", yield* crypto.randomBytes(12), yield* crypto.randomBytes(32)))
+  if (rotation === 0) return text
+  const place: ServiceBox.Place = { purpose: "next refresh token", ids: [grantId, String(rotation)] }
+  const sealed = ServiceBox.seal(ring, place, Buffer.from(text), yield* crypto.randomBytes(Envelope.saltLength))
+  const row = yield* Rows.findOne(
+    NextRow,
+    sql`
+      UPDATE oauth_refresh_tokens SET next = coalesce(next, ${sealed})
+      WHERE grant_id = ${grantId}::uuid AND rotation = ${rotation - 1} RETURNING next`
+  )
+  return row === undefined ? text : (yield* Effect.orDie(ServiceBox.open(ring, place, row.next))).toString()
+})
+
+/** Clears sealed tokens whose time is over. */
+export const forgetNext = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
+  const now = yield* DateTime.nowAsDate
+  yield* sql`
+    UPDATE oauth_refresh_tokens SET next = NULL
+    WHERE next IS NOT NULL AND consumed_at < ${new Date(now.getTime() - retryMillis)}`
+})
+
+/** Marks payloads, which are under the MAC: releases before derived the texts of their tokens from a key. */
+export const randomMark = "random"
 
 const TokenRow = Schema.Struct({ ...TokenText.ProofRow.fields, payload: Payload })
 const CodeRow = Schema.Struct({
@@ -135,12 +162,12 @@ export const refreshTokens = (needs: StoreNeeds): Store => {
       const { hash, lookupId, salt } = yield* proofOf(needs, text)
       const now = yield* DateTime.nowAsDate
       const rotation = typeof payload["rotations"] === "number" ? payload["rotations"] : 0
-      // A derived text that already exists is stored already.
+      // The token of a repeated refresh is stored already.
       const grantId = textOf(payload, "grantId")
       const expiresAt = expiryOf(payload, now)
       const row = yield* rowSeal.values(
         "oauth_refresh_tokens",
-        { lookupId, hash, grantId, rotation, payload: withoutId(payload), expiresAt },
+        { lookupId, hash, grantId, rotation, payload: { ...withoutId(payload), [randomMark]: true }, expiresAt },
         { salt }
       )
       yield* sql`INSERT INTO oauth_refresh_tokens ${row} ON CONFLICT (lookup_id) DO NOTHING`
@@ -166,12 +193,16 @@ export const refreshTokens = (needs: StoreNeeds): Store => {
         WHERE r.lookup_id = ${lookupId("or", text) ?? ""} AND (r.consumed_at IS NULL OR ${retryable(needs, now)})
         RETURNING r.lookup_id`)
       if (!isAllowed) return yield* Effect.fail(new errors.InvalidGrant("refresh token already used"))
+      yield* sql`
+        UPDATE oauth_refresh_tokens p SET next = NULL FROM oauth_refresh_tokens r
+        WHERE r.lookup_id = ${lookupId("or", text) ?? ""} AND p.grant_id = r.grant_id AND p.rotation = r.rotation - 1
+          AND p.next IS NOT NULL`
     }),
     destroy: (text) => sql`
-      UPDATE oauth_refresh_tokens SET consumed_at = coalesce(consumed_at, to_timestamp(0))
+      UPDATE oauth_refresh_tokens SET consumed_at = coalesce(consumed_at, to_timestamp(0)), next = NULL
       WHERE lookup_id = ${lookupId("or", text) ?? ""}`,
     revokeByGrantId: (grantId) => sql`
-      UPDATE oauth_refresh_tokens SET consumed_at = coalesce(consumed_at, to_timestamp(0))
+      UPDATE oauth_refresh_tokens SET consumed_at = coalesce(consumed_at, to_timestamp(0)), next = NULL
       WHERE grant_id = ${grantId}::uuid`
   }
 }

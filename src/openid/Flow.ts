@@ -8,11 +8,12 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import { createHmac, createSecretKey } from "node:crypto"
+import { createHmac } from "node:crypto"
 import { UserIdOut } from "#schema/Ids.ts"
 import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
+import * as ServiceBox from "#src/crypto/ServiceBox.ts"
 import type { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 
 interface Needs {
@@ -39,19 +40,16 @@ const FlowText = Schema.parseJson(Flow)
 const decode = Schema.decodeUnknownOption(FlowText)
 const encode = Schema.encodeSync(FlowText)
 
-const context = Envelope.boxContext("ampoule sign-in flow v1")
+const place: ServiceBox.Place = { purpose: "sign-in flow", ids: [] }
 
-const keyOf = ({ keys }: Pick<Needs, "keys">) =>
-  Effect.orDie(
-    Effect.map(dieWhenVaultIsDown(keys.get("sign-in-flows")), (bytes) => createSecretKey(Redacted.value(bytes)))
-  )
+const keyOf = ({ keys }: Pick<Needs, "keys">) => Effect.orDie(dieWhenVaultIsDown(keys.ring("sign-in-flows")))
 
 /** Text of the browser's cookie. */
 export const seal = Effect.fnUntraced(function* (needs: Needs, flow: Flow) {
   const key = yield* keyOf(needs)
-  const box = Envelope.sealBytes(
+  const box = ServiceBox.seal(
     key,
-    context,
+    place,
     Buffer.from(encode(flow)),
     yield* needs.crypto.randomBytes(Envelope.saltLength)
   )
@@ -61,7 +59,7 @@ export const seal = Effect.fnUntraced(function* (needs: Needs, flow: Flow) {
 /** Undefined without a cookie, or for a foreign or expired one. */
 export const open = Effect.fnUntraced(function* (needs: Needs, text: Redacted.Redacted | null, now: number) {
   if (text === null) return undefined
-  const opened = Envelope.openBytes(yield* keyOf(needs), context, Buffer.from(Redacted.value(text), "base64url"))
+  const opened = ServiceBox.open(yield* keyOf(needs), place, Buffer.from(Redacted.value(text), "base64url"))
   const flow = Either.isRight(opened) ? Option.getOrUndefined(decode(opened.right.toString())) : undefined
   return flow !== undefined && flow.endsAt > now ? flow : undefined
 })

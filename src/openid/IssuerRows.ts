@@ -4,7 +4,6 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import { createSecretKey } from "node:crypto"
 import { type TeamId, TeamIdOut, uuidPattern } from "#schema/Ids.ts"
 import { InstallationIssuers } from "#schema/SignInApi.ts"
 import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
@@ -12,6 +11,7 @@ import { RowSeal } from "#src/rows/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
+import * as ServiceBox from "#src/crypto/ServiceBox.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
@@ -65,13 +65,12 @@ export type IssuerRow = typeof IssuerRow.Type
 const columns = (sql: SqlClient.SqlClient) =>
   sql.literal("id, team_id, name, issuer, client_id, scopes, sealed, factors, enabled, mac")
 
-const keyOf = ({ keys }: Needs) =>
-  Effect.orDie(
-    Effect.map(dieWhenVaultIsDown(keys.get("issuer-secrets")), (bytes) => createSecretKey(Redacted.value(bytes)))
-  )
+const keyOf = ({ keys }: Needs) => Effect.orDie(dieWhenVaultIsDown(keys.ring("issuer-secrets")))
 /** Binds a secret to its row and team. */
-const contextOf = ({ id, teamId }: Pick<IssuerRow, "id" | "teamId">) =>
-  Envelope.boxContext("ampoule issuer secret v1", teamId, id)
+export const placeOf = ({ id, teamId }: Pick<IssuerRow, "id" | "teamId">): ServiceBox.Place => ({
+  purpose: "issuer secret",
+  ids: [teamId, id]
+})
 
 /** Secret null: a public client. Call it before a transaction, since the vault may be slow. */
 export const sealSecret = Effect.fnUntraced(function* (
@@ -81,11 +80,11 @@ export const sealSecret = Effect.fnUntraced(function* (
 ) {
   const bytes = Buffer.from(secret === null ? "" : Redacted.value(secret))
   const salt = yield* needs.crypto.randomBytes(Envelope.saltLength)
-  return Envelope.sealBytes(yield* keyOf(needs), contextOf(at), bytes, salt)
+  return ServiceBox.seal(yield* keyOf(needs), placeOf(at), bytes, salt)
 })
 
 const openSecret = Effect.fnUntraced(function* (needs: Needs, row: IssuerRow) {
-  const bytes = yield* Effect.orDie(Envelope.openBytes(yield* keyOf(needs), contextOf(row), row.sealed))
+  const bytes = yield* Effect.orDie(ServiceBox.open(yield* keyOf(needs), placeOf(row), row.sealed))
   return bytes.length === 0 ? null : Redacted.make(bytes.toString())
 })
 

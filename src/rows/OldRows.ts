@@ -6,7 +6,6 @@ import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { timingSafeEqual } from "node:crypto"
 import { type SealRows, StartRefused } from "#src/AppConfig.ts"
 import * as Rows from "#src/database/Rows.ts"
 import type { RowMac } from "./RowMac.ts"
@@ -43,8 +42,7 @@ const unsealedTables = Effect.fnUntraced(function* ({ macs, sql }: Needs) {
   const tableMacs = new Map(rows.map(({ mac, name }) => [name, mac]))
   return [...new Set([...Object.keys(credentials), ...Object.keys(authorizationTables)])].filter((name) => {
     const mac = tableMacs.get(name)
-    const own = macs.ofTable(name)
-    return mac === undefined || mac.length !== own.length || !timingSafeEqual(mac, own)
+    return mac === undefined || !macs.isTableMark(name, mac)
   })
 })
 

@@ -1,7 +1,8 @@
 /** The text of a row under its MAC, MACs of rows and peppers of credentials, computed with the service's keys. */
 import * as Either from "effect/Either"
-import { createHmac, type KeyObject, timingSafeEqual } from "node:crypto"
+import { timingSafeEqual } from "node:crypto"
 import type { IntegrityFailure } from "#schema/Errors.ts"
+import * as KeyRing from "#src/crypto/KeyRing.ts"
 import * as PasswordBox from "./PasswordBox.ts"
 import {
   keyOf,
@@ -66,12 +67,19 @@ export interface RowMac {
   ) => boolean
   /** The column `hash` of a credential. `kind` is the prefix of the credential's text. */
   readonly pepper: (kind: string, hash: Uint8Array) => Buffer
+  /** Whether the column `stored` was made from this hash, in constant time. Undefined: there is no column. */
+  readonly isPeppered: (kind: string, hash: Uint8Array, stored: Uint8Array | undefined) => boolean
+  /** Whether the pepper of a stored hash has a newer generation. */
+  readonly isOldPepper: (stored: Uint8Array) => boolean
+  /** Whether the key of a stored MAC has a newer generation. */
+  readonly isOldMac: (stored: Uint8Array) => boolean
   /** The column of a password's hash. */
   readonly sealPassword: (phc: string) => string
   /** Opens a sealed hash, and returns an unsealed one of an earlier release as it is. */
   readonly openPassword: (stored: string) => Either.Either<string, IntegrityFailure>
   /** Marks a table whose rows all have MACs. */
   readonly ofTable: (name: string) => Buffer
+  readonly isTableMark: (name: string, stored: Uint8Array) => boolean
 }
 
 /**
@@ -81,50 +89,77 @@ export const trusting = (macs: RowMac): RowMac => ({
   ...macs,
   isAuthentic: () => true,
   pepper: (_kind, hash) => Buffer.from(hash),
+  isPeppered: (_kind, hash, stored) => same(Buffer.from(hash), stored),
+  isOldPepper: () => false,
   sealPassword: (phc) => phc
 })
+
+/** Constant-time. Without `stored` it takes as long, and is false. */
+const same = (expected: Buffer, stored: Uint8Array | undefined): boolean => {
+  const isComparable = stored?.length === expected.length
+  return timingSafeEqual(expected, isComparable ? stored : expected) && isComparable
+}
 
 /** Limit of cached MACs by row text: a look-up costs less than a computation, and an entry never becomes stale. */
 const maxCachedMacs = 4_096
 
 export interface Keys {
-  readonly rows: KeyObject
-  readonly credentials: KeyObject
-  readonly passwords: KeyObject
+  readonly rows: KeyRing.KeyRing
+  readonly credentials: KeyRing.KeyRing
+  readonly passwords: KeyRing.KeyRing
 }
 
-/** `forged` receives the table and the ids of a row whose MAC does not match. */
-export const make = (
-  { credentials, passwords, rows }: Keys,
-  onForged: (table: string, row: string) => void
-): RowMac => {
+/** MACs of rows under one key, by the text of the row. */
+const cachedMacs = (key: KeyRing.RingKey) => {
   const cache = new Map<string, Buffer>()
-  const compute = (label: string, text: string) =>
-    createHmac("sha256", rows).update(`ampoule ${label} v1\0`).update(text).digest()
-  const macOf = (text: string): Buffer => {
+  return (text: string): Buffer => {
     const cached = cache.get(text)
     if (cached !== undefined) return cached
-    const mac = compute("row", text)
+    const mac = KeyRing.tagged(key, KeyRing.hmac(key, "row").update("\0").update(text).digest())
     if (cache.size >= maxCachedMacs) cache.clear()
     cache.set(text, mac)
     return mac
   }
+}
+
+const tableMark = (key: KeyRing.RingKey, name: string) =>
+  KeyRing.tagged(key, KeyRing.hmac(key, "table").update("\0").update(name).digest())
+
+const peppered = (key: KeyRing.RingKey, kind: string, hash: Uint8Array) =>
+  KeyRing.tagged(key, KeyRing.hmac(key, "credential").update(` ${kind}\0`).update(hash).digest())
+
+/** `onForged` receives the table and the ids of a row whose MAC does not match. */
+export const make = (
+  { credentials, passwords, rows }: Keys,
+  onForged: (table: string, row: string) => void
+): RowMac => {
+  const macs = new Map(Array.from(rows.live, ([generation, key]) => [generation, cachedMacs(key)]))
+  const newestMac = macs.get(rows.newest.generation) ?? cachedMacs(rows.newest)
   return {
-    of: (table, row) => macOf(textOf(table, row)),
+    of: (table, row) => newestMac(textOf(table, row)),
     isAuthentic: (table, row) => {
-      const text = textOf(table, row)
-      const mac = macOf(text)
       const stored = typeof row.mac === "string" ? Buffer.from(row.mac, "hex") : row.mac
-      if (stored !== null && stored.length === mac.length && timingSafeEqual(stored, mac)) return true
+      const key = stored === null ? undefined : KeyRing.madeBy(rows, stored)
+      const mac = key === undefined ? undefined : macs.get(key.generation)?.(textOf(table, row))
+      if (stored !== null && mac !== undefined && timingSafeEqual(stored, mac)) return true
       // An empty MAC marks an ended row, which its reader checks for.
       if (stored?.length !== 0) onForged(table, keyOf(table, row))
       return false
     },
-    pepper: (kind, hash) =>
-      createHmac("sha256", credentials).update(`ampoule credential v1 ${kind}\0`).update(hash).digest(),
+    pepper: (kind, hash) => peppered(credentials.newest, kind, hash),
+    isPeppered: (kind, hash, stored) => {
+      const key = stored === undefined ? undefined : KeyRing.madeBy(credentials, stored)
+      return same(peppered(key ?? credentials.newest, kind, hash), key === undefined ? undefined : stored)
+    },
+    isOldPepper: (stored) => !KeyRing.isNewest(credentials, stored),
+    isOldMac: (stored) => stored.length > 0 && !KeyRing.isNewest(rows, stored),
     sealPassword: (phc) => PasswordBox.seal(passwords, phc),
     openPassword: (stored) =>
       PasswordBox.isSealed(stored) ? PasswordBox.open(passwords, stored) : Either.right(stored),
-    ofTable: (name) => compute("table", name)
+    ofTable: (name) => tableMark(rows.newest, name),
+    isTableMark: (name, stored) => {
+      const key = KeyRing.madeBy(rows, stored)
+      return key !== undefined && same(tableMark(key, name), stored)
+    }
   }
 }

@@ -6,10 +6,8 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"
 import * as Effect from "effect/Effect"
-import * as Redacted from "effect/Redacted"
 import * as Runtime from "effect/Runtime"
-import { createSecretKey, type KeyObject } from "node:crypto"
-import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
+import { following, ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import * as Alarm from "#src/database/Alarm.ts"
 import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
 import * as OldRows from "./OldRows.ts"
@@ -23,8 +21,6 @@ import {
   type AuthorizationRow,
   type AuthorizationTable
 } from "./AuthorizationRows.ts"
-
-const keyOf = (bytes: Redacted.Redacted<Uint8Array>): KeyObject => createSecretKey(Redacted.value(bytes))
 
 const warnNotSealed = Effect.logWarning(
   "Rows are accepted without a valid MAC while servers of an earlier release may run (AMPOULE_SEAL_ROWS=later). When none runs any more, start this one with AMPOULE_SEAL_ROWS=once."
@@ -49,38 +45,35 @@ export class RowSeal extends Effect.Service<RowSeal>()("rows/RowSeal", {
     const onForged = (table: string, row: string) => {
       Runtime.runFork(runtime)(alarm.raise(row, table))
     }
-    let loaded: RowMac.RowMac | undefined
-    let settled: RowMac.RowMac | undefined
+    let settled = false
 
     const make = Effect.gen(function* () {
-      const rows = keyOf(yield* keys.get("row-seals"))
-      const credentials = keyOf(yield* keys.get("credential-pepper"))
-      loaded = RowMac.make({ rows, credentials, passwords: keyOf(yield* keys.get("password-hashes")) }, onForged)
-      return loaded
+      const rows = yield* keys.ring("row-seals")
+      const credentials = yield* keys.ring("credential-pepper")
+      return RowMac.make({ rows, credentials, passwords: yield* keys.ring("password-hashes") }, onForged)
     })
-    /**
-     * Loads the keys once, at the start or, after an outage of the vault, in the first request. While servers of an
-     * earlier release may run, each use checks whether another server has sealed the rows.
-     */
+    /** Loads the keys at the start or, after an outage of the vault, in the first request; again after a rotation. */
+    const current = following(keys, make)
+    /** While servers of an earlier release may run, each use checks whether another server has sealed the rows. */
     const load = Effect.gen(function* () {
-      if (settled !== undefined) return settled
-      const macs = loaded ?? (yield* make)
+      const macs = yield* current
+      if (settled) return macs
       if (unsealed === "later" && !(yield* OldRows.areSealed({ sql, macs }))) return RowMac.trusting(macs)
       yield* OldRows.sealTables({ sql, macs }, unsealed)
-      settled = macs
+      settled = true
       return macs
     })
-    const ready: Effect.Effect<RowMac.RowMac> = Effect.suspend(() =>
-      settled === undefined ? Effect.orDie(dieWhenVaultIsDown(load)) : Effect.succeed(settled)
-    )
+    const slow = Effect.orDie(dieWhenVaultIsDown(load))
+    const ready: Effect.Effect<RowMac.RowMac> = Effect.suspend(() => {
+      const macs = settled ? current.now() : undefined
+      return macs === undefined ? slow : Effect.succeed(macs)
+    })
     /**
      * Fails if rows of an earlier release exist and the operator has not allowed sealing them. Does not wait for the
      * vault.
      */
     const prepare = load.pipe(
-      Effect.zipRight(
-        Effect.suspend(() => (unsealed === "later" && settled === undefined ? warnNotSealed : Effect.void))
-      ),
+      Effect.zipRight(Effect.suspend(() => (unsealed === "later" && !settled ? warnNotSealed : Effect.void))),
       Effect.catchTag("VaultUnavailable", () => Effect.void)
     )
     yield* Effect.catchTag(prepare, "StartRefused", () => Effect.void)

@@ -5,11 +5,9 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import { createSecretKey } from "node:crypto"
 import type { Problems } from "#src/audit/Problems.ts"
-import * as ServiceKeys from "#src/crypto/ServiceKeys.ts"
+import * as KeyGenerations from "#src/crypto/KeyGenerations.ts"
 import type { Vault } from "#src/crypto/Vault.ts"
 import * as RowJournal from "./RowJournal.ts"
 import * as RowMac from "./RowMac.ts"
@@ -257,16 +255,13 @@ export class LastChanges {
 export const read = Effect.fnUntraced(function* (vault: Vault["Type"], problems: Problems) {
   const sql = yield* SqlClient.SqlClient
   const live = new Map<string, LiveRow | "forged">()
-  const key = yield* Effect.catchTag(ServiceKeys.open({ sql, vault }, "row-seals"), "INTEGRITY_FAILURE", () =>
-    Effect.succeed(undefined)
-  )
+  const rows = yield* KeyGenerations.open({ sql, vault }, "row-seals")
   const tables = yield* sql`SELECT name FROM sealed_tables`
-  if (key === undefined) {
+  if (rows === undefined) {
     if (tables.length > 0) problems.say("The key of the authorization rows does not open: no row is accepted.")
     return undefined
   }
-  const secret = createSecretKey(Redacted.value(key))
-  const macs = RowMac.make({ rows: secret, credentials: secret, passwords: secret }, () => {})
+  const macs = RowMac.make({ rows, credentials: rows, passwords: rows }, () => {})
   for (const name of Object.keys(authorizationTables).filter(isAuthorizationTable))
     yield* readTable(name, macs, live, problems)
   return live

@@ -10,7 +10,6 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import { createSecretKey } from "node:crypto"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
 import { IntegrityFailure, ValidationFailed } from "#schema/Errors.ts"
 import { EnvironmentIdOut, type RunPlanId } from "#schema/Ids.ts"
@@ -21,6 +20,7 @@ import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
+import * as ServiceBox from "#src/crypto/ServiceBox.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { days } from "#src/Days.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
@@ -86,10 +86,9 @@ export const begun = Effect.fnUntraced(function* (
   return exists ? targetOf(id) : yield* unknownPlan
 })
 
-const context = (id: string) => Envelope.boxContext("ampoule run output v1", id)
+const placeOf = (id: string): ServiceBox.Place => ({ purpose: "run output", ids: [id] })
 
-const outputKey = ({ keys }: Needs) =>
-  Effect.map(dieWhenVaultIsDown(keys.get("run-output")), (bytes) => createSecretKey(Redacted.value(bytes)))
+const outputKey = ({ keys }: Needs) => dieWhenVaultIsDown(keys.ring("run-output"))
 
 /** Text for a model: without characters that command a terminal or are invisible. */
 const readable = (text: string): string => [...text.replace(/[^\P{C}\n\t]/gu, "")].slice(-maxOutput).join("")
@@ -105,9 +104,9 @@ const report = Effect.fn("RunPlans.report")(function* (needs: Needs, body: Repor
   const sealed =
     text === ""
       ? null
-      : Envelope.sealBytes(
+      : ServiceBox.seal(
           yield* outputKey(needs),
-          context(id),
+          placeOf(id),
           Buffer.from(text),
           yield* crypto.randomBytes(Envelope.saltLength)
         )
@@ -159,7 +158,7 @@ const status = Effect.fn("RunPlans.status")(function* (needs: Needs, id: RunPlan
   if (exitCode === null || durationMillis === null) return { status: started ? "started" : "planned" }
   const ended = { status: "ended", exitCode, durationMillis }
   if (output === null) return ended
-  const opened = Envelope.openBytes(yield* outputKey(needs), context(id), output)
+  const opened = ServiceBox.open(yield* outputKey(needs), placeOf(id), output)
   if (Either.isLeft(opened)) return yield* new IntegrityFailure()
   yield* needs.audit.record(permit.event(targetOf(id)))
   return { ...ended, output: opened.right.toString() }

@@ -7,7 +7,6 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { identity } from "effect/Function"
-import type { KeyObject } from "node:crypto"
 import * as Chain from "#src/audit/Chain.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
@@ -17,6 +16,7 @@ import { actorOf } from "./Actor.ts"
 import * as Alarm from "#src/database/Alarm.ts"
 import * as Entry from "./Entry.ts"
 import type { AuditEvent } from "./Entry.ts"
+import type { KeyRing } from "#src/crypto/KeyRing.ts"
 import * as TrailKey from "./TrailKey.ts"
 import * as KeyLists from "./KeyLists.ts"
 import * as StreamRows from "./StreamRows.ts"
@@ -50,7 +50,7 @@ interface Needs {
   readonly sql: SqlClient.SqlClient
   readonly crypto: Crypto
   readonly own: Streams.OwnStreams
-  readonly key: Effect.Effect<KeyObject>
+  readonly ring: Effect.Effect<KeyRing>
   readonly storedLists: KeyLists.StoredHashes
   /** The database's epoch. A look at it drops stale knowledge after a change. */
   readonly epoch: () => number
@@ -71,13 +71,13 @@ interface EntryParts extends Partial<Pick<Entry.Entry, "keyList" | "rows">> {
 }
 
 const toEntry = Effect.fnUntraced(function* (
-  { crypto, key }: Needs,
+  { crypto, ring }: Needs,
   event: AuditEvent,
   { from, keyList, rows }: EntryParts
 ) {
   const origin = from ?? event.from ?? (yield* RequestInfo)
   const at = yield* Clock.currentTimeMillis
-  const entry: Entry.Entry = { id: crypto.uuidAt(at), at, origin, event, key: yield* key, keyList, rows }
+  const entry: Entry.Entry = { id: crypto.uuidAt(at), at, origin, event, key: (yield* ring).newest, keyList, rows }
   return entry
 })
 
@@ -91,7 +91,7 @@ const insert = ({ sql }: Needs, stream: string, { head, rows }: ReturnType<typeo
   INSERT INTO audit_entries
     (stream, seq, id, at, team_id, project_id, environment_id, environment, actor_id, action, body, hash,
      key_list, mac)
-  SELECT ${stream}::uuid, r.*, CASE WHEN r.seq = ${head.seq} THEN ${Chain.entryMac(rows[0].entry.key, head.hash)}::bytea END
+  SELECT ${stream}::uuid, r.*, CASE WHEN r.seq = ${head.seq} THEN ${TrailKey.entryMac(rows[0].entry.key, head.hash)}::bytea END
   FROM unnest(
     ${rows.map((r) => r.seq)}::bigint[],
     ${rows.map((r) => r.entry.id)}::uuid[],
@@ -419,7 +419,7 @@ export class Audit extends Effect.Service<Audit>()("trail/Audit", {
       sql: yield* SqlClient.SqlClient,
       crypto,
       own,
-      key: yield* TrailKey.shared,
+      ring: yield* TrailKey.shared,
       storedLists,
       epoch: yield* DatabaseEpoch.watch(() => {
         storedLists.clear()
@@ -440,7 +440,7 @@ export class Audit extends Effect.Service<Audit>()("trail/Audit", {
         { ownHeads, markReady, streamsToClose, lastOwnHead, isOwnEnd, forgetClosed, rotateAltered, rotateClosed }
       ),
       alarm: needs.alarm,
-      proves: Effect.map(needs.key, Chain.proves),
+      proves: Effect.map(needs.ring, TrailKey.provedBy),
       /** Waits until enough entries need a seal ahead of schedule. */
       due: needs.due.await,
       resetDue: resetDue(needs),

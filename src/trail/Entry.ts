@@ -1,5 +1,5 @@
 /** An entry of the trail: its members, its hashed text, and its link to the entry before (docs/contract/audit.md). */
-import type { KeyObject } from "node:crypto"
+import type { RingKey } from "#src/crypto/KeyRing.ts"
 import type { AuditAction } from "#schema/Audit.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import * as Chain from "#src/audit/Chain.ts"
@@ -44,7 +44,7 @@ export interface Entry {
   readonly origin: RequestOrigin
   readonly event: AuditEvent
   /** Key of the MAC at the end of the stream. */
-  readonly key: KeyObject
+  readonly key: RingKey
   /** Hexadecimal hash of the list with the event's keys. */
   readonly keyList: string | undefined
   readonly rows: ReadonlyArray<string> | undefined

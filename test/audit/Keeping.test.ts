@@ -23,7 +23,7 @@ import { type DatabaseReport, verify as verifyTrail } from "#src/trail/TrailVeri
 import { AppConfig } from "#src/AppConfig.ts"
 import { Seal } from "#src/trail/Seal.ts"
 import * as SealRows from "#src/trail/SealRows.ts"
-import { chain, entryMac, genesis } from "#src/audit/Chain.ts"
+import { chain, genesis } from "#src/audit/Chain.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import * as Fixtures from "#test/support/Fixtures.ts"
@@ -81,13 +81,13 @@ const relink = (stream: string, texts: ReadonlyArray<string>) => {
 const put = (all: ReadonlyArray<Row>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const key = yield* yield* TrailKey.shared
+    const { newest } = yield* yield* TrailKey.shared
     yield* sql`
       INSERT INTO audit_entries (stream, seq, id, at, actor_id, action, body, hash, mac)
       SELECT s, n, (b::jsonb ->> 'id')::uuid, (b::jsonb ->> 'at')::timestamptz, 'system', b::jsonb ->> 'action', b, h, m
       FROM unnest(${all.map((r) => r.stream)}::uuid[], ${all.map((r) => r.seq)}::bigint[],
         ${all.map((r) => r.body)}::text[], ${all.map((r) => r.hash)}::bytea[],
-        ${all.map((r) => entryMac(key, r.hash))}::bytea[]) AS r (s, n, b, h, m)`
+        ${all.map((r) => TrailKey.entryMac(newest, r.hash))}::bytea[]) AS r (s, n, b, h, m)`
   })
 
 const cases = Sampled.cases(150)

@@ -73,7 +73,7 @@ const forged = (last: Row, at: number, seq = last.seq + 1) => {
 const insert = ({ at, body, hash, seq, stream }: ReturnType<typeof forged>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const mac = Chain.entryMac(yield* yield* TrailKey.shared, hash)
+    const mac = TrailKey.entryMac((yield* yield* TrailKey.shared).newest, hash)
     const { action, id } = auditEntry({ body })
     yield* sql`
       INSERT INTO audit_entries (stream, seq, id, at, actor_id, action, body, hash, mac)

@@ -9,12 +9,13 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import { type KeyObject, randomUUID } from "node:crypto"
+import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
 import { version } from "#src/Release.ts"
 import { AuditQuery } from "#schema/AuditApi.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { Audit } from "#src/trail/Audit.ts"
+import type { RingKey } from "#src/crypto/KeyRing.ts"
 import * as TrailKey from "#src/trail/TrailKey.ts"
 import * as SealRows from "#src/trail/SealRows.ts"
 import { AuditTrail } from "#src/trail-use/AuditTrail.ts"
@@ -96,7 +97,7 @@ const entryAt = (i: number, at: number, team: string, stream: string, seq: numbe
   return { ...row, body }
 }
 
-const put = (sql: SqlClient.SqlClient, team: string, rows: ReadonlyArray<Row>, key: KeyObject) => sql`
+const put = (sql: SqlClient.SqlClient, team: string, rows: ReadonlyArray<Row>, key: RingKey) => sql`
   INSERT INTO audit_entries (stream, seq, id, at, team_id, project_id, environment_id, environment, actor_id, action,
     body, hash, mac)
   SELECT r.stream, r.seq, r.id, r.at, ${team}::uuid, r.project, r.environment_id, r.environment, r.actor, r.action,
@@ -105,14 +106,14 @@ const put = (sql: SqlClient.SqlClient, team: string, rows: ReadonlyArray<Row>, k
     ${rows.map((r) => r.id)}::uuid[], ${rows.map((r) => r.at)}::timestamptz[], ${rows.map((r) => r.project)}::uuid[],
     ${rows.map((r) => r.environmentId)}::uuid[], ${rows.map((r) => r.environment)}::text[],
     ${rows.map((r) => r.actor)}::text[], ${rows.map((r) => r.action)}::text[], ${rows.map((r) => r.body)}::text[],
-    ${rows.map((r) => r.hash)}::bytea[], ${rows.map((r) => Chain.entryMac(key, r.hash))}::bytea[])
+    ${rows.map((r) => r.hash)}::bytea[], ${rows.map((r) => TrailKey.entryMac(key, r.hash))}::bytea[])
     AS r (stream, seq, id, at, project, environment_id, environment, actor, action, body, hash, mac)`
 
 /** Streams that ended, as servers would have left them: linked, and closed by the vault. */
 const filled = Effect.fnUntraced(function* (team: string, begin: number) {
   const sql = yield* SqlClient.SqlClient
   const vault = yield* Vault
-  const key = yield* yield* TrailKey.shared
+  const key = (yield* yield* TrailKey.shared).newest
   const heads = Array.from({ length: streams }, () => Chain.withMacs(randomUUID())).map((stream) => ({
     stream,
     seq: 0,

@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { createSecretKey, randomBytes, randomUUID } from "node:crypto"
 import { EnvironmentIdOut, ProjectIdOut, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
+import * as KeyRing from "#src/crypto/KeyRing.ts"
 import * as RowMac from "#src/rows/RowMac.ts"
 import * as PersonGrants from "#src/credentials/PersonGrants.ts"
 
@@ -29,7 +30,7 @@ const line = (macs: RowMac.RowMac, one: Row, mac = macs.of("access_grants", one)
 
 const makeMacs = () => {
   const forged: Array<string> = []
-  const key = () => createSecretKey(randomBytes(32))
+  const key = () => KeyRing.unbound(createSecretKey(randomBytes(32)))
   const keys = { rows: key(), credentials: key(), passwords: key() }
   return { forged, macs: RowMac.make(keys, (_, id) => void forged.push(id)) }
 }

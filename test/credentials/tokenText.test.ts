@@ -5,6 +5,7 @@ import * as FastCheck from "effect/FastCheck"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { createHash, createHmac, createSecretKey } from "node:crypto"
+import * as KeyRing from "#src/crypto/KeyRing.ts"
 import * as RowMac from "#src/rows/RowMac.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 
@@ -13,7 +14,7 @@ const text = (length: number) => FastCheck.string({ unit: base62, minLength: len
 const token = FastCheck.record({ kind: FastCheck.constantFrom(...TokenText.kinds), id: text(16), secret: text(43) })
 
 const pepperedWith = (pepper: string) => {
-  const key = createSecretKey(Buffer.from(pepper))
+  const key = KeyRing.unbound(createSecretKey(Buffer.from(pepper)))
   return RowMac.make({ rows: key, credentials: key, passwords: key }, () => {})
 }
 const macs = pepperedWith("pepper")

@@ -159,7 +159,7 @@ describe("rotation of the root key", { shuffle: false }, () => {
         const w = yield* world()
         yield* write(w, { A: "1", B: "x-${A}" })
         const keypair = yield* keypairOf(w)
-        const service = yield* (yield* ServiceKeys).get("mcp-request-state")
+        const service = yield* (yield* ServiceKeys).ring("mcp-request-state")
         const old = keys.held.current
         const seen: Array<string> = []
         keys.held = RootKey.rootKeys(newKey(), [old])
@@ -175,10 +175,12 @@ describe("rotation of the root key", { shuffle: false }, () => {
         const vault = yield* Vault.Vault
         const sql = yield* SqlClient.SqlClient
         const [row] = yield* sql<{ readonly wrapped: Buffer; readonly rootKeyId: string }>`
-        SELECT wrapped, root_key_id FROM service_keys WHERE name = 'mcp-request-state'`
+        SELECT wrapped, root_key_id FROM service_key_generations WHERE name = 'mcp-request-state'`
         const context = { purpose: "service-key", teamId: "", projectId: "", environmentId: "" } as const
-        const opened = yield* vault.unwrapBytes({ ...context, keyId: "mcp-request-state" }, row.wrapped, row.rootKeyId)
-        assert.isTrue(Buffer.from(Redacted.value(opened)).equals(Redacted.value(service)))
+        const { generation, instance, key } = service.newest
+        const keyId = `mcp-request-state/${generation}/${instance ?? ""}`
+        const opened = yield* vault.unwrapBytes({ ...context, keyId }, row.wrapped, row.rootKeyId)
+        assert.isTrue(key.export().equals(Redacted.value(opened)))
       })
     )
 
@@ -259,7 +261,7 @@ describe("rotation of the root key", { shuffle: false }, () => {
           AND w.data_type = 'bytea' AND (w.column_name LIKE 'wrapped%' OR w.column_name = 'canary')`
         assert.sameMembers(
           tables.map(({ tableName }) => tableName),
-          ["data_keys", "sealing_keys", "service_keys", "webhook_secrets", "vault_canary"]
+          ["data_keys", "sealing_keys", "service_keys", "service_key_generations", "webhook_secrets", "vault_canary"]
         )
       })
     )

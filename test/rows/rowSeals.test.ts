@@ -8,6 +8,7 @@ import * as Redacted from "effect/Redacted"
 import { createHash, createSecretKey } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
 import * as OldRows from "#src/rows/OldRows.ts"
+import * as KeyRing from "#src/crypto/KeyRing.ts"
 import * as RowMac from "#src/rows/RowMac.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import {
@@ -34,7 +35,7 @@ const tables = Object.keys(authorizationTables) as ReadonlyArray<AuthorizationTa
 const password = "vial of thirty drops"
 
 describe("the MAC of a row", () => {
-  const key = (text: string) => createSecretKey(Buffer.from(text))
+  const key = (text: string) => KeyRing.unbound(createSecretKey(Buffer.from(text)))
   const macsOf = (rows: string) =>
     RowMac.make({ rows: key(rows), credentials: key("pepper"), passwords: key("passwords") }, () => {})
   const macs = macsOf("rows")

@@ -1,0 +1,181 @@
+/**
+ * Rows of service keys. `service_keys` has the keys of releases without generations, which are generation 1 under
+ * contexts without the id of the database. `service_key_generations` has all later ones.
+ *
+ *   coming    servers load it and verify with it
+ *   active    the newest active generation writes
+ */
+import type * as SqlClient from "@effect/sql/SqlClient"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { createSecretKey } from "node:crypto"
+import type { KeyContext } from "#schema/Vault.ts"
+import * as Rows from "#src/database/Rows.ts"
+import * as KeyRing from "./KeyRing.ts"
+import { inTime, type Vault } from "./Vault.ts"
+
+export const names = [
+  "audit-entries",
+  "credential-pepper",
+  "password-hashes",
+  "row-seals",
+  "oauth-cookies",
+  "oauth-refresh",
+  "mcp-request-state",
+  "run-output",
+  "second-factors",
+  "sign-in-flows",
+  "issuer-secrets"
+] as const
+export type ServiceKeyName = (typeof names)[number]
+
+interface Needs {
+  readonly sql: SqlClient.SqlClient
+  readonly vault: Vault["Type"]
+}
+
+const contextOf = (keyId: string): KeyContext => ({
+  purpose: "service-key",
+  teamId: "",
+  projectId: "",
+  environmentId: "",
+  keyId
+})
+
+/** The name of a generation under its wrapping. `src/crypto/WrappedKeys.ts` composes it in SQL. */
+const keyIdOf = (name: string, generation: number, instance: string) => `${name}/${generation}/${instance}`
+
+const KeyRow = Schema.Struct({
+  name: Schema.Literal(...names),
+  generation: Schema.Number,
+  /** Whether its contexts hold the id of the database. */
+  bound: Schema.Boolean,
+  instance: Schema.NullOr(Schema.String),
+  state: Schema.Literal("coming", "active"),
+  createdAt: Schema.DateFromSelf,
+  activeAt: Schema.NullOr(Schema.DateFromSelf),
+  rootKeyId: Schema.String,
+  wrapped: Schema.Uint8ArrayFromSelf
+})
+export type KeyRow = typeof KeyRow.Type
+
+/** All generations of these keys, oldest first. A bound generation 1 excludes one of an earlier release. */
+export const rowsOf = (sql: SqlClient.SqlClient, wanted: ReadonlyArray<ServiceKeyName>) =>
+  Rows.decodeAll(
+    KeyRow,
+    sql`
+      SELECT g.name, g.generation, true AS bound, i.instance_id AS instance, g.state, g.created_at, g.active_at,
+        g.root_key_id, g.wrapped
+      FROM service_key_generations g LEFT JOIN instance i ON i.id = 1 WHERE g.name = ANY(${wanted}::text[])
+      UNION ALL
+      SELECT k.name, 1, false, NULL, 'active', k.created_at, k.created_at, k.root_key_id, k.wrapped
+      FROM service_keys k WHERE k.name = ANY(${wanted}::text[])
+        AND NOT EXISTS (SELECT 1 FROM service_key_generations g WHERE g.name = k.name AND g.generation = 1)
+      ORDER BY name, generation`
+  )
+
+const unwrapped = ({ vault }: Needs, { bound, generation, instance, name, rootKeyId, wrapped }: KeyRow) =>
+  inTime(
+    vault.unwrapBytes(contextOf(bound ? keyIdOf(name, generation, instance ?? "") : name), wrapped, rootKeyId)
+  ).pipe(
+    Effect.map((bytes): KeyRing.RingKey => ({
+      generation,
+      instance: bound ? (instance ?? "") : undefined,
+      key: createSecretKey(Redacted.value(bytes))
+    }))
+  )
+
+const isSame = (key: KeyRing.RingKey | undefined, { bound, instance }: KeyRow): key is KeyRing.RingKey =>
+  key !== undefined && key.instance === (bound ? instance : undefined)
+
+/**
+ * The ring of one key's rows. It takes keys over from `known`, and leaves out rows that do not open. Undefined: no
+ * active row opens.
+ */
+export const ringOf = Effect.fnUntraced(function* (
+  needs: Needs,
+  rows: ReadonlyArray<KeyRow>,
+  known: KeyRing.KeyRing | undefined
+) {
+  const keys: Array<KeyRing.RingKey> = []
+  let newest: KeyRing.RingKey | undefined
+  for (const row of rows) {
+    const before = known?.live.get(row.generation)
+    const opened = isSame(before, row) ? Either.right(before) : yield* Effect.either(unwrapped(needs, row))
+    if (Either.isLeft(opened)) {
+      if (opened.left._tag === "VaultUnavailable") return yield* opened.left
+      yield* Effect.logError("A service key does not open. Rows of its generation are not accepted.").pipe(
+        Effect.annotateLogs({ key: row.name, generation: row.generation })
+      )
+      continue
+    }
+    keys.push(opened.right)
+    if (row.state === "active") newest = opened.right
+  }
+  return newest === undefined ? undefined : KeyRing.of(newest, keys)
+})
+
+/** For a reader, which creates no key. Undefined: no key exists, or none opens. */
+export const open = (needs: Needs, name: ServiceKeyName) =>
+  Effect.flatMap(rowsOf(needs.sql, [name]), (rows) => ringOf(needs, rows, undefined))
+
+const InstanceRow = Schema.Struct({ instanceId: Schema.String })
+
+/** The id of this database, drawn at its first start. */
+const instanceOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, now: Date) {
+  yield* sql`
+    INSERT INTO instance (id, instance_id, created_at)
+    VALUES (1, gen_random_uuid()::text, ${now}) ON CONFLICT (id) DO NOTHING`
+  return (yield* Rows.decodeSingle(InstanceRow, sql`SELECT instance_id FROM instance WHERE id = 1`)).instanceId
+})
+
+const StartRow = Schema.Struct({ newest: Schema.NullOr(Schema.Number), older: Schema.Boolean })
+
+/** Programs that know no generations no longer start on this database. */
+const refuseEarlierReleases = (sql: SqlClient.SqlClient) => sql`
+  UPDATE effect_sql_migrations SET served_from = migration_id WHERE name = 'service_key_generations'`
+
+export const insert = Effect.fnUntraced(function* (
+  { sql, vault }: Needs,
+  row: Pick<KeyRow, "name" | "generation" | "state" | "createdAt"> & { readonly instance: string },
+  bytes: Redacted.Redacted<Uint8Array>
+) {
+  const { createdAt, generation, instance, name, state } = row
+  const { rootKeyId, wrapped } = yield* inTime(vault.wrapBytes(contextOf(keyIdOf(name, generation, instance)), bytes))
+  yield* sql`
+    INSERT INTO service_key_generations (name, generation, root_key_id, wrapped, state, created_at, active_at)
+    VALUES (${name}, ${generation}, ${rootKeyId}, ${Buffer.from(wrapped)}, ${state}, ${createdAt},
+      ${state === "active" ? createdAt : null})
+    ON CONFLICT (name, generation) DO NOTHING`
+})
+
+/**
+ * Creates a key that has no row, in the generation of the others. Beside keys of an earlier release it is one of those,
+ * so that servers of that release can use it too.
+ */
+export const create = Effect.fnUntraced(function* (
+  needs: Needs,
+  name: ServiceKeyName,
+  bytes: Redacted.Redacted<Uint8Array>,
+  now: Date
+) {
+  const { sql, vault } = needs
+  const instance = yield* instanceOf(sql, now)
+  const { newest, older } = yield* Rows.decodeSingle(
+    StartRow,
+    sql`
+      SELECT (SELECT max(generation) FROM service_key_generations WHERE state = 'active') AS newest,
+        EXISTS (SELECT 1 FROM service_keys) AS older`
+  )
+  if (newest === null && older) {
+    const { rootKeyId, wrapped } = yield* inTime(vault.wrapBytes(contextOf(name), bytes))
+    yield* sql`
+      INSERT INTO service_keys (name, root_key_id, wrapped, created_at)
+      VALUES (${name}, ${rootKeyId}, ${Buffer.from(wrapped)}, ${now}) ON CONFLICT (name) DO NOTHING`
+    return
+  }
+  yield* insert(needs, { name, generation: newest ?? KeyRing.first, state: "active", createdAt: now, instance }, bytes)
+  if (newest === null) yield* refuseEarlierReleases(sql)
+})
