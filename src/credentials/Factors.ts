@@ -10,6 +10,7 @@ import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
 import { RequestInfo } from "#src/database/RequestInfo.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import type { RowSeal } from "#src/rows/RowSeal.ts"
+import { sealedColumns } from "#src/rows/SealedColumns.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import type { KeyRing } from "#src/crypto/KeyRing.ts"
 import * as ServiceBox from "#src/crypto/ServiceBox.ts"
@@ -49,16 +50,11 @@ type TotpRow = typeof TotpRow.Type
 export const keyOf = ({ keys }: Pick<Needs, "keys">): Effect.Effect<KeyRing> =>
   Effect.orDie(dieWhenVaultIsDown(keys.ring("second-factors")))
 
-/** Binds a secret to its row and person. */
-export const placeOf = ({ id, userId }: Pick<TotpRow, "id" | "userId">): ServiceBox.Place => ({
-  purpose: "totp secret",
-  ids: [`${userId} ${id}`]
-})
-
 export const seal = (key: KeyRing, at: Pick<TotpRow, "id" | "userId">, secret: Uint8Array, salt: Uint8Array): Buffer =>
-  ServiceBox.seal(key, placeOf(at), secret, salt)
+  ServiceBox.seal(key, sealedColumns.totp_factors.placeOf(at), secret, salt)
 
-export const open = (key: KeyRing, row: TotpRow) => Effect.orDie(ServiceBox.open(key, placeOf(row), row.sealed))
+export const open = (key: KeyRing, row: TotpRow) =>
+  Effect.orDie(ServiceBox.open(key, sealedColumns.totp_factors.placeOf(row), row.sealed))
 
 /** The person's app, or undefined when none is in use or the MAC of its row fails. */
 export const totpOf = Effect.fnUntraced(function* (

@@ -91,28 +91,28 @@ const isSame = (key: KeyRing.RingKey | undefined, { bound, instance }: KeyRow): 
   key !== undefined && key.instance === (bound ? instance : undefined)
 
 /**
- * The ring of one key's rows. It takes keys over from `known`, and leaves out rows that do not open. Undefined: no
+ * The ring of one key's rows. It takes keys over from `earlier`, and leaves out rows that do not open. Undefined: no
  * active row opens.
  */
 export const ringOf = Effect.fnUntraced(function* (
   needs: Needs,
   rows: ReadonlyArray<KeyRow>,
-  known: KeyRing.KeyRing | undefined
+  earlier: KeyRing.KeyRing | undefined
 ) {
   const keys: Array<KeyRing.RingKey> = []
   let newest: KeyRing.RingKey | undefined
   for (const row of rows) {
-    const before = known?.live.get(row.generation)
-    const opened = isSame(before, row) ? Either.right(before) : yield* Effect.either(unwrapped(needs, row))
-    if (Either.isLeft(opened)) {
-      if (opened.left._tag === "VaultUnavailable") return yield* opened.left
+    const before = earlier?.live.get(row.generation)
+    const key = isSame(before, row) ? Either.right(before) : yield* Effect.either(unwrapped(needs, row))
+    if (Either.isLeft(key)) {
+      if (key.left._tag === "VaultUnavailable") return yield* key.left
       yield* Effect.logError("A service key does not open. Rows of its generation are not accepted.").pipe(
         Effect.annotateLogs({ key: row.name, generation: row.generation })
       )
       continue
     }
-    keys.push(opened.right)
-    if (row.state === "active") newest = opened.right
+    keys.push(key.right)
+    if (row.state === "active") newest = key.right
   }
   return newest === undefined ? undefined : KeyRing.of(newest, keys)
 })
@@ -137,7 +137,7 @@ const StartRow = Schema.Struct({ newest: Schema.NullOr(Schema.Number), older: Sc
 const refuseEarlierReleases = (sql: SqlClient.SqlClient) => sql`
   UPDATE effect_sql_migrations SET served_from = migration_id WHERE name = 'service_key_generations'`
 
-export const insert = Effect.fnUntraced(function* (
+const insert = Effect.fnUntraced(function* (
   { sql, vault }: Needs,
   row: Pick<KeyRow, "name" | "generation" | "state" | "createdAt"> & { readonly instance: string },
   bytes: Redacted.Redacted<Uint8Array>

@@ -32,7 +32,6 @@ export const unbound = (key: KeyObject): KeyRing => of({ generation: first, inst
 const digestLength = 32
 /** Big-endian number of the generation before a digest. */
 const prefixLength = 2
-export const maxGeneration = 0xffff
 
 const prefixOf = (generation: number): Buffer => {
   const prefix = Buffer.allocUnsafe(prefixLength)

@@ -17,9 +17,9 @@ import { Vault } from "./Vault.ts"
 /** The interval at which a process looks for new and removed generations. */
 const lookEvery = "5 seconds"
 /** Milliseconds after the last look. A later request looks first, so that no process writes with a removed key. */
-export const goodForMillis = 60_000
+const goodForMillis = 60_000
 
-interface Loaded {
+interface StoredRing {
   readonly ring: KeyRing.KeyRing
   readonly state: string
 }
@@ -33,25 +33,25 @@ export class ServiceKeys extends Effect.Service<ServiceKeys>()("crypto/ServiceKe
     const vault = yield* Vault
     const crypto = yield* Crypto
     const needs = { sql, vault }
-    const loaded = new Map<ServiceKeyName, Loaded>()
+    const rings = new Map<ServiceKeyName, StoredRing>()
     /** The highest generation that was removed, by name. A row of it that comes back is not believed. */
-    const removed = new Map<ServiceKeyName, number>()
+    const highestRemoved = new Map<ServiceKeyName, number>()
     let version = 0
     let goodUntil = performance.now() + goodForMillis
 
     /** Adopts the rows of a key; unwraps only those that are new here. */
     const adopt = Effect.fnUntraced(function* (name: ServiceKeyName, stored: ReadonlyArray<KeyGenerations.KeyRow>) {
-      const known = loaded.get(name)
-      for (const generation of known?.ring.live.keys() ?? []) {
+      const earlier = rings.get(name)
+      for (const generation of earlier?.ring.live.keys() ?? []) {
         if (stored.some((row) => row.generation === generation)) continue
-        removed.set(name, Math.max(generation, removed.get(name) ?? 0))
+        highestRemoved.set(name, Math.max(generation, highestRemoved.get(name) ?? 0))
       }
-      const rows = stored.filter((row) => row.generation > (removed.get(name) ?? 0))
-      if (known !== undefined && known.state === stateOf(rows)) return known.ring
-      const ring = yield* KeyGenerations.ringOf(needs, rows, known?.ring)
-      if (known !== undefined) version++
-      if (ring === undefined) loaded.delete(name)
-      else loaded.set(name, { ring, state: stateOf(rows) })
+      const rows = stored.filter((row) => row.generation > (highestRemoved.get(name) ?? 0))
+      if (earlier !== undefined && earlier.state === stateOf(rows)) return earlier.ring
+      const ring = yield* KeyGenerations.ringOf(needs, rows, earlier?.ring)
+      if (earlier !== undefined) version++
+      if (ring === undefined) rings.delete(name)
+      else rings.set(name, { ring, state: stateOf(rows) })
       return ring
     })
 
@@ -64,11 +64,11 @@ export class ServiceKeys extends Effect.Service<ServiceKeys>()("crypto/ServiceKe
     /** Returns the ring, created on first use. If two processes start at once, only one creates it. */
     const ring = Effect.fn("ServiceKeys.ring")(
       function* (name: ServiceKeyName) {
-        const known = loaded.get(name)
-        if (known !== undefined) return known.ring
+        const earlier = rings.get(name)
+        if (earlier !== undefined) return earlier.ring
         const find = Effect.flatMap(KeyGenerations.rowsOf(sql, [name]), (rows) => adopt(name, rows))
-        const found = (yield* find) ?? (yield* Effect.zipRight(make(name), find))
-        return found ?? (yield* new IntegrityFailure())
+        const existing = (yield* find) ?? (yield* Effect.zipRight(make(name), find))
+        return existing ?? (yield* new IntegrityFailure())
       },
       Effect.catchTag("SqlError", Effect.die)
     )
@@ -76,7 +76,7 @@ export class ServiceKeys extends Effect.Service<ServiceKeys>()("crypto/ServiceKe
     /** Looks for new and removed generations of the keys in use here. */
     const look = Effect.gen(function* () {
       const startedAt = performance.now()
-      const names = [...loaded.keys()]
+      const names = [...rings.keys()]
       const rows = names.length === 0 ? [] : yield* KeyGenerations.rowsOf(sql, names)
       for (const name of names) {
         yield* adopt(
@@ -94,9 +94,7 @@ export class ServiceKeys extends Effect.Service<ServiceKeys>()("crypto/ServiceKe
       /** Increases when a loaded ring changes. */
       version: () => version,
       /** Whether rings of this version are still the current ones. */
-      isCurrent: (of: number): boolean => of === version && performance.now() < goodUntil,
-      /** The bytes of a current key, for a library that needs them. */
-      bytesOf: ({ key }: KeyRing.RingKey) => Redacted.make(key.export())
+      isCurrent: (of: number): boolean => of === version && performance.now() < goodUntil
     } as const
   })
 }) {}

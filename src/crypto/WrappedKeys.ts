@@ -40,6 +40,39 @@ const batchSize = 100
 
 const rowsOf = (statement: Effect.Effect<ReadonlyArray<unknown>, SqlError>) => Rows.decodeAll(WrappedKeyRow, statement)
 
+const serviceKeys = (sql: SqlClient.SqlClient): WrappedKeys => ({
+  table: "service_keys",
+  purpose: "service-key",
+  batch: (current, after) =>
+    rowsOf(sql`
+    SELECT name AS id, '' AS team_id, '' AS project_id, '' AS environment_id, name AS key_id, root_key_id, wrapped
+    FROM service_keys WHERE root_key_id <> ${current} AND name COLLATE "C" > ${after}
+    ORDER BY name COLLATE "C" LIMIT ${batchSize} FOR NO KEY UPDATE SKIP LOCKED`),
+  store: (rows) => sql`
+    UPDATE service_keys k SET root_key_id = i.root_key_id, wrapped = i.wrapped FROM unnest(
+      ${rows.map((r) => r.id)}::text[], ${rows.map((r) => r.rootKeyId)}::text[],
+      ${rows.map((r) => Buffer.from(r.wrapped))}::bytea[]
+    ) AS i (name, root_key_id, wrapped) WHERE k.name = i.name`
+})
+
+const serviceKeyGenerations = (sql: SqlClient.SqlClient): WrappedKeys => ({
+  table: "service_key_generations",
+  purpose: "service-key",
+  batch: (current, after) =>
+    rowsOf(sql`
+    SELECT g.name || '/' || g.generation AS id, '' AS team_id, '' AS project_id, '' AS environment_id,
+      g.name || '/' || g.generation || '/' || i.instance_id AS key_id, g.root_key_id, g.wrapped
+    FROM service_key_generations g JOIN instance i ON i.id = 1
+    WHERE g.root_key_id <> ${current} AND (g.name || '/' || g.generation) COLLATE "C" > ${after}
+    ORDER BY (g.name || '/' || g.generation) COLLATE "C" LIMIT ${batchSize} FOR NO KEY UPDATE OF g SKIP LOCKED`),
+  store: (rows) => sql`
+    UPDATE service_key_generations g SET root_key_id = i.root_key_id, wrapped = i.wrapped FROM unnest(
+      ${rows.map((r) => r.id)}::text[], ${rows.map((r) => r.rootKeyId)}::text[],
+      ${rows.map((r) => Buffer.from(r.wrapped))}::bytea[]
+    ) AS i (id, root_key_id, wrapped)
+    WHERE g.name = split_part(i.id, '/', 1) AND g.generation = split_part(i.id, '/', 2)::int`
+})
+
 export const wrappedKeys = (sql: SqlClient.SqlClient): ReadonlyArray<WrappedKeys> => [
   {
     table: "data_keys",
@@ -74,37 +107,8 @@ export const wrappedKeys = (sql: SqlClient.SqlClient): ReadonlyArray<WrappedKeys
       ) AS i (id, root_key_id, wrapped)
       WHERE k.environment_id = split_part(i.id, '/', 1)::uuid AND k.key_id = split_part(i.id, '/', 2)`
   },
-  {
-    table: "service_keys",
-    purpose: "service-key",
-    batch: (current, after) =>
-      rowsOf(sql`
-      SELECT name AS id, '' AS team_id, '' AS project_id, '' AS environment_id, name AS key_id, root_key_id, wrapped
-      FROM service_keys WHERE root_key_id <> ${current} AND name COLLATE "C" > ${after}
-      ORDER BY name COLLATE "C" LIMIT ${batchSize} FOR NO KEY UPDATE SKIP LOCKED`),
-    store: (rows) => sql`
-      UPDATE service_keys k SET root_key_id = i.root_key_id, wrapped = i.wrapped FROM unnest(
-        ${rows.map((r) => r.id)}::text[], ${rows.map((r) => r.rootKeyId)}::text[],
-        ${rows.map((r) => Buffer.from(r.wrapped))}::bytea[]
-      ) AS i (name, root_key_id, wrapped) WHERE k.name = i.name`
-  },
-  {
-    table: "service_key_generations",
-    purpose: "service-key",
-    batch: (current, after) =>
-      rowsOf(sql`
-      SELECT g.name || '/' || g.generation AS id, '' AS team_id, '' AS project_id, '' AS environment_id,
-        g.name || '/' || g.generation || '/' || i.instance_id AS key_id, g.root_key_id, g.wrapped
-      FROM service_key_generations g JOIN instance i ON i.id = 1
-      WHERE g.root_key_id <> ${current} AND (g.name || '/' || g.generation) COLLATE "C" > ${after}
-      ORDER BY (g.name || '/' || g.generation) COLLATE "C" LIMIT ${batchSize} FOR NO KEY UPDATE OF g SKIP LOCKED`),
-    store: (rows) => sql`
-      UPDATE service_key_generations g SET root_key_id = i.root_key_id, wrapped = i.wrapped FROM unnest(
-        ${rows.map((r) => r.id)}::text[], ${rows.map((r) => r.rootKeyId)}::text[],
-        ${rows.map((r) => Buffer.from(r.wrapped))}::bytea[]
-      ) AS i (id, root_key_id, wrapped)
-      WHERE g.name = split_part(i.id, '/', 1) AND g.generation = split_part(i.id, '/', 2)::int`
-  },
+  serviceKeys(sql),
+  serviceKeyGenerations(sql),
   {
     table: "webhook_secrets",
     purpose: "webhook-secret",

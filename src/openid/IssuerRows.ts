@@ -8,6 +8,7 @@ import { type TeamId, TeamIdOut, uuidPattern } from "#schema/Ids.ts"
 import { InstallationIssuers } from "#schema/SignInApi.ts"
 import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
+import { sealedColumns } from "#src/rows/SealedColumns.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
@@ -66,11 +67,6 @@ const columns = (sql: SqlClient.SqlClient) =>
   sql.literal("id, team_id, name, issuer, client_id, scopes, sealed, factors, enabled, mac")
 
 const keyOf = ({ keys }: Needs) => Effect.orDie(dieWhenVaultIsDown(keys.ring("issuer-secrets")))
-/** Binds a secret to its row and team. */
-export const placeOf = ({ id, teamId }: Pick<IssuerRow, "id" | "teamId">): ServiceBox.Place => ({
-  purpose: "issuer secret",
-  ids: [teamId, id]
-})
 
 /** Secret null: a public client. Call it before a transaction, since the vault may be slow. */
 export const sealSecret = Effect.fnUntraced(function* (
@@ -80,11 +76,13 @@ export const sealSecret = Effect.fnUntraced(function* (
 ) {
   const bytes = Buffer.from(secret === null ? "" : Redacted.value(secret))
   const salt = yield* needs.crypto.randomBytes(Envelope.saltLength)
-  return ServiceBox.seal(yield* keyOf(needs), placeOf(at), bytes, salt)
+  return ServiceBox.seal(yield* keyOf(needs), sealedColumns.sign_in_issuers.placeOf(at), bytes, salt)
 })
 
 const openSecret = Effect.fnUntraced(function* (needs: Needs, row: IssuerRow) {
-  const bytes = yield* Effect.orDie(ServiceBox.open(yield* keyOf(needs), placeOf(row), row.sealed))
+  const bytes = yield* Effect.orDie(
+    ServiceBox.open(yield* keyOf(needs), sealedColumns.sign_in_issuers.placeOf(row), row.sealed)
+  )
   return bytes.length === 0 ? null : Redacted.make(bytes.toString())
 })
 

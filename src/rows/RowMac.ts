@@ -71,8 +71,6 @@ export interface RowMac {
   readonly isPeppered: (kind: string, hash: Uint8Array, stored: Uint8Array | undefined) => boolean
   /** Whether the pepper of a stored hash has a newer generation. */
   readonly isOldPepper: (stored: Uint8Array) => boolean
-  /** Whether the key of a stored MAC has a newer generation. */
-  readonly isOldMac: (stored: Uint8Array) => boolean
   /** The column of a password's hash. */
   readonly sealPassword: (phc: string) => string
   /** Opens a sealed hash, and returns an unsealed one of an earlier release as it is. */
@@ -152,7 +150,6 @@ export const make = (
       return same(peppered(key ?? credentials.newest, kind, hash), key === undefined ? undefined : stored)
     },
     isOldPepper: (stored) => !KeyRing.isNewest(credentials, stored),
-    isOldMac: (stored) => stored.length > 0 && !KeyRing.isNewest(rows, stored),
     sealPassword: (phc) => PasswordBox.seal(passwords, phc),
     openPassword: (stored) =>
       PasswordBox.isSealed(stored) ? PasswordBox.open(passwords, stored) : Either.right(stored),

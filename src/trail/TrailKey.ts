@@ -39,8 +39,8 @@ export const shared = Effect.gen(function* () {
   yield* Effect.catchTag(current, "VaultUnavailable", () => Effect.void)
   const slow = Effect.orDie(dieWhenVaultIsDown(current))
   return Effect.suspend(() => {
-    const known = current.now()
-    return known === undefined ? slow : Effect.succeed(known)
+    const ring = current.now()
+    return ring === undefined ? slow : Effect.succeed(ring)
   })
 })
 
