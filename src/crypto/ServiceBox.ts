@@ -36,7 +36,7 @@ export const seal = (ring: KeyRing.KeyRing, place: Place, bytes: Uint8Array, sal
 }
 
 /** Generation of a stored box. */
-export const generationOf = (box: Uint8Array): number =>
+const generationOf = (box: Uint8Array): number =>
   box[0] === format && box.length > headerLength ? box[1] * 256 + box[2] : KeyRing.first
 
 const integrityFailure = Either.left(new IntegrityFailure())

@@ -5,6 +5,7 @@ import * as Runtime from "effect/Runtime"
 import { randomBytes } from "node:crypto"
 import type { EventEmitter } from "node:events"
 import type { Provider, RefreshToken } from "oidc-provider"
+import * as Housekeeping from "#src/Housekeeping.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -72,7 +73,7 @@ const makeProvider = (issuer: string, needs: Configuration.ConfigurationNeeds, n
 }
 
 export class AuthorizationServer extends Effect.Service<AuthorizationServer>()("oauth/AuthorizationServer", {
-  effect: Effect.gen(function* () {
+  scoped: Effect.gen(function* () {
     const { baseUrl } = yield* AppConfig
     const sql = yield* SqlClient.SqlClient
     const crypto = yield* Crypto
@@ -96,6 +97,7 @@ export class AuthorizationServer extends Effect.Service<AuthorizationServer>()("
     const provider = following(keys, build)
     const turn = yield* Effect.makeSemaphore(1)
     const slow = turn.withPermits(1)(provider)
+    yield* Housekeeping.every("10 seconds", TokenStores.forgetNext(sql), "sealed refresh tokens")
     return {
       issuer,
       resource,
