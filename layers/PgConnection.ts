@@ -26,7 +26,7 @@ const readsOnly =
   /^\s*(?:(?:SELECT|SAVEPOINT|RELEASE|ROLLBACK TO|SET LOCAL)\b|WITH\b(?![^]*\b(?:INSERT|UPDATE|DELETE)\b))/i
 
 /**
- * The transaction ended with its last statement (`src/database/TransactionEnd.ts`), so it can neither continue nor be
+ * The transaction ended with its last statement (`src/database/Transaction.ts`), so it can neither continue nor be
  * undone.
  */
 export class TransactionEnded extends Error {

@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as FiberRef from "effect/FiberRef"
 import type * as Pg from "pg"
 import type { StatementInput } from "#layers/PgStatement.ts"
-import { EndsTransaction } from "#src/database/TransactionEnd.ts"
+import { EndsTransaction } from "#src/database/Transaction.ts"
 
 type Rows = ReadonlyArray<unknown>
 type Resume = (rows: Effect.Effect<Rows, SqlError>) => void

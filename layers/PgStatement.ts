@@ -106,7 +106,7 @@ export interface StatementInput {
   readonly text: string
   readonly values: ReadonlyArray<unknown>
   readonly inCamel?: boolean
-  /** Last statement of its transaction: COMMIT goes with it (`src/database/TransactionEnd.ts`). */
+  /** Last statement of its transaction: COMMIT goes with it (`src/database/Transaction.ts`). */
   readonly ends?: boolean
 }
 

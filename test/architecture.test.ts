@@ -320,7 +320,7 @@ describe("walls", () => {
   it("an SQLSTATE decides in few files: a lost race, a taken place, an outage", () => {
     assert.deepStrictEqual(filesWith(/["'](?:23|40|53|57|25|55|22|0A)[0-9A-Z]{3}["']/), [
       "src/database/Dependency.ts",
-      "src/database/TransactionNotes.ts",
+      "src/database/Transaction.ts",
       "src/trail/StreamRows.ts",
       "layers/PgConnection.ts",
       "layers/PgDatabase.ts",

@@ -100,15 +100,14 @@ const admin: ReadonlyArray<Action> = [
   "management:begin"
 ]
 const owner: ReadonlyArray<Action> = [...admin, "plan:manage", "team-rules:manage"]
-const actionsOf: Record<Role, ReadonlySet<Action>> = {
+export const byRole: Readonly<Record<Role, ReadonlySet<Action>>> = {
   viewer: new Set(viewer),
   member: new Set(member),
   admin: new Set(admin),
   owner: new Set(owner)
 }
-export const roleAllows = (role: Role, action: Action): boolean => actionsOf[role].has(action)
 
-const scopes: ReadonlySet<Action> = new Set<Scope>([
+const scopes: ReadonlyArray<Scope> = [
   "identity:read",
   "projects:read",
   "secrets:read",
@@ -116,8 +115,9 @@ const scopes: ReadonlySet<Action> = new Set<Scope>([
   "secrets:write",
   "secrets:run",
   "audit:read"
-])
-export const isScope = (action: Action): action is Scope => scopes.has(action)
+]
+/** The scope of an action; none of those that only people have. */
+export const scopeOf: ReadonlyMap<Action, Scope> = new Map(scopes.map((scope) => [scope, scope]))
 
 /** Actions that a read token never does, and that protected environments leave to owners and admins. */
 export const changingActions: ReadonlySet<Action> = new Set<Action>([

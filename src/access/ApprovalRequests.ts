@@ -127,7 +127,7 @@ export const make = <N extends Needs, Row extends RequestRow, I, Item>(kind: Kin
     const isOwn = yield* kind.isOwn(needs)
     const userId = caller.user?.id ?? null
     const all = caller.teams.filter(({ scopes }) => scopes === null || scopes.includes("secrets:read"))
-    const managedTeams = all.filter(({ role }) => role !== null && Actions.roleAllows(role, "access:manage"))
+    const managedTeams = all.filter(({ role }) => role !== null && Actions.byRole[role].has("access:manage"))
     const rows = yield* Rows.findAll(
       kind.Row,
       sql`

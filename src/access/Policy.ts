@@ -14,7 +14,7 @@ import {
 import type { EnvironmentId, ProjectId, TeamId, UserId } from "#schema/Ids.ts"
 import type { GrantLevel, Role, Scope, Visibility } from "#schema/Scopes.ts"
 import type { TeamCreation } from "#src/AppConfig.ts"
-import { type Action, changingActions, effectOf, isScope, managementActions, roleAllows } from "./Actions.ts"
+import { type Action, byRole, changingActions, effectOf, managementActions, scopeOf } from "./Actions.ts"
 import type { EnvironmentTarget, Target } from "./Target.ts"
 
 export type Denial =
@@ -46,8 +46,8 @@ type Rule = (request: AccessRequest) => Denial | undefined
 
 /** A person may do what the role in the team allows now. A caller without a role manages nothing (FORBIDDEN). */
 const rolesBoundWhatPeopleMay: Rule = ({ team, action }) => {
-  if (team.role === null) return isScope(action) ? undefined : new Forbidden()
-  return roleAllows(team.role, action) ? undefined : new Forbidden()
+  if (team.role === null) return scopeOf.has(action) ? undefined : new Forbidden()
+  return byRole[team.role].has(action) ? undefined : new Forbidden()
 }
 
 /** Actions of a CLI login that need another scope. A login cannot hold `audit:read`, and manages nothing itself. */
@@ -60,8 +60,8 @@ const scopeForLogins = new Map<Action, Scope>([
 const scopedCredentialsNeedTheScope: Rule = ({ caller, team, action }) => {
   if (team.scopes === null) return undefined
   const loginScope = caller.kind === "cli_grant" ? scopeForLogins.get(action) : undefined
-  if (loginScope === undefined && !isScope(action)) return new Forbidden()
-  const needed = loginScope ?? (isScope(action) ? action : "identity:read")
+  const needed = loginScope ?? scopeOf.get(action)
+  if (needed === undefined) return new Forbidden()
   return team.scopes.includes(needed) ? undefined : new ScopeMissing({ requiredScope: needed })
 }
 
@@ -202,7 +202,7 @@ export const highest = <G extends { readonly level: GrantLevel; readonly until: 
  */
 export const levelWithin = (role: Role, level: GrantLevel): boolean =>
   [...levelNeeded].every(
-    ([action, requiredLevel]) => levels.indexOf(requiredLevel) > levels.indexOf(level) || roleAllows(role, action)
+    ([action, requiredLevel]) => levels.indexOf(requiredLevel) > levels.indexOf(level) || byRole[role].has(action)
   )
 
 /** Owners, admins and the environment's approvers decide requests for access to it. */

@@ -156,7 +156,7 @@ const checkRoles = Effect.fnUntraced(function* (roles: ReadonlyMap<TeamId, Role>
   if (!teams.every(({ teamId }) => roles.has(teamId))) return yield* new TeamNotFound()
   for (const { scopes, teamId } of teams) {
     const role = roles.get(teamId) ?? "viewer"
-    if (!scopes.every((scope) => Actions.roleAllows(role, scope))) return yield* new AboveRole({ teamId })
+    if (!scopes.every((scope) => Actions.byRole[role].has(scope))) return yield* new AboveRole({ teamId })
   }
 })
 

@@ -101,7 +101,7 @@ const managerOf = ({ sql }: Needs, loginId: string | null, teamId: TeamId, userI
         JOIN cli_grant_teams lt ON lt.grant_id = l.id AND lt.team_id = m.team_id
         WHERE m.user_id = ${userId} AND m.team_id = ${teamId} AND m.active FOR SHARE OF m, l`
     ),
-    (row) => (row !== undefined && Actions.roleAllows(row.role, "management:begin") ? row : undefined)
+    (row) => (row !== undefined && Actions.byRole[row.role].has("management:begin") ? row : undefined)
   )
 
 const denied: DevicePollResponse = { status: "failed", reason: "denied" }

@@ -19,15 +19,13 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import type { KeyObject } from "node:crypto"
 import { createHmac, createSecretKey, hkdfSync, timingSafeEqual } from "node:crypto"
-import { tagLength } from "./Aead.ts"
-import * as AesGcm from "./AesGcm.ts"
-import * as XChaCha from "./XChaCha.ts"
+import { aesGcm, tagLength, xChaCha } from "./Aead.ts"
 
 const version = 1
 /** The supported algorithms. Each opens its boxes for good, since a box names its algorithm. */
 const ciphers = {
-  "xchacha20-poly1305": { byte: 1, ...XChaCha },
-  "aes-256-gcm": { byte: 2, ...AesGcm }
+  "xchacha20-poly1305": { byte: 1, ...xChaCha },
+  "aes-256-gcm": { byte: 2, ...aesGcm }
 } as const
 export type CipherName = keyof typeof ciphers
 type Cipher = (typeof ciphers)[CipherName]

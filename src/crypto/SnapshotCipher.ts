@@ -8,10 +8,9 @@
 import * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import { generateKeySync } from "node:crypto"
-import { tagLength } from "./Aead.ts"
-import * as AesGcm from "./AesGcm.ts"
+import { aesGcm, tagLength } from "./Aead.ts"
 
-const { nonceLength } = AesGcm
+const { nonceLength } = aesGcm
 
 export class SnapshotCipher extends Effect.Service<SnapshotCipher>()("crypto/SnapshotCipher", {
   sync: () => {
@@ -23,12 +22,12 @@ export class SnapshotCipher extends Effect.Service<SnapshotCipher>()("crypto/Sna
       const out = Buffer.allocUnsafeSlow(nonceLength + bytes.length + tagLength)
       out.writeUInt32BE(0, 0)
       out.writeBigUInt64BE(++count, 4)
-      AesGcm.sealInto(out, nonceLength, key, out.subarray(0, nonceLength), aad, bytes)
+      aesGcm.sealInto(out, nonceLength, key, out.subarray(0, nonceLength), aad, bytes)
       return out
     }
 
     const open = (sealed: Uint8Array, aad: Uint8Array): Option.Option<Buffer> =>
-      AesGcm.open(key, sealed.subarray(0, nonceLength), aad, sealed.subarray(nonceLength))
+      aesGcm.open(key, sealed.subarray(0, nonceLength), aad, sealed.subarray(nonceLength))
 
     return { seal, open }
   }

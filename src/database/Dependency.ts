@@ -13,6 +13,9 @@ export class DependencyDown extends Data.TaggedError("DependencyDown")<{
   readonly cause?: unknown
 }> {}
 
+/** For `Effect.catchTag` with VaultUnavailable, where every request passes. */
+export const dieOfVault = (cause: VaultUnavailable) => Effect.die(new DependencyDown({ dependency: "vault", cause }))
+
 /** Turns an outage of the vault into a defect, for services above crypto: their callers cannot act on it. */
 export const dieWhenVaultIsDown = <A, E, R>(
   self: Effect.Effect<A, E, R>
@@ -20,7 +23,7 @@ export const dieWhenVaultIsDown = <A, E, R>(
   Effect.catchIf(
     self,
     (error): error is Extract<E, VaultUnavailable> => Predicate.isTagged(error, "VaultUnavailable"),
-    (cause) => Effect.die(new DependencyDown({ dependency: "vault", cause }))
+    (cause): Effect.Effect<never> => dieOfVault(cause)
   )
 
 /** Error codes of `pg`, of Node's sockets and of the embedded database when the database is out of reach. */
@@ -81,6 +84,8 @@ const rejectedDataClass = /^2[23]/
 export const isRefusedData = (cause: unknown): boolean =>
   Causes.some(cause, (error) => rejectedDataClass.test(Causes.codeOf(error) ?? ""))
 
-/** For writes that must commit before any value leaves. Their callers cannot act on a failure. */
-export const dieWhenNotWritten = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, never, R> =>
-  Effect.catchAll(self, (cause) => Effect.die(new DependencyDown({ dependency: "database", cause })))
+/**
+ * The defect of a write that must commit before any value leaves, for `Effect.orDieWith`. Its callers cannot act on a
+ * failure.
+ */
+export const notWritten = (cause: unknown) => new DependencyDown({ dependency: "database", cause })

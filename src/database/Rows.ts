@@ -11,7 +11,7 @@ import * as ParseResult from "effect/ParseResult"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { YieldWrap } from "effect/Utils"
-import * as TransactionNotes from "./TransactionNotes.ts"
+import * as Transaction from "./Transaction.ts"
 
 type Statement<E, R> = Effect.Effect<ReadonlyArray<unknown>, E, R>
 
@@ -84,7 +84,7 @@ export type Step = YieldWrap<Effect.Effect<unknown, unknown, unknown>>
 
 /** Runs `work` in a transaction; failures of the database are defects. */
 export const transaction = <S extends Step, A>(sql: SqlClient.SqlClient, work: () => Generator<S, A, never>) =>
-  dieOfSql(TransactionNotes.transaction(sql, Effect.gen(work)))
+  dieOfSql(Transaction.transaction(sql, Effect.gen(work)))
 
 const dieOfSql = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, Exclude<E, SqlError>, R> =>
   Effect.catchAll(self, (error) =>

@@ -37,7 +37,7 @@ const isVisible = ({ caller, staged }: Lister, { entry, scopes }: Tool): boolean
   const role = caller.teams[0]?.role ?? null
   return (
     missingScopes(caller, scopes).length === 0 &&
-    scopes.every((scope) => role === null || Actions.roleAllows(role, scope))
+    scopes.every((scope) => role === null || Actions.byRole[role].has(scope))
   )
 }
 

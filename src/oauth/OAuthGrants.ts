@@ -110,7 +110,7 @@ const checkScopes = Effect.fnUntraced(function* (
     })
     return yield* new StepUpRequired()
   }
-  const allowed = chosen.filter((scope) => teams.some((team) => Actions.roleAllows(team?.role ?? "viewer", scope)))
+  const allowed = chosen.filter((scope) => teams.some((team) => Actions.byRole[team?.role ?? "viewer"].has(scope)))
   if (allowed.length < chosen.length) {
     yield* audit.record({
       actor: caller,

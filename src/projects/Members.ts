@@ -106,7 +106,7 @@ const eventAbout = (permit: Manage, userId: UserId, email = "") =>
 const list = Effect.fn("Members.list")(function* (needs: Needs, teamId: TeamId) {
   const permit = yield* needs.access.team("members:read", teamId, { audit: "member.list" })
   const role = Policy.teamOf(permit.caller, teamId)?.role ?? null
-  const manages = role !== null && Actions.roleAllows(role, "members:manage")
+  const manages = role !== null && Actions.byRole[role].has("members:manage")
   const members = yield* membersOf(needs, teamId)
   return members.map((row): Member => ({ ...recordOf(row), ...(manages ? { secondFactor: row.secondFactor } : {}) }))
 })

@@ -7,7 +7,7 @@ import type * as Statement from "@effect/sql/Statement"
 import * as Effect from "effect/Effect"
 import { createHash } from "node:crypto"
 import type { AuditAction } from "#schema/Audit.ts"
-import * as TransactionNotes from "#src/database/TransactionNotes.ts"
+import * as Transaction from "#src/database/Transaction.ts"
 import {
   columnsOf,
   idsOf,
@@ -121,7 +121,10 @@ const printAll = (changes: ReadonlyArray<RowChange>): ReadonlyArray<string> => {
   return [...listedChanges.map(print), `+${others.length - maxListedEnds}`]
 }
 
-const { note, take } = TransactionNotes.make<RowChange>()
+const notes = Transaction.notesOf<RowChange>()
+const { note } = notes
+/** Changes since the last call. */
+export const { take } = notes
 
 export const noteInsert = <Table extends AuthorizationTable>(table: Table, row: AuthorizationRow<Table>) =>
   note([{ name: nameOf(table, keyOf(table, row)), before: absent, after: stateOf(table, row) }])
@@ -179,8 +182,7 @@ export const end = (
   )
 
 /** The changes for each entry of one statement: the first entry lists all of them. */
-export const takeFor = (events: ReadonlyArray<{ readonly action: AuditAction }>) =>
-  Effect.map(take, (changes): ReadonlyArray<ReadonlyArray<string> | undefined> => {
-    if (changes.length === 0 && !events.some(({ action }) => journaledActions.has(action))) return []
-    return events.map((_, i) => (i === 0 ? printAll(changes) : []))
-  })
+export const listsOf = (
+  events: ReadonlyArray<object>,
+  changes: ReadonlyArray<RowChange>
+): ReadonlyArray<ReadonlyArray<string>> => events.map((_, i) => (i === 0 ? printAll(changes) : []))

@@ -250,7 +250,7 @@ const reveal = Effect.fn("ChangeRequests.reveal")(function* (needs: Needs, id: C
 const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id: ChangeRequestId, digest?: string) {
   const { event, permit, row } = yield* toDecide(needs, id, "change.approve")
   const { content, role } = yield* SecretBoxes.recordingRefusals(needs.audit, event, opened(needs, { permit, row }))
-  if (!Actions.roleAllows(role, "secrets:write")) {
+  if (!Actions.byRole[role].has("secrets:write")) {
     return yield* new Forbidden({ message: "The role of the author does not allow this any more." })
   }
   const sources = new Map(

@@ -2,7 +2,7 @@
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { RateLimited, TemplateCycle, TemplateReferenceMissing } from "#schema/Errors.ts"
-import { actorOf } from "#src/trail/Actor.ts"
+import { actorOf } from "#src/trail/Entry.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { diffPolicy, type RateLimiter } from "#src/limits/RateLimiter.ts"

@@ -28,7 +28,7 @@ import type {
 } from "#schema/IncidentApi.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
-import { actorOf } from "#src/trail/Actor.ts"
+import { actorOf } from "#src/trail/Entry.ts"
 import { Seal } from "#src/trail/Seal.ts"
 import { change } from "#src/access/Change.ts"
 import { signNote } from "#src/trail/CheckpointFile.ts"

@@ -1,4 +1,4 @@
-/** Live secrets with their texts, as written or expanded. */
+/** Live secrets with their texts, as written or expanded: opened, or from the cached snapshot of their environment. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { EnvironmentNotFound, IntegrityFailure } from "#schema/Errors.ts"
@@ -8,7 +8,8 @@ import type { DataKeys } from "#src/crypto/DataKeys.ts"
 import * as Composition from "./Composition.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
 import type { OpenSecret } from "./SecretMetadata.ts"
-import type { Read } from "./Snapshots.ts"
+import type { Read, Snapshots } from "./Snapshots.ts"
+import * as ValuePieces from "./ValuePieces.ts"
 import * as SecretRows from "./SecretRows.ts"
 
 export interface Openers {
@@ -75,10 +76,29 @@ const since = Effect.fnUntraced(function* (
 })
 
 /** Builds and updates the snapshots of an environment. */
-export const source = (openers: Openers, permit: SecretRows.ReadPermit, representation: Representation) => ({
+const sourceOf = (openers: Openers, permit: SecretRows.ReadPermit, representation: Representation) => ({
   all: all(openers, permit, representation),
   since: (revision: number) => since(openers, permit, representation, revision)
 })
+
+export interface Caches extends Openers {
+  readonly snapshots: Snapshots
+}
+
+/** All values of an environment, from the cached snapshot where one exists. */
+export const values = (needs: Caches, permit: SecretRows.ReadPermit, representation: Representation) => {
+  const { environmentId, revision } = permit.target
+  const source = sourceOf(needs, permit, representation)
+  return needs.snapshots.values(environmentId, revision, representation, source)
+}
+
+export const valuesByKey = (needs: Caches, permit: SecretRows.ReadPermit) =>
+  Effect.flatMap(
+    values(needs, permit, "materialized"),
+    Effect.fnUntraced(function* ({ members, revision }) {
+      return { revision, values: yield* ValuePieces.values(members) }
+    })
+  )
 
 /** A page of the live secrets (`keys`); with `expand`, `secrets` also holds what they build on. */
 export const page = Effect.fnUntraced(function* (

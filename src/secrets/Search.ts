@@ -192,7 +192,7 @@ const findPeople = ({ members }: Needs, { teams }: Caller, words: ReadonlyArray<
 const findTokens = ({ tokens }: Needs, { teams }: Caller, words: ReadonlyArray<string>) =>
   Effect.map(
     Effect.forEach(
-      teams.filter(({ role }) => role !== null && Actions.roleAllows(role, "tokens:manage")),
+      teams.filter(({ role }) => role !== null && Actions.byRole[role].has("tokens:manage")),
       ({ id }) =>
         Effect.map(tokens.list(id), (all) => all.map((one) => ({ teamId: id, tokenId: one.id, name: one.name })))
     ),

@@ -6,7 +6,7 @@ import { IntegrityFailure } from "#schema/Errors.ts"
 import type { Audit } from "#src/trail/Audit.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
 import { recordDenials } from "#src/access/Change.ts"
-import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
+import { dieOfVault } from "#src/database/Dependency.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
 import type { DataKeys } from "#src/crypto/DataKeys.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
@@ -76,7 +76,7 @@ export const open = Effect.fnUntraced(function* (
   rows: ReadonlyArray<SealedRow>
 ) {
   const ids = new Set(rows.map((row) => row.dataKeyId))
-  const keys = yield* keyIntact(dieWhenVaultIsDown(dataKeys.byId(target, ids)))
+  const keys = yield* keyIntact(Effect.catchTag(dataKeys.byId(target, ids), "VaultUnavailable", dieOfVault))
   const opened: Array<OpenSecret> = []
   let sinceTurn = 0
   for (const row of rows) {
@@ -98,9 +98,11 @@ export const open = Effect.fnUntraced(function* (
 /** The data key that new boxes of the environment are sealed under: `id`, or one that is made now. */
 export const activeKey = (dataKeys: DataKeys, target: EnvironmentTarget, id: string | null) =>
   keyIntact(
-    dieWhenVaultIsDown(
+    Effect.catchTag(
       id === null
         ? dataKeys.active(target)
-        : Effect.flatMap(dataKeys.byId(target, [id]), (keys) => Effect.orDie(Effect.fromNullable(keys.get(id))))
+        : Effect.flatMap(dataKeys.byId(target, [id]), (keys) => Effect.orDie(Effect.fromNullable(keys.get(id)))),
+      "VaultUnavailable",
+      dieOfVault
     )
   )

@@ -7,11 +7,11 @@ import type { ProjectId } from "#schema/Ids.ts"
 import type { SecretKind } from "#schema/Values.ts"
 import type { Access } from "#src/access/Access.ts"
 import { diffPolicy, type RateLimiter } from "#src/limits/RateLimiter.ts"
-import * as EnvironmentValues from "./EnvironmentValues.ts"
+import * as OpenSecrets from "./OpenSecrets.ts"
 import * as Guesses from "./Guesses.ts"
 import * as SecretRows from "./SecretRows.ts"
 
-interface Needs extends EnvironmentValues.Needs {
+interface Needs extends OpenSecrets.Caches {
   readonly access: Access
   readonly limiter: RateLimiter
 }
@@ -48,7 +48,7 @@ const comparable = Effect.fnUntraced(function* (needs: Needs, permits: ReadonlyA
   if (counted._tag === "Left") return undefined
   const readsAll = permits.every((permit) => Guesses.readsValues({ permit }))
   const origins = readsAll ? [] : yield* Effect.forEach(permits, (permit) => Guesses.originsOf(needs.sql, permit))
-  const opened = yield* Effect.forEach(permits, (permit) => EnvironmentValues.byKey(needs, permit))
+  const opened = yield* Effect.forEach(permits, (permit) => OpenSecrets.valuesByKey(needs, permit))
   // A write in between: its author may be without a right to these values.
   if (origins.some(({ revision }, i) => revision !== opened[i].revision)) return undefined
   return opened.map(({ revision, values }, i) => {

@@ -21,7 +21,6 @@ import { methods } from "#src/Methods.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import * as SealedEnv from "#src/sealed/SealedEnv.ts"
 import * as Diff from "./Diff.ts"
-import * as EnvironmentValues from "./EnvironmentValues.ts"
 import * as Guesses from "./Guesses.ts"
 import * as OpenSecrets from "./OpenSecrets.ts"
 import { begun } from "./RunPlans.ts"
@@ -32,7 +31,7 @@ import * as SecretNames from "./SecretNames.ts"
 import * as SecretRows from "./SecretRows.ts"
 import { type CachedRead, type Built, type OpenedValues, Snapshots } from "./Snapshots.ts"
 
-interface Needs extends EnvironmentValues.Needs {
+interface Needs extends OpenSecrets.Caches {
   readonly access: Access
   readonly exposure: Exposure
   readonly limiter: RateLimiter
@@ -78,7 +77,7 @@ const injectedWhole = Effect.fnUntraced(function* (
   permit: EnvironmentPermit<"secrets:run">,
   representation: Representation
 ) {
-  const opened = yield* EnvironmentValues.all(needs, permit, representation)
+  const opened = yield* OpenSecrets.values(needs, permit, representation)
   const total = opened.keys.length
   const { projectId, slug: environment } = permit.target
   const injected = { projectId, environment, representation, page: 1, pageSize: total, total, hasMore: false }
@@ -247,7 +246,7 @@ const compared = (
   })
 
 const readBoth = (needs: Needs, source: Guesses.ComparePermit, target: Guesses.ComparePermit) =>
-  Effect.all([EnvironmentValues.byKey(needs, source), EnvironmentValues.byKey(needs, target)])
+  Effect.all([OpenSecrets.valuesByKey(needs, source), OpenSecrets.valuesByKey(needs, target)])
 
 /** Names of keys that differ. Both environments must be readable; values are compared here and go nowhere. */
 const diff = Effect.fnUntraced(function* (needs: Needs, { projectId, sourceEnv, targetEnv }: DiffQuery) {
@@ -278,7 +277,7 @@ const recipientKeyInvalid = new ValidationFailed({
 /** The keys that an export opens: all, or its own keys with all that they build on. */
 const exported = Effect.fnUntraced(function* (needs: Needs, permit: ValuePermit, keys?: ReadonlyArray<string>) {
   if (keys === undefined) {
-    const { revision, values } = yield* EnvironmentValues.byKey(needs, permit)
+    const { revision, values } = yield* OpenSecrets.valuesByKey(needs, permit)
     return { read: { keys: [...values.keys()], revision }, values }
   }
   const { revision, secrets } = yield* OpenSecrets.named(needs, permit, keys, true)

@@ -202,7 +202,7 @@ const valuesName = (environmentId: string, representation: Representation) => `$
 
 /**
  * The snapshot of the revision after the changes; undefined when it cannot be opened. Where the keys stay, so does their
- * array: the trail hashes each array once (`KeyList.ts`).
+ * array: the trail hashes each array once (`Chain.ts`).
  */
 const changed = Effect.fnUntraced(function* (
   { cipher }: Needs,

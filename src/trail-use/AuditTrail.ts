@@ -241,7 +241,7 @@ const newAddresses = Effect.fn("AuditTrail.newAddresses")(function* (
 
 /** The caller's teams whose role may read the trail. If there are none, all teams, so that each denial is recorded. */
 const readableTeams = (teams: ReadonlyArray<CallerTeam>) => {
-  const readable = teams.filter(({ role }) => role === null || Actions.roleAllows(role, "audit:read"))
+  const readable = teams.filter(({ role }) => role === null || Actions.byRole[role].has("audit:read"))
   return (readable.length > 0 ? readable : teams).map(({ id }) => id)
 }
 

@@ -11,8 +11,7 @@ import * as Chain from "#src/audit/Chain.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
-import * as TransactionEnd from "#src/database/TransactionEnd.ts"
-import { actorOf } from "./Actor.ts"
+import * as Transaction from "#src/database/Transaction.ts"
 import * as Alarm from "#src/database/Alarm.ts"
 import * as Entry from "./Entry.ts"
 import type { AuditEvent } from "./Entry.ts"
@@ -21,7 +20,7 @@ import * as TrailKey from "./TrailKey.ts"
 import * as KeyLists from "./KeyLists.ts"
 import * as StreamRows from "./StreamRows.ts"
 import * as Streams from "./Streams.ts"
-import { dieWhenNotWritten } from "#src/database/Dependency.ts"
+import { notWritten } from "#src/database/Dependency.ts"
 import * as DatabaseEpoch from "#src/database/DatabaseEpoch.ts"
 import * as GroupCommit from "#src/database/GroupCommit.ts"
 import * as Outbox from "./Outbox.ts"
@@ -37,7 +36,7 @@ const transactionGraceMillis = 30_000
 const outboxMessagesOf = ({ at, event, id }: Entry.Entry): ReadonlyArray<Outbox.OutboxMessage> => {
   const { action, outcome, teamId } = event
   if (outcome !== "allowed" || teamId === null || !Outbox.hasWebhookEvent(action)) return []
-  return [{ id, at, action, team: teamId, event, actor: actorOf(event.actor) }]
+  return [{ id, at, action, team: teamId, event, actor: Entry.actorOf(event.actor) }]
 }
 
 const insideTransaction = Effect.contextWith((context: Context.Context<never>) =>
@@ -100,7 +99,7 @@ const insert = ({ sql }: Needs, stream: string, { head, rows }: ReturnType<typeo
     ${rows.map((r) => r.entry.event.projectId ?? null)}::uuid[],
     ${rows.map((r) => r.entry.event.environmentId ?? null)}::uuid[],
     ${rows.map((r) => r.entry.event.environment ?? null)}::text[],
-    ${rows.map((r) => actorOf(r.entry.event.actor).id)}::text[],
+    ${rows.map((r) => Entry.actorOf(r.entry.event.actor).id)}::text[],
     ${rows.map((r) => r.entry.event.action)}::text[],
     ${rows.map((r) => r.body)}::text[],
     ${rows.map((r) => r.hash)}::bytea[],
@@ -184,10 +183,13 @@ const listsOf = (entries: ReadonlyArray<Entry.Entry>) =>
 const writeReads = (needs: Needs, stream: Streams.ReadStream, entries: ReadonlyArray<Entry.Entry>) => {
   const lists = listsOf(entries)
   const hashes = [...lists.keys()].map((hash) => Buffer.from(hash, "hex"))
-  return Effect.zipRight(
-    KeyLists.store(needs.sql, needs.storedLists, lists),
-    insertReads(needs, stream, entries, hashes)
-  )
+  const inserted = insertReads(needs, stream, entries, hashes)
+  for (const hash of lists.keys()) {
+    if (!needs.storedLists.has(hash)) {
+      return Effect.zipRight(KeyLists.store(needs.sql, needs.storedLists, lists), inserted)
+    }
+  }
+  return inserted
 }
 
 /** Runs one batch at a time, so that entries commit in their order. */
@@ -217,7 +219,7 @@ const record = Effect.fnUntraced(function* (needs: CommittingNeeds, ...events: R
   if (yield* insideTransaction) return yield* Effect.dieMessage("audit.record inside a transaction")
   const entries: Array<Entry.Entry> = []
   for (const event of events) entries.push(yield* toEntry(needs, event, { keyList: Entry.keyListOf(event) }))
-  yield* dieWhenNotWritten(needs.commit(entries))
+  yield* Effect.orDieWith(needs.commit(entries), notWritten)
 })
 
 // --- writes ---
@@ -278,9 +280,19 @@ interface AppendOptions {
   readonly head: StreamRows.HeadRow | undefined
   /** The request of each event, if the transaction serves several. */
   readonly origins?: ReadonlyArray<RequestOrigin>
-  /** Whether this is the last statement, after which the transaction cannot fail (`TransactionEnd.ts`). */
+  /** Whether this is the last statement, after which the transaction cannot fail (`Transaction.ts`). */
   readonly ends?: boolean
 }
+
+const noRows: ReadonlyArray<ReadonlyArray<string>> = []
+
+/** The member `rows` of each entry. Without changes, only entries of journaled actions have it. */
+const rowsOf = (events: ReadonlyArray<AuditEvent>) =>
+  Effect.map(RowJournal.take, (changes) =>
+    changes.length > 0 || events.some(({ action }) => RowJournal.journaledActions.has(action))
+      ? RowJournal.listsOf(events, changes)
+      : noRows
+  )
 
 /** Appends entries in one statement with the changes that they record. */
 const appendWith = Effect.fnUntraced(function* (
@@ -289,13 +301,13 @@ const appendWith = Effect.fnUntraced(function* (
   events: ReadonlyArray<AuditEvent>
 ) {
   const { sql } = needs
-  const run = options?.ends === true ? TransactionEnd.last : identity
+  const run = options?.ends === true ? Transaction.last : identity
   if (events.length === 0) {
     if (options?.changes !== undefined) yield* run(sql`WITH ${options.changes} SELECT 1`)
     return
   }
   const changes = options?.changes === undefined ? sql`` : sql`${options.changes},`
-  const rows = yield* RowJournal.takeFor(events)
+  const rows = yield* rowsOf(events)
   const entries: Array<Entry.Entry> = []
   for (const [i, event] of events.entries()) {
     entries.push(yield* toEntry(needs, event, { from: options?.origins?.[i], rows: rows[i] }))
@@ -312,7 +324,7 @@ const appendWith = Effect.fnUntraced(function* (
     WITH ${changes} ${outbox} entries AS (${insert(needs, stream.id, linked)})
     ${StreamRows.move(sql, stream.id, linked.head)}`)
   countEntries(needs, linked.rows.length)
-}, dieWhenNotWritten)
+}, Effect.orDieWith(notWritten))
 
 /**
  * Adds the entries to the caller's transaction: they commit with the change or not at all. Call it last, since it locks

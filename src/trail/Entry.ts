@@ -1,12 +1,34 @@
-/** An entry of the trail: its members, its hashed text, and its link to the entry before (docs/contract/audit.md). */
+/** An entry of the trail: its actor, its members, its hashed text, and its link to the entry before (docs/contract/audit.md). */
 import type { RingKey } from "#src/crypto/KeyRing.ts"
 import type { AuditAction } from "#schema/Audit.ts"
+import type { Caller } from "#schema/Caller.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import * as Chain from "#src/audit/Chain.ts"
-import * as KeyList from "#src/audit/KeyList.ts"
-import { type Actor, actorOf } from "./Actor.ts"
 import type * as Streams from "./Streams.ts"
 import type { RequestOrigin } from "#src/database/RequestInfo.ts"
+
+/** A caller, a person who is signing in, a machine by its new token, or the service itself. */
+export type Actor =
+  | Caller
+  | { readonly userId: string; readonly email: string }
+  | { readonly tokenId: string; readonly name: string }
+  | "system"
+
+export const actorOf = (actor: Actor) => {
+  if (actor === "system") return { id: "system", name: "system", type: "system" }
+  if ("tokenId" in actor) return { id: actor.tokenId, name: actor.name, type: "api_token" }
+  if ("userId" in actor) return { id: actor.userId, name: actor.email, type: "user" }
+  switch (actor.kind) {
+    case "api_token":
+      return { id: actor.credentialId, name: actor.name ?? "", type: "api_token" }
+    case "cli_grant":
+      return { id: actor.credentialId, name: actor.user?.email ?? "", type: "cli_grant" }
+    case "oauth_token":
+      return { id: actor.credentialId, name: actor.name ?? "", type: "oauth_client" }
+    default:
+      return { id: actor.user?.id ?? "", name: actor.user?.email ?? "", type: "user" }
+  }
+}
 
 export interface AuditEvent {
   readonly actor: Actor
@@ -52,7 +74,7 @@ export interface Entry {
 
 /** For writes and denials only: a read lists its versions beside its keys. */
 export const keyListOf = ({ keys, versions }: AuditEvent): string | undefined =>
-  versions === undefined ? KeyList.hashIfLong(keys) : undefined
+  versions === undefined ? Chain.hashIfLong(keys) : undefined
 
 /** RFC 8785 text of an entry. Members are written in code-unit order, so plain JSON encoding is canonical. */
 const canonicalBody = (entry: Entry, stream: string, seq: number): string => {

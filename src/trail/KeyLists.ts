@@ -1,4 +1,4 @@
-/** Key lists that entries name by hash (`src/audit/KeyList.ts`). They are never altered or deleted. */
+/** Key lists that entries name by hash (`src/audit/Chain.ts`). They are never altered or deleted. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"

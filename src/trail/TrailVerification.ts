@@ -9,7 +9,6 @@ import * as Stream from "effect/Stream"
 import * as Rows from "#src/database/Rows.ts"
 import * as Chain from "#src/audit/Chain.ts"
 import * as Checkpoint from "#src/audit/Checkpoint.ts"
-import * as KeyList from "#src/audit/KeyList.ts"
 import { Problems } from "#src/audit/Problems.ts"
 import * as SignedNote from "#src/audit/SignedNote.ts"
 import * as Values from "#src/audit/Values.ts"
@@ -150,7 +149,7 @@ const readLists = Effect.gen(function* () {
   yield* sql`DECLARE list_walk NO SCROLL CURSOR FOR SELECT encode(hash, 'hex') AS hash, keys FROM audit_key_lists`
   for (;;) {
     const rows = yield* Rows.decodeAll(ListRow, sql`FETCH ${sql.literal(String(listsPerFetch))} FROM list_walk`)
-    for (const { hash, keys } of rows) if (KeyList.hasHash(keys, hash)) intact.add(hash)
+    for (const { hash, keys } of rows) if (Chain.isList(keys, hash)) intact.add(hash)
     if (rows.length < listsPerFetch) break
   }
   yield* sql`CLOSE list_walk`

@@ -3,14 +3,13 @@ import { xchacha20poly1305 } from "@noble/ciphers/chacha.js"
 import * as FastCheck from "effect/FastCheck"
 import * as Option from "effect/Option"
 import { createSecretKey, hkdfSync } from "node:crypto"
-import { tagLength } from "#src/crypto/Aead.ts"
-import * as XChaCha from "#src/crypto/XChaCha.ts"
+import { tagLength, xChaCha } from "#src/crypto/Aead.ts"
 
 const hex = (text: string) => Buffer.from(text, "hex")
 
 const seal = (key: Uint8Array, nonce: Uint8Array, aad: Uint8Array, plaintext: Uint8Array) => {
   const out = Buffer.alloc(plaintext.length + tagLength)
-  XChaCha.sealInto(out, 0, key, nonce, aad, plaintext)
+  xChaCha.sealInto(out, 0, key, nonce, aad, plaintext)
   return out
 }
 
@@ -32,7 +31,7 @@ describe("XChaCha20-Poly1305", () => {
         "21f9664c97637da9768812f615c68b13b52e" +
         "c0875924c1c7987947deafd8780acf49"
     )
-    assert.deepStrictEqual(XChaCha.open(key, nonce, aad, sealed), Option.some(plaintext))
+    assert.deepStrictEqual(xChaCha.open(key, nonce, aad, sealed), Option.some(plaintext))
   })
 
   it("is bit for bit what @noble/ciphers computes, in both directions", () => {
@@ -48,7 +47,7 @@ describe("XChaCha20-Poly1305", () => {
           assert.strictEqual(sealed.toString("hex"), Buffer.from(noble.encrypt(plaintext)).toString("hex"))
           assert.deepStrictEqual(Uint8Array.from(noble.decrypt(sealed)), plaintext)
           assert.deepStrictEqual(
-            Option.map(XChaCha.open(key, nonce, aad, sealed), (opened) => Uint8Array.from(opened)),
+            Option.map(xChaCha.open(key, nonce, aad, sealed), (opened) => Uint8Array.from(opened)),
             Option.some(plaintext)
           )
         }
@@ -70,7 +69,7 @@ describe("XChaCha20-Poly1305", () => {
   it("refuses what is shorter than a tag", () => {
     for (let length = 0; length < 16; length++) {
       assert.isTrue(
-        Option.isNone(XChaCha.open(Buffer.alloc(32), Buffer.alloc(24), Buffer.alloc(0), Buffer.alloc(length)))
+        Option.isNone(xChaCha.open(Buffer.alloc(32), Buffer.alloc(24), Buffer.alloc(0), Buffer.alloc(length)))
       )
     }
   })

@@ -6,7 +6,7 @@ import * as Fiber from "effect/Fiber"
 import { TransactionEnded } from "#layers/PgConnection.ts"
 import * as Causes from "#src/database/Causes.ts"
 import { RequestInfo, type RequestOrigin } from "#src/database/RequestInfo.ts"
-import * as TransactionEnd from "#src/database/TransactionEnd.ts"
+import * as Transaction from "#src/database/Transaction.ts"
 import * as Statements from "#test/support/Statements.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
@@ -32,7 +32,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a transaction whose la
     Effect.gen(function* () {
       const { ids, insert, sql } = yield* table("ended")
       for (let i = 0; i < 40; i += 2) {
-        yield* sql.withTransaction(Effect.zipRight(insert(i), TransactionEnd.last(insert(i + 1))))
+        yield* sql.withTransaction(Effect.zipRight(insert(i), Transaction.last(insert(i + 1))))
         assert.deepStrictEqual(
           yield* ids,
           Array.from({ length: i + 2 }, (_, id) => id)
@@ -47,10 +47,10 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a transaction whose la
       yield* sql`CREATE TABLE later (id int REFERENCES refused (id) DEFERRABLE INITIALLY DEFERRED)`
       yield* insert(1)
       for (let i = 0; i < 3; i++) {
-        const twice = sql.withTransaction(Effect.zipRight(insert(2), TransactionEnd.last(insert(1))))
+        const twice = sql.withTransaction(Effect.zipRight(insert(2), Transaction.last(insert(1))))
         failsWith(yield* Effect.exit(twice), "23505")
         const atCommit = sql.withTransaction(
-          Effect.zipRight(insert(2), TransactionEnd.last(sql`INSERT INTO later (id) VALUES (${9})`))
+          Effect.zipRight(insert(2), Transaction.last(sql`INSERT INTO later (id) VALUES (${9})`))
         )
         failsWith(yield* Effect.exit(atCommit), "23503")
         assert.deepStrictEqual(yield* ids, [1])
@@ -62,7 +62,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a transaction whose la
   it.effect("ends no outer one: what fails after a savepoint is undone with it", () =>
     Effect.gen(function* () {
       const { ids, insert, sql } = yield* table("nested")
-      const inner = sql.withTransaction(TransactionEnd.last(insert(2)))
+      const inner = sql.withTransaction(Transaction.last(insert(2)))
       const outer = (end: Effect.Effect<unknown, unknown>) =>
         Effect.exit(sql.withTransaction(Effect.all([insert(1), inner, end])))
       assert.isTrue(Exit.isFailure(yield* outer(Effect.fail("undo"))))
@@ -103,10 +103,10 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a transaction whose la
       const { ids, insert, sql } = yield* table("interrupted_at_the_end")
       for (let i = 0; i < 20; i++) {
         const slow = sql`INSERT INTO interrupted_at_the_end (id) SELECT ${100 + i} FROM pg_sleep(0.005)`
-        const fiber = yield* Effect.fork(sql.withTransaction(TransactionEnd.last(slow)))
+        const fiber = yield* Effect.fork(sql.withTransaction(Transaction.last(slow)))
         yield* Effect.sleep(`${i % 5} millis`)
         yield* Fiber.interrupt(fiber)
-        yield* sql.withTransaction(Effect.zipRight(insert(i), TransactionEnd.last(sql`SELECT ${i}::int`)))
+        yield* sql.withTransaction(Effect.zipRight(insert(i), Transaction.last(sql`SELECT ${i}::int`)))
       }
       const present = yield* ids
       assert.deepStrictEqual(
@@ -122,10 +122,10 @@ layer(TestDatabase.layer, { excludeTestServices: true })("over the wire", (it) =
     Effect.gen(function* () {
       const { insert, sql } = yield* table("messages")
       for (let i = 0; i < 4; i++) {
-        const work = sql.withTransaction(Effect.zipRight(insert(2 * i), TransactionEnd.last(insert(2 * i + 1))))
+        const work = sql.withTransaction(Effect.zipRight(insert(2 * i), Transaction.last(insert(2 * i + 1))))
         assert.lengthOf(yield* Statements.during(work), 2)
       }
-      assert.lengthOf(yield* Statements.during(sql.withTransaction(TransactionEnd.last(insert(90)))), 1)
+      assert.lengthOf(yield* Statements.during(sql.withTransaction(Transaction.last(insert(90)))), 1)
       assert.lengthOf(yield* Statements.during(sql.withTransaction(insert(91))), 2)
     })
   )
@@ -133,8 +133,8 @@ layer(TestDatabase.layer, { excludeTestServices: true })("over the wire", (it) =
   it.effect("is never told to be undone, or gone on with, once it is committed", () =>
     Effect.gen(function* () {
       const { ids, insert, sql } = yield* table("too_late")
-      const undone = sql.withTransaction(Effect.zipRight(TransactionEnd.last(insert(1)), Effect.fail("undo")))
-      const goesOn = sql.withTransaction(Effect.zipRight(TransactionEnd.last(insert(2)), insert(3)))
+      const undone = sql.withTransaction(Effect.zipRight(Transaction.last(insert(1)), Effect.fail("undo")))
+      const goesOn = sql.withTransaction(Effect.zipRight(Transaction.last(insert(2)), insert(3)))
       for (const late of [undone, goesOn]) {
         failsBy(yield* Effect.exit(late), (error) => error instanceof TransactionEnded)
       }
@@ -146,9 +146,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("over the wire", (it) =
     Effect.gen(function* () {
       const { insert, sql } = yield* table("noted")
       const write = (id: number, request: RequestOrigin) =>
-        Effect.exit(sql.withTransaction(TransactionEnd.last(insert(id)))).pipe(
-          Effect.provideService(RequestInfo, request)
-        )
+        Effect.exit(sql.withTransaction(Transaction.last(insert(id)))).pipe(Effect.provideService(RequestInfo, request))
       const origin: RequestOrigin = { id: "request", ip: "", userAgent: null, via: "rest" }
       const [first, second] = [{ ...origin }, { ...origin }]
       yield* write(1, first)

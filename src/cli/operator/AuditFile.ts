@@ -8,7 +8,7 @@ import * as Checkpoint from "#src/audit/Checkpoint.ts"
 import * as Export from "#src/audit/Export.ts"
 import * as Incident from "#src/audit/Incident.ts"
 import { IncidentProof } from "#src/audit/IncidentProof.ts"
-import * as KeyList from "#src/audit/KeyList.ts"
+import * as Chain from "#src/audit/Chain.ts"
 import { Problems } from "#src/audit/Problems.ts"
 import type * as SignedNote from "#src/audit/SignedNote.ts"
 import { type ExpectedHead, Verifier } from "#src/audit/Verify.ts"
@@ -118,7 +118,7 @@ const readLine = Effect.fnUntraced(function* (state: FileState, text: string) {
       return
     case "keys":
       // An altered list is left out, and so reported as missing.
-      if (KeyList.hasHash(line.keys, line.hash)) {
+      if (Chain.isList(line.keys, line.hash)) {
         state.lists.add(line.hash)
         state.incidents.addList(line.hash, line.keys)
       }

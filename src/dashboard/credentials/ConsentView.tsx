@@ -93,7 +93,7 @@ interface ScopeChoiceProps {
 }
 
 const ScopeTick = ({ earlier, form, scope, teams }: Omit<ScopeChoiceProps, "client"> & { readonly scope: Scope }) =>
-  teams.some(({ role }) => Actions.roleAllows(role ?? "viewer", scope)) ? (
+  teams.some(({ role }) => Actions.byRole[role ?? "viewer"].has(scope)) ? (
     <Ui.CheckBox name="scopes" value={scope} checked={isTicked(form, "scopes", scope)} hint={<code>{scope}</code>}>
       {consentWords[scope]} {scope === plaintext ? <Ui.Badge tone="amber">values can reach the model</Ui.Badge> : null}{" "}
       {earlier?.scopes.includes(scope) === true ? <Ui.Badge>already granted</Ui.Badge> : null}

@@ -101,7 +101,7 @@ const TeamScopes = ({
     )}
     <div class="checks">
       {cliScopes
-        .filter((scope) => Actions.roleAllows(team.role ?? "viewer", scope))
+        .filter((scope) => Actions.byRole[team.role ?? "viewer"].has(scope))
         .map((scope) => (
           <Ui.CheckBox
             name={`scope.${team.id}`}

@@ -45,4 +45,4 @@ export const mayCreateTeam = ({ caller, ui }: Visit): boolean => Policy.mayCreat
 
 /** True if a page offers an action. The use cases decide; this only hides useless buttons. */
 export const may = (visit: Visit, action: Action): boolean =>
-  visit.team !== null && visit.team.role !== null && Actions.roleAllows(visit.team.role, action)
+  visit.team !== null && visit.team.role !== null && Actions.byRole[visit.team.role].has(action)

@@ -1,10 +1,10 @@
 /**
- * Notes of a transaction, read before its end. They are dropped on rollback, and handed to the outer transaction on
- * release of a savepoint.
+ * Transactions of the database: one that runs again after a race, its notes, and the statement that ends it. Notes are
+ * read before the end. They are dropped on rollback, and handed to the outer transaction on release of a savepoint.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Causes from "./Causes.ts"
 
@@ -16,16 +16,16 @@ const current = Effect.contextWith((context: Context.Context<never>): object | u
 const handOvers: Array<(from: object, to: object) => void> = []
 
 /** Notes of one kind. Outside a transaction, notes are dropped. */
-export const make = <A>() => {
-  const notesOf = new WeakMap<object, Array<A>>()
+export const notesOf = <A>() => {
+  const byTransaction = new WeakMap<object, Array<A>>()
   const add = (transaction: object, notes: ReadonlyArray<A>) => {
-    const before = notesOf.get(transaction)
-    if (before === undefined) notesOf.set(transaction, [...notes])
+    const before = byTransaction.get(transaction)
+    if (before === undefined) byTransaction.set(transaction, [...notes])
     else for (const note of notes) before.push(note)
   }
   const takeFrom = (transaction: object): ReadonlyArray<A> => {
-    const notes = notesOf.get(transaction) ?? []
-    notesOf.delete(transaction)
+    const notes = byTransaction.get(transaction) ?? []
+    byTransaction.delete(transaction)
     return notes
   }
   handOvers.push((from, to) => {
@@ -65,3 +65,18 @@ export const transaction = <A, E, R>(
     })
     return sql.withTransaction(Effect.zipLeft(work, handOver))
   })
+
+// --- the end ---
+
+/** Read by the layers that send statements: COMMIT goes with the last one. */
+export class EndsTransaction extends Context.Reference<EndsTransaction>()("src/EndsTransaction", {
+  defaultValue: () => false
+}) {}
+
+/**
+ * Marks the last statement of its transaction, which saves a round trip while locks are held. If it fails, nothing is
+ * committed. No statement may follow, and nothing may fail after it, because it may be committed already. In a savepoint
+ * it commits nothing.
+ */
+export const last = <A, E, R>(statement: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.provideService(statement, EndsTransaction, true)
