@@ -62,6 +62,17 @@ export const actions = Object.keys(effects) as ReadonlyArray<Action>
 
 export const effectOf = (action: Action): ActionEffect => effects[action]
 
+const projectActions = [
+  "projects:manage",
+  "projects:open",
+  "projects:delete",
+  "environments:manage",
+  "environments:open",
+  "environments:delete"
+] as const satisfies ReadonlyArray<Action>
+const tokenActions = ["tokens:manage", "tokens:issue"] as const satisfies ReadonlyArray<Action>
+const memberActions = ["members:manage", "members:raise"] as const satisfies ReadonlyArray<Action>
+
 /** Actions of each role (docs/contract/session-routes.md, "Teams and members"). */
 const viewer: ReadonlyArray<Action> = [
   "identity:read",
@@ -82,20 +93,13 @@ const admin: ReadonlyArray<Action> = [
   ...member,
   "audit:read",
   "audit-trail:read",
-  "projects:manage",
-  "projects:open",
-  "projects:delete",
-  "environments:manage",
-  "environments:open",
-  "environments:delete",
+  ...projectActions,
   "access:manage",
   "access:grant",
   "sealing-keys:manage",
-  "tokens:manage",
-  "tokens:issue",
+  ...tokenActions,
   "webhooks:direct",
-  "members:manage",
-  "members:raise",
+  ...memberActions,
   "team:manage",
   "management:begin"
 ]
@@ -122,20 +126,13 @@ export const scopeOf: ReadonlyMap<Action, Scope> = new Map(scopes.map((scope) =>
 /** Actions that a read token never does, and that protected environments leave to owners and admins. */
 export const changingActions: ReadonlySet<Action> = new Set<Action>([
   "secrets:write",
-  "projects:manage",
-  "projects:open",
-  "projects:delete",
-  "environments:manage",
-  "environments:open",
-  "environments:delete",
+  ...projectActions,
   "access:manage",
   "access:grant",
   "sealing-keys:manage",
-  "tokens:manage",
-  "tokens:issue",
+  ...tokenActions,
   "webhooks:direct",
-  "members:manage",
-  "members:raise",
+  ...memberActions,
   "team:manage",
   "plan:manage",
   "team-rules:manage"
@@ -143,15 +140,8 @@ export const changingActions: ReadonlySet<Action> = new Set<Action>([
 
 /** Actions of a management session. Values, names, the team's rules and the trail are not among them. */
 export const managementActions: ReadonlySet<Action> = new Set<Action>([
-  "projects:manage",
-  "projects:open",
-  "projects:delete",
-  "environments:manage",
-  "environments:open",
-  "environments:delete",
-  "tokens:manage",
-  "tokens:issue",
+  ...projectActions,
+  ...tokenActions,
   "members:read",
-  "members:manage",
-  "members:raise"
+  ...memberActions
 ])

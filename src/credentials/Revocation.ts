@@ -3,6 +3,7 @@
  * use one order (links, sessions, tokens, grants), so that no two transactions deadlock.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
+import type * as Statement from "@effect/sql/Statement"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
@@ -11,7 +12,6 @@ import { RuleIdOut, type TeamId, TeamIdOut, TokenIdOut, type UserId } from "#sch
 import type { AuditEvent } from "#src/trail/Entry.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
-import { columnsOf } from "#src/rows/AuthorizationRows.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as Accounts from "./Accounts.ts"
@@ -64,27 +64,59 @@ export const revocationEvents = (
   }))
 
 /**
- * API tokens that the person created, and trust rules, which make such tokens; in one team or (null) everywhere. Rules
- * come first: an exchange under way locks its rule, so that the second statement sees its token.
+ * Revokes trust rules and API tokens. Rules come first: an exchange under way locks its rule, so that the second
+ * statement sees its token.
  */
-const tokensOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, teamId: TeamId | null) {
+const revoke = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  where: { readonly rules: Statement.Fragment; readonly tokens: Statement.Fragment }
+) {
   const now = yield* DateTime.nowAsDate
   const rules = yield* Rows.findAll(
     RevokedRow,
     RowJournal.noteEnds(sql, "machine_rules")`
-      UPDATE machine_rules SET revoked_at = ${now}, mac = ''
-      WHERE created_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId}) AND revoked_at IS NULL
+      UPDATE machine_rules SET revoked_at = ${now}, mac = '' WHERE ${where.rules} AND revoked_at IS NULL
       RETURNING 'machine_rule' AS type, id, name, team_id`
   )
   const tokens = yield* Rows.findAll(
     RevokedRow,
     RowJournal.noteEnds(sql, "api_tokens")`
-      UPDATE api_tokens SET revoked_at = ${now}, mac = ''
-      WHERE created_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId}) AND revoked_at IS NULL
+      UPDATE api_tokens SET revoked_at = ${now}, mac = '' WHERE ${where.tokens} AND revoked_at IS NULL
       RETURNING 'api_token' AS type, id, name, team_id`
   )
   return [...rules, ...tokens]
 })
+
+/** API tokens that the person created, and trust rules, which make such tokens; in one team or (null) everywhere. */
+const tokensOf = ({ sql }: Needs, userId: UserId, teamId: TeamId | null) => {
+  const where = sql`created_by = ${userId} AND (${teamId}::uuid IS NULL OR team_id = ${teamId})`
+  return revoke(sql, { rules: where, tokens: where })
+}
+
+/** Ends CLI logins `g`. */
+const endLogins = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, where: Statement.Fragment) {
+  const now = yield* DateTime.nowAsDate
+  return yield* Rows.findAll(
+    EndedRow,
+    RowJournal.noteEnds(sql, "cli_grants")`
+      UPDATE cli_grants g SET revoked_at = ${now}, mac = '' WHERE ${where} AND g.revoked_at IS NULL
+      RETURNING 'cli_grant' AS type, g.id, coalesce(g.hostname, '') AS name`
+  )
+})
+
+/** Ends connected agents `g`. */
+const endAgents = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, where: Statement.Fragment) {
+  const now = yield* DateTime.nowAsDate
+  return yield* Rows.findAll(
+    EndedRow,
+    RowJournal.noteEnds(sql, "oauth_grants")`
+      UPDATE oauth_grants g SET revoked_at = ${now}, mac = '' WHERE ${where} AND g.revoked_at IS NULL
+      RETURNING 'oauth_grant' AS type, g.id, g.client_name AS name`
+  )
+})
+
+const withoutTeam = (sql: SqlClient.SqlClient, teams: "cli_grant_teams" | "oauth_grant_teams") =>
+  sql`NOT EXISTS (SELECT 1 FROM ${sql(teams)} t WHERE t.grant_id = g.id)`
 
 /** Tokens past their creator's grace stay revoked when the creator returns. */
 const tokensPastGrace = Effect.fnUntraced(function* (
@@ -109,109 +141,45 @@ const isOf = (approved: unknown, teamId: TeamId) =>
  * delivery locks its request, so either this transaction sees the grant or the delivery sees the loss.
  */
 const grantsInTeam = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userId: UserId, teamId: TeamId) {
-  const now = yield* DateTime.nowAsDate
   yield* rowSeal.update("device_requests", undelivered(sql, userId), ({ teams }) => ({
     teams: Array.isArray(teams) ? teams.filter((one) => !isOf(one, teamId)) : []
   }))
-  yield* Rows.run(
-    RowJournal.noteEnds(sql, "cli_grant_teams")`
-    DELETE FROM cli_grant_teams t USING cli_grants g
-    WHERE g.id = t.grant_id AND g.user_id = ${userId} AND t.team_id = ${teamId} RETURNING ${sql.literal(columnsOf("cli_grant_teams"))}`
-  )
-  return yield* Rows.findAll(
-    EndedRow,
-    RowJournal.noteEnds(sql, "cli_grants")`
-      UPDATE cli_grants g SET revoked_at = ${now}, mac = ''
-      WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
-        AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)
-      RETURNING 'cli_grant' AS type, g.id, coalesce(g.hostname, '') AS name`
-  )
+  const own = sql`SELECT id FROM cli_grants WHERE user_id = ${userId}`
+  yield* RowJournal.remove(sql, "cli_grant_teams", sql`team_id = ${teamId} AND grant_id IN (${own})`)
+  return yield* endLogins(sql, sql`g.user_id = ${userId} AND ${withoutTeam(sql, "cli_grant_teams")}`)
 })
 
 /** The same for connected agents, when the membership itself does not change. */
 const connectionsInTeam = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId, teamId: TeamId) {
-  const now = yield* DateTime.nowAsDate
-  yield* Rows.run(
-    RowJournal.noteEnds(sql, "oauth_grant_teams")`
-    DELETE FROM oauth_grant_teams t USING oauth_grants g
-    WHERE g.id = t.grant_id AND g.user_id = ${userId} AND t.team_id = ${teamId} RETURNING ${sql.literal(columnsOf("oauth_grant_teams"))}`
-  )
-  return yield* Rows.findAll(
-    EndedRow,
-    RowJournal.noteEnds(sql, "oauth_grants")`
-      UPDATE oauth_grants g SET revoked_at = ${now}, mac = ''
-      WHERE g.user_id = ${userId} AND g.revoked_at IS NULL
-        AND NOT EXISTS (SELECT 1 FROM oauth_grant_teams t WHERE t.grant_id = g.id)
-      RETURNING 'oauth_grant' AS type, g.id, g.client_name AS name`
-  )
+  const own = sql`SELECT id FROM oauth_grants WHERE user_id = ${userId}`
+  yield* RowJournal.remove(sql, "oauth_grant_teams", sql`team_id = ${teamId} AND grant_id IN (${own})`)
+  return yield* endAgents(sql, sql`g.user_id = ${userId} AND ${withoutTeam(sql, "oauth_grant_teams")}`)
 })
 
 /** Removes the team from one CLI login or connected agent, which ends with its last team. */
 const loginInTeam = Effect.fnUntraced(function* ({ sql }: Needs, id: string, teamId: TeamId) {
-  const now = yield* DateTime.nowAsDate
   yield* RowJournal.remove(sql, "cli_grant_teams", sql`grant_id = ${id}::uuid AND team_id = ${teamId}`)
   yield* RowJournal.remove(sql, "oauth_grant_teams", sql`grant_id = ${id}::uuid AND team_id = ${teamId}`)
-  const logins = yield* Rows.findAll(
-    EndedRow,
-    RowJournal.noteEnds(sql, "cli_grants")`
-      UPDATE cli_grants g SET revoked_at = ${now}, mac = ''
-      WHERE g.id = ${id}::uuid AND g.revoked_at IS NULL
-        AND NOT EXISTS (SELECT 1 FROM cli_grant_teams t WHERE t.grant_id = g.id)
-      RETURNING 'cli_grant' AS type, g.id, coalesce(g.hostname, '') AS name`
-  )
-  const agents = yield* Rows.findAll(
-    EndedRow,
-    RowJournal.noteEnds(sql, "oauth_grants")`
-      UPDATE oauth_grants g SET revoked_at = ${now}, mac = ''
-      WHERE g.id = ${id}::uuid AND g.revoked_at IS NULL
-        AND NOT EXISTS (SELECT 1 FROM oauth_grant_teams t WHERE t.grant_id = g.id)
-      RETURNING 'oauth_grant' AS type, g.id, g.client_name AS name`
-  )
+  const logins = yield* endLogins(sql, sql`g.id = ${id}::uuid AND ${withoutTeam(sql, "cli_grant_teams")}`)
+  const agents = yield* endAgents(sql, sql`g.id = ${id}::uuid AND ${withoutTeam(sql, "oauth_grant_teams")}`)
   return [...logins, ...agents]
 })
 
 /** Revokes one API token, or one trust rule with its jobs' tokens. */
-const tokenInTeam = Effect.fnUntraced(function* ({ sql }: Needs, id: string, teamId: TeamId) {
-  const now = yield* DateTime.nowAsDate
-  const rules = yield* Rows.findAll(
-    RevokedRow,
-    RowJournal.noteEnds(sql, "machine_rules")`
-      UPDATE machine_rules SET revoked_at = ${now}, mac = ''
-      WHERE id = ${id}::uuid AND team_id = ${teamId} AND revoked_at IS NULL
-      RETURNING 'machine_rule' AS type, id, name, team_id`
-  )
-  const tokens = yield* Rows.findAll(
-    RevokedRow,
-    RowJournal.noteEnds(sql, "api_tokens")`
-      UPDATE api_tokens SET revoked_at = ${now}, mac = ''
-      WHERE (id = ${id}::uuid OR rule_id = ${id}::uuid) AND team_id = ${teamId} AND revoked_at IS NULL
-      RETURNING 'api_token' AS type, id, name, team_id`
-  )
-  return [...rules, ...tokens]
-})
+const tokenInTeam = ({ sql }: Needs, id: string, teamId: TeamId) =>
+  revoke(sql, {
+    rules: sql`id = ${id}::uuid AND team_id = ${teamId}`,
+    tokens: sql`(id = ${id}::uuid OR rule_id = ${id}::uuid) AND team_id = ${teamId}`
+  })
 
 /** CLI logins in all teams, and approvals that no device has fetched. */
 const loginsOf = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, userId: UserId) {
-  const now = yield* DateTime.nowAsDate
   yield* rowSeal.update("device_requests", undelivered(sql, userId), () => ({ teams: [] }))
-  return yield* Rows.findAll(
-    EndedRow,
-    RowJournal.noteEnds(sql, "cli_grants")`
-      UPDATE cli_grants SET revoked_at = ${now}, mac = '' WHERE user_id = ${userId} AND revoked_at IS NULL
-      RETURNING 'cli_grant' AS type, id, coalesce(hostname, '') AS name`
-  )
+  return yield* endLogins(sql, sql`g.user_id = ${userId}`)
 })
 
 /** Connected agents in all teams. */
-const agentsOf = Effect.fnUntraced(function* ({ sql }: Needs, userId: UserId) {
-  const now = yield* DateTime.nowAsDate
-  return yield* Rows.findAll(
-    EndedRow,
-    RowJournal.noteEnds(sql, "oauth_grants")`
-      UPDATE oauth_grants SET revoked_at = ${now}, mac = '' WHERE user_id = ${userId} AND revoked_at IS NULL
-      RETURNING 'oauth_grant' AS type, id, client_name AS name`
-  )
-})
+const agentsOf = ({ sql }: Needs, userId: UserId) => endAgents(sql, sql`g.user_id = ${userId}`)
 
 const sessionsOf = ({ sql }: Needs, userId: UserId) => Accounts.endSessions({ sql }, sql`user_id = ${userId}`)
 

@@ -6,6 +6,7 @@
 import * as Either from "effect/Either"
 import type { Entry, Print } from "./Entry.ts"
 import { joinLines, printEach } from "./Entry.ts"
+import type { Reader } from "./FormatNames.ts"
 import { type Piece, pieces } from "./References.ts"
 
 const special = /["$`\\]/
@@ -74,9 +75,6 @@ export const readOtherwise = (value: string): ReadonlyArray<string> => {
 }
 
 // --- for one reader ---
-
-export const readers = ["npm", "node", "compose", "python", "shell"] as const
-export type Reader = (typeof readers)[number]
 
 /** The first mark that the value does not hold; these readers know no escape of a quote. */
 const marked = (value: string, marks: ReadonlyArray<string>, fits: (mark: string) => boolean): string | undefined => {

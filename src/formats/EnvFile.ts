@@ -8,16 +8,13 @@ import * as Csv from "./Csv.ts"
 import * as DockerEnvFile from "./DockerEnvFile.ts"
 import * as Dotenv from "./Dotenv.ts"
 import * as DotenvPrint from "./DotenvPrint.ts"
+import type { Format, Reader, ReadFormat } from "./FormatNames.ts"
 import * as JsonFormat from "./JsonFormat.ts"
 import * as Nushell from "./Nushell.ts"
 import * as PowerShell from "./PowerShell.ts"
 import * as Shell from "./Shell.ts"
 import type { ReadResult } from "./TreeEntries.ts"
 import * as Yaml from "./Yaml.ts"
-
-export type Format = "dotenv" | "json" | "yaml" | "shell" | "fish" | "powershell" | "nushell" | "docker"
-/** Also what is only read. */
-export type ReadFormat = Format | "csv"
 
 const codecs: Readonly<Record<Format, { readonly print: Print; readonly parse: Parse }>> = {
   dotenv: { print: DotenvPrint.print, parse: Dotenv.parse },
@@ -30,22 +27,11 @@ const codecs: Readonly<Record<Format, { readonly print: Print; readonly parse: P
   docker: DockerEnvFile
 }
 
-export const formats: ReadonlyArray<Format> = [
-  "dotenv",
-  "json",
-  "yaml",
-  "shell",
-  "fish",
-  "powershell",
-  "nushell",
-  "docker"
-]
-
 interface PrintOptions {
   /** The values are texts as written: a format without quotes writes what is text in the language of templates. */
   readonly source?: boolean
   /** Of dotenv: the one reader that the file is for. */
-  readonly reader?: DotenvPrint.Reader
+  readonly reader?: Reader
 }
 
 /** The text of a file with these entries, in their order; the first entry that the format cannot carry is refused. */

@@ -3,7 +3,7 @@
  * references, text that only looks like one, and values that other readers read differently.
  */
 import type { Form, ParsedEntry } from "./Entry.ts"
-import type { ReadFormat } from "./EnvFile.ts"
+import type { ReadFormat } from "./FormatNames.ts"
 import { isQuoteless, isTemplate, keyAt, keysOf, pieces, sourceOf } from "./References.ts"
 
 /** References of other dialects, which are text here. */

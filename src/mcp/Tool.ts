@@ -31,9 +31,8 @@ export interface CallContext {
   readonly continues: string | undefined
 }
 
-/** Result of a handler. `OpenPage` needs a person; `otherwise` is for clients that cannot open pages. */
-export type HandlerResult<O> =
-  | { readonly _tag: "Done"; readonly output: O }
+/** A call that needs a person first. `otherwise` is for clients that cannot open pages. */
+type NeedsPerson<O> =
   | {
       readonly _tag: "OpenPage"
       readonly requestId: string
@@ -42,6 +41,7 @@ export type HandlerResult<O> =
       readonly otherwise: O
     }
   | { readonly _tag: "Confirm"; readonly message: string }
+export type HandlerResult<O> = { readonly _tag: "Done"; readonly output: O } | NeedsPerson<O>
 
 export const done = <O>(output: O): HandlerResult<O> => ({ _tag: "Done", output })
 
@@ -62,17 +62,7 @@ export interface ToolResult {
   readonly isError?: true
 }
 
-/** A finished call, or a call that needs a person first. */
-type CallResult =
-  | { readonly _tag: "Result"; readonly result: ToolResult }
-  | {
-      readonly _tag: "OpenPage"
-      readonly requestId: string
-      readonly url: string
-      readonly message: string
-      readonly otherwise: ToolResult
-    }
-  | { readonly _tag: "Confirm"; readonly message: string }
+type CallResult = { readonly _tag: "Result"; readonly result: ToolResult } | NeedsPerson<ToolResult>
 
 /** A tool as `tools/list` shows it. */
 export interface ListedTool {

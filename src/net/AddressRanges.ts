@@ -1,5 +1,6 @@
 /** Lists of addresses and CIDR blocks, IPv4 and IPv6, and membership of an address. Pure. */
 import { BlockList, isIP } from "node:net"
+import { toIpv4 } from "./ForwardedFor.ts"
 
 /**
  * Whether the text is an address or a block. An IPv4 block must be written as IPv4, not inside IPv6 (`::ffff:…`), and
@@ -42,17 +43,6 @@ const listOf = (ranges: ReadonlyArray<string>): Compiled => {
   const lists = compile(ranges)
   cache.set(name, lists)
   return lists
-}
-
-/** Converts an IPv4 address in IPv6 form, in either spelling, to IPv4. */
-const toIpv4 = (address: string): string => {
-  if (isIP(address) !== 6) return address
-  const dotted = /^[0:]*:ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
-  if (dotted !== undefined) return dotted
-  const [, high = "", low = ""] = /^[0:]*:ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/i.exec(address) ?? []
-  if (high === "") return address
-  const [a, b] = [Number.parseInt(high, 16), Number.parseInt(low, 16)]
-  return [a >> 8, a & 255, b >> 8, b & 255].join(".")
 }
 
 /** An invalid address is in no list. */

@@ -1,5 +1,16 @@
-/** Addresses that proxies report: `X-Forwarded-For`, and `Forwarded` with its nodes (RFC 7239 sections 4 to 6). Pure. */
+/** Addresses that peers and proxies report: `X-Forwarded-For`, `Forwarded` and its nodes (RFC 7239 sections 4 to 6). Pure. */
 import { isIP } from "node:net"
+
+/** Converts an IPv4 address in IPv6 form, in either spelling, to IPv4. */
+export const toIpv4 = (address: string): string => {
+  if (isIP(address) !== 6) return address
+  const dotted = /^[0:]*:ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
+  if (dotted !== undefined) return dotted
+  const [, high = "", low = ""] = /^[0:]*:ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/i.exec(address) ?? []
+  if (high === "") return address
+  const [a, b] = [Number.parseInt(high, 16), Number.parseInt(low, 16)]
+  return [a >> 8, a & 255, b >> 8, b & 255].join(".")
+}
 
 const withoutQuotes = (text: string): string =>
   text.length > 1 && text.startsWith('"') && text.endsWith('"') ? text.slice(1, -1) : text

@@ -25,12 +25,13 @@ type RequestOf<A, E, R, E2, R2, E3> = Parameters<typeof ofOne<A, E, R, E2, R2, E
 const requested = <A, E, R, E2, R2, E3>(needs: Needs, ...of: RequestOf<A, E, R, E2, R2, E3>) =>
   Effect.flatMap(Commit.request(needs, ofOne(...of)), answered)
 
-/** A repeated request gets the answer that was stored for it. */
+/** A repeated request gets the answer that was stored for it. `idempotent`: undefined for a request without a key. */
 const requestedOnce = <A, E, R, E2, R2, E3>(
   needs: Needs,
-  idempotent: Idempotent,
+  idempotent: Idempotent | undefined,
   ...of: RequestOf<A, E, R, E2, R2, E3>
 ) => {
+  if (idempotent === undefined) return requested(needs, ...of)
   const { idempotency } = needs
   const write = ofOne(...of)
   const [{ permit }] = write.parts
@@ -48,17 +49,13 @@ export const write = <A, E, R, E2, R2>(
   options: WriteOptions<A, E, R>
 ) => requested(needs, permit, changes, options, asIs)
 
-/** `once`: undefined for a request without an idempotency key. */
 export const writeOnce = <A, E, R, E2, R2>(
   needs: Needs,
   permit: WritePermit,
   once: Idempotent | undefined,
   changes: Decider<E2, R2>,
   options: WriteOptions<A, E, R>
-) =>
-  once === undefined
-    ? requested(needs, permit, changes, options, asIs)
-    : requestedOnce(needs, once, permit, changes, options, asIs)
+) => requestedOnce(needs, once, permit, changes, options, asIs)
 
 /** A deletion never breaks a checked environment: a problem here means damaged rows. */
 const damaged = () => new SecretBoxes.BoxAltered({ keys: [] })
@@ -79,10 +76,7 @@ export const removeOnce = <A, E, R, E2, R2>(
   once: Idempotent | undefined,
   changes: Decider<E2, R2>,
   options: WriteOptions<A, E, R>
-) =>
-  once === undefined
-    ? requested(needs, permit, changes, options, damaged)
-    : requestedOnce(needs, once, permit, changes, options, damaged)
+) => requestedOnce(needs, once, permit, changes, options, damaged)
 
 /** `Composition.flatten` of the stored secrets. */
 export const flattened = (stored: Composition.State, key: string) =>

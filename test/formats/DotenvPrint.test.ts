@@ -1,6 +1,7 @@
 /** Files that Ampoule writes, and the results of real readers of these very files (test/records/readers.json, `npm run test:readers`). */
 import * as DotenvPrint from "#src/formats/DotenvPrint.ts"
 import * as EnvFile from "#src/formats/EnvFile.ts"
+import { type Reader, readers } from "#src/formats/FormatNames.ts"
 import { values } from "#test/readers/values.mjs"
 import { assert, describe, it } from "@effect/vitest"
 import dotenv from "dotenv"
@@ -23,7 +24,7 @@ const Recorded = Schema.Struct({ nushell: Schema.Number, written: Schema.Array(W
 const file = path.join(import.meta.dirname, "../records/readers.json")
 const { nushell, written } = Schema.decodeUnknownSync(Schema.parseJson(Recorded))(fs.readFileSync(file, "utf8"))
 
-const textOf = (value: string, reader?: DotenvPrint.Reader): string | null =>
+const textOf = (value: string, reader?: Reader): string | null =>
   Either.getOrElse(EnvFile.print("dotenv", [{ key: "A", value }], reader === undefined ? {} : { reader }), () => null)
 
 /** Readers of the record by the name that a person reads. */
@@ -76,7 +77,7 @@ describe("a .env file that Ampoule writes", () => {
     }
   })
 
-  for (const reader of DotenvPrint.readers) {
+  for (const reader of readers) {
     it(`for ${reader} is read back by it, or refused`, () => {
       let carried = 0
       for (const one of written) {

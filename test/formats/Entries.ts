@@ -1,5 +1,5 @@
 import type { Entry } from "#src/formats/Entry.ts"
-import type { Format } from "#src/formats/EnvFile.ts"
+import type { Format } from "#src/formats/FormatNames.ts"
 import * as FastCheck from "effect/FastCheck"
 
 /** Values in which everything that some format treats specially is common. */

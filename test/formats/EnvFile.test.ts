@@ -1,11 +1,12 @@
 import * as EnvFile from "#src/formats/EnvFile.ts"
+import { formats } from "#src/formats/FormatNames.ts"
 import { assert, describe, it } from "@effect/vitest"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
 import { entries, fileOf, value } from "./Entries.ts"
 
 describe("file formats", () => {
-  for (const format of EnvFile.formats) {
+  for (const format of formats) {
     it.prop(
       `${format} gives back every entry it agrees to carry`,
       [entries(value)],

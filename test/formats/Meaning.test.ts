@@ -1,4 +1,5 @@
 import * as EnvFile from "#src/formats/EnvFile.ts"
+import { type Format, formats } from "#src/formats/FormatNames.ts"
 import type { Entry } from "#src/formats/Entry.ts"
 import { type Meaning, meaningOf, type MeaningOptions } from "#src/formats/Meaning.ts"
 import * as Template from "#src/secrets/Template.ts"
@@ -7,7 +8,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
 
-const meanings = (format: EnvFile.Format, text: string, options: Partial<MeaningOptions> = {}) =>
+const meanings = (format: Format, text: string, options: Partial<MeaningOptions> = {}) =>
   Either.getOrThrow(EnvFile.read(format, text)).entries.map((entry) => meaningOf(entry, { format, ...options }))
 const only = (text: string, options: Partial<MeaningOptions> = {}): Meaning => {
   const all = meanings("dotenv", text, options)
@@ -110,7 +111,7 @@ const entry: FastCheck.Arbitrary<Entry> = FastCheck.record({
 const environment = FastCheck.uniqueArray(entry, { selector: ({ key }) => key, maxLength: 3 })
 
 describe("an environment that is exported and imported again", () => {
-  for (const format of EnvFile.formats) {
+  for (const format of formats) {
     it.prop(
       `${format} with --source gives the same values and kinds`,
       [environment],

@@ -3,9 +3,10 @@ import { assert, describe, it, vi } from "@effect/vitest"
 import * as Either from "effect/Either"
 import * as YAML from "yaml"
 import * as EnvFile from "#src/formats/EnvFile.ts"
+import { type ReadFormat } from "#src/formats/FormatNames.ts"
 import { entries, value } from "./Entries.ts"
 
-const read = (text: string, format: EnvFile.ReadFormat = EnvFile.detect("<stdin>", text)) => {
+const read = (text: string, format: ReadFormat = EnvFile.detect("<stdin>", text)) => {
   const { entries, origin } = Either.getOrThrow(EnvFile.read(format, text))
   return { format, origin, entries: Object.fromEntries(entries.map(({ key, value }) => [key, value])) }
 }
@@ -327,7 +328,7 @@ describe("encrypted values", () => {
 })
 
 describe("the format of a file", () => {
-  const cases: ReadonlyArray<readonly [name: string, text: string, format: EnvFile.ReadFormat]> = [
+  const cases: ReadonlyArray<readonly [name: string, text: string, format: ReadFormat]> = [
     ["<stdin>", "A=1\n", "dotenv"],
     ["<stdin>", "", "dotenv"],
     ["<stdin>", "# comment\n\n  export A='1'\n", "dotenv"],

@@ -313,6 +313,8 @@ describe("requests that nobody vouches for", () => {
         const trusted = trustedProxies(["10.0.0.0/8", "::1", "nonsense"])
         const client = (peer: string, ...nodes: ReadonlyArray<string>) => clientAddress(peer, nodes, trusted)
         assert.strictEqual(client("::ffff:10.0.0.1", "1.1.1.1", " 2.2.2.2", " 10.9.9.9"), "2.2.2.2")
+        // One address has one spelling, so that a client has one bucket.
+        assert.strictEqual(client("10.0.0.1", "::ffff:c000:0209", "::ffff:10.9.9.9"), "192.0.2.9")
         assert.strictEqual(client("9.9.9.9", "1.1.1.1"), "9.9.9.9")
         assert.strictEqual(client("9.9.9.9", "junk"), "9.9.9.9")
         assert.strictEqual(client("::1", "2001:db8::5"), "2001:db8::5")

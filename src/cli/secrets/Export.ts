@@ -5,7 +5,8 @@ import * as Option from "effect/Option"
 import type { Entry } from "#src/formats/Entry.ts"
 import { usage } from "#src/cli/terminal/Failure.ts"
 import { inject } from "#src/cli/values/EnvironmentSource.ts"
-import { codecs, formats, printEntries, readers } from "#src/cli/values/Formats.ts"
+import { codecs, printEntries } from "#src/cli/values/Formats.ts"
+import { type Format, formats, readers } from "#src/formats/FormatNames.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { stdoutIsTerminal, value, warn } from "#src/cli/terminal/Output.ts"
@@ -20,7 +21,6 @@ const named = (keys: ReadonlyArray<string>) =>
     : keys.join(", ")
 
 type Formats = Effect.Effect.Success<typeof codecs>
-type Format = (typeof formats)[number]
 
 /** Keys by the readers that differ: one sentence for those that have the same. */
 const sayReaders = Effect.fnUntraced(function* ({ readOtherwise }: Formats, entries: ReadonlyArray<Entry>) {

@@ -1,28 +1,9 @@
-/**
- * File formats of import, export and sealing. Only commands that use a format load it, since YAML alone is larger than
- * all the rest.
- */
+/** File formats of import, export and sealing. Only commands that use a format load it. */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
-import type { Reader } from "#src/formats/DotenvPrint.ts"
 import type { Entry } from "#src/formats/Entry.ts"
-import type { Format, ReadFormat } from "#src/formats/EnvFile.ts"
+import { type Format, formats, type Reader, type ReadFormat } from "#src/formats/FormatNames.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
-
-export const formats = [
-  "dotenv",
-  "json",
-  "yaml",
-  "shell",
-  "fish",
-  "powershell",
-  "nushell",
-  "docker"
-] as const satisfies ReadonlyArray<Format>
-export const readFormats = [...formats, "csv"] as const satisfies ReadonlyArray<ReadFormat>
-
-/** Readers of a .env file that `--for` names. */
-export const readers = ["npm", "node", "compose", "python", "shell"] as const satisfies ReadonlyArray<Reader>
 
 export const codecs = Effect.promise(() => import("#src/formats/EnvFile.ts"))
 

@@ -1,7 +1,7 @@
 /** Options of `ampoule run`. */
 import type * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
-import { formats } from "./Formats.ts"
+import { formats } from "#src/formats/FormatNames.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 
 export const options = {

@@ -4,9 +4,9 @@ import type { TeamId } from "#schema/Ids.ts"
 import type { PersonAccess } from "#src/projects/PersonAccess.ts"
 import type * as Effect from "effect/Effect"
 import * as Ui from "./Components.tsx"
-import * as Icons from "./Icons.tsx"
 import { Layout } from "./Layout.tsx"
 import * as Paths from "./Paths.ts"
+import { SearchField } from "./SearchField.tsx"
 import type { TeamVisit } from "./Routes.ts"
 
 export type Credential = Effect.Effect.Success<ReturnType<PersonAccess["everything"]>>[number]
@@ -99,10 +99,7 @@ export const AccessFrame = ({
       }
     >
       <form class="toolbar" method="get">
-        <div class="search">
-          <Icons.Search />
-          <input type="search" name="q" value={words} aria-label="Filter by name or person" placeholder="Filter" />
-        </div>
+        <SearchField label="Filter by name or person" placeholder="Filter" value={words} />
         {isTable ? null : <input type="hidden" name="kind" value={kind} />}
         <Kinds current={kind} team={team} words={words} />
       </form>

@@ -16,7 +16,6 @@ import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as Form from "#src/dashboard/frame/Form.ts"
 import { Activity, Attention, type Day, daysSince } from "./Views.tsx"
 import * as Html from "#src/dashboard/frame/Html.ts"
-import * as Icons from "#src/dashboard/frame/Icons.tsx"
 import { Layout } from "#src/dashboard/frame/Layout.tsx"
 import { inTeam, pageNumber, query } from "#src/dashboard/frame/Pages.ts"
 import { Pager } from "#src/dashboard/frame/Pager.tsx"
@@ -37,6 +36,7 @@ import {
   to,
   withIds
 } from "#src/dashboard/frame/Routes.ts"
+import { SearchField } from "#src/dashboard/frame/SearchField.tsx"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 import { may, type Visit } from "#src/dashboard/frame/Visit.ts"
 
@@ -113,18 +113,12 @@ const ProjectList = ({
     <>
       {projects.length > 6 ? (
         <form class="toolbar" method="get" action={Paths.home}>
-          <div class="search">
-            <Icons.Search />
-            <input
-              type="search"
-              name="q"
-              value={words}
-              aria-label="Filter projects"
-              placeholder="Filter"
-              data-filter
-              data-filter-partial={projects.length > onPage.length ? "" : undefined}
-            />
-          </div>
+          <SearchField
+            label="Filter projects"
+            placeholder="Filter"
+            value={words}
+            filter={projects.length > onPage.length ? "partial" : "whole"}
+          />
         </form>
       ) : null}
       <ul class="cards">

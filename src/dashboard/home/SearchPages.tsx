@@ -5,11 +5,11 @@ import * as Effect from "effect/Effect"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as Form from "#src/dashboard/frame/Form.ts"
 import * as Html from "#src/dashboard/frame/Html.ts"
-import * as Icons from "#src/dashboard/frame/Icons.tsx"
 import { Layout } from "#src/dashboard/frame/Layout.tsx"
 import { query, wantsJson } from "#src/dashboard/frame/Pages.ts"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import { person } from "#src/dashboard/frame/Routes.ts"
+import { SearchField } from "#src/dashboard/frame/SearchField.tsx"
 import { type SearchResults, type Item, itemsOf, type Kind, kinds } from "./SearchItems.ts"
 import * as Theme from "#src/dashboard/frame/Theme.ts"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
@@ -65,19 +65,7 @@ const SearchPage = ({
     lead="Names of secrets, projects, environments, people and tokens."
   >
     <form class="toolbar" method="get" action={Paths.search}>
-      <div class="search">
-        <Icons.Search />
-        <input
-          type="search"
-          name="q"
-          value={words}
-          aria-label="Search"
-          placeholder="A key, a project, a person …"
-          autocomplete="off"
-          spellcheck={false}
-          autofocus
-        />
-      </div>
+      <SearchField label="Search" placeholder="A key, a project, a person …" value={words} autofocus />
       <button class="button button-primary">Search</button>
     </form>
     {items.length === 0 ? (

@@ -27,6 +27,7 @@ import {
   withIds,
   within
 } from "#src/dashboard/frame/Routes.ts"
+import { SearchField } from "#src/dashboard/frame/SearchField.tsx"
 import { type RevealedValue, SecretValue } from "./Value.tsx"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 import { may, type Visit } from "#src/dashboard/frame/Visit.ts"
@@ -164,19 +165,12 @@ const ComparedList = (props: ComparisonProps & { readonly rows: ReadonlyArray<Co
         <input type="hidden" name="from" value={from} />
         <input type="hidden" name="to" value={to} />
         {all ? <input type="hidden" name="show" value="all" /> : null}
-        <div class="search">
-          <Icons.Search />
-          <input
-            type="search"
-            name="q"
-            value={words}
-            aria-label="Filter by key"
-            placeholder="Filter by key"
-            autocomplete="off"
-            spellcheck={false}
-            data-filter={partial ? undefined : ""}
-          />
-        </div>
+        <SearchField
+          label="Filter by key"
+          placeholder="Filter by key"
+          value={words}
+          filter={partial ? undefined : "whole"}
+        />
         <button class={`button button-plain ${partial ? "" : "without-script"}`}>Filter</button>
         <span class="hint" data-filter-count data-all={count} role="status">
           {count}

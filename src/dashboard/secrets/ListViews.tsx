@@ -11,6 +11,7 @@ import { EnvironmentFrame, type Location } from "#src/dashboard/frame/Environmen
 import * as Icons from "#src/dashboard/frame/Icons.tsx"
 import { Pager } from "#src/dashboard/frame/Pager.tsx"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
+import { SearchField } from "#src/dashboard/frame/SearchField.tsx"
 import { isDue, Tags } from "./About.tsx"
 import { type RevealedValue, SecretValue } from "./Value.tsx"
 
@@ -160,21 +161,14 @@ const FilterForm = ({ here, list: { items, total, words } }: { readonly here: st
   const all = `${total} ${total === 1 ? "secret" : "secrets"}`
   return (
     <form class="toolbar" method="get" action={here}>
-      <div class="search">
-        <Icons.Search />
-        <input
-          type="search"
-          name="q"
-          value={words}
-          aria-label="Filter by key or tag"
-          placeholder="Filter by key or #tag"
-          autocomplete="off"
-          spellcheck={false}
-          data-filter
-          data-filter-partial={total > pageSize ? "" : undefined}
-        />
+      <SearchField
+        label="Filter by key or tag"
+        placeholder="Filter by key or #tag"
+        value={words}
+        filter={total > pageSize ? "partial" : "whole"}
+      >
         <kbd class="needs-script">/</kbd>
-      </div>
+      </SearchField>
       <span class="hint" data-filter-count data-all={all} role="status">
         {words === "" ? all : `${items.length} of ${total}`}
       </span>

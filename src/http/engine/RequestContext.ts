@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http"
 import { BlockList, isIP } from "node:net"
 import type { RequestOrigin, Via } from "#src/database/RequestInfo.ts"
 import type { RateLimitState } from "#src/limits/RateLimiter.ts"
-import { forwardedNodes, nodeAddress, unknownAddress } from "#src/net/ForwardedFor.ts"
+import { forwardedNodes, nodeAddress, toIpv4, unknownAddress } from "#src/net/ForwardedFor.ts"
 
 /**
  * One per request. `HttpApiMiddleware` runs before a handler and cannot change its response (docs/architecture.md, H4).
@@ -71,8 +71,6 @@ export const trustedProxies = (addresses: ReadonlyArray<string>): ((address: str
   }
 }
 
-const plainAddress = (address: string): string => (address.startsWith("::ffff:") ? address.slice(7) : address)
-
 /**
  * The rightmost address that is not a trusted proxy; addresses left of it are claims of the client. `unknownAddress`
  * where a trusted proxy wrote an element that cannot be read: its own address would admit every client behind it.
@@ -82,11 +80,11 @@ export const clientAddress = (
   nodes: ReadonlyArray<string>,
   trusted: (address: string) => boolean
 ): string => {
-  let client = plainAddress(peer)
+  let client = peer.includes(":") ? toIpv4(peer) : peer
   for (let i = nodes.length - 1; i >= 0 && trusted(client); i--) {
     const node = nodeAddress(nodes[i])
     if (node === undefined) return unknownAddress
-    client = plainAddress(node)
+    client = toIpv4(node)
   }
   return client
 }
