@@ -115,7 +115,7 @@ const textShape = (schema: unknown): string => {
 }
 
 /** Phrase for a member with this schema: `a whole number from 1 to 500`. */
-export const shapeOf = (schema: unknown): string => {
+const shapeOf = (schema: unknown): string => {
   switch (memberOf(schema, "type")) {
     case "integer": {
       const size = bounds(schema, "minimum", "maximum")

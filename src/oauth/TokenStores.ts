@@ -46,7 +46,7 @@ export const forgetNext = Effect.fnUntraced(function* (sql: SqlClient.SqlClient)
 })
 
 /** Marks payloads, which are under the MAC: releases before derived the texts of their tokens from a key. */
-export const randomMark = "random"
+const randomMark = "random"
 
 const TokenRow = Schema.Struct({ ...TokenText.ProofRow.fields, payload: Payload })
 const CodeRow = Schema.Struct({
