@@ -138,7 +138,7 @@ export const auditAccept: MaintenancePrograms["auditAccept"] = (request, decide)
     withCliFailures
   )
 
-export const auditRebuild: MaintenancePrograms["auditRebuild"] = Effect.gen(function* () {
+const rebuildLedger = Effect.fnUntraced(function* (progress: (entries: number) => Effect.Effect<void>) {
   const sql = yield* SqlClient.SqlClient
   const audit = yield* Audit
   const seal = yield* Seal
@@ -147,8 +147,11 @@ export const auditRebuild: MaintenancePrograms["auditRebuild"] = Effect.gen(func
     audit.append({ actor: "system", action: "audit.rebuild", outcome: "allowed", teamId: null, target })
   )
   yield* seal.now
-  yield* ExposureIndex.rebuild(sql)
-}).pipe(asOperator, Effect.provide(writing), withCliFailures)
+  yield* ExposureIndex.rebuild(sql, progress)
+})
+
+export const auditRebuild: MaintenancePrograms["auditRebuild"] = ({ progress }) =>
+  rebuildLedger(progress).pipe(asOperator, Effect.provide(writing), withCliFailures)
 
 export const auditKeys: MaintenancePrograms["auditKeys"] = Effect.flatMap(Vault, TrailVerification.vaultKeys).pipe(
   Effect.provide(reading),

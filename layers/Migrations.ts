@@ -54,6 +54,7 @@ import _0048_second_person from "#migrations/0048_second_person.ts"
 import _0049_secret_aliases from "#migrations/0049_secret_aliases.ts"
 import _0050_change_content from "#migrations/0050_change_content.ts"
 import _0051_service_key_generations from "#migrations/0051_service_key_generations.ts"
+import _0052_authors from "#migrations/0052_authors.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -108,7 +109,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0048_second_person": _0048_second_person,
   "0049_secret_aliases": _0049_secret_aliases,
   "0050_change_content": _0050_change_content,
-  "0051_service_key_generations": _0051_service_key_generations
+  "0051_service_key_generations": _0051_service_key_generations,
+  "0052_authors": _0052_authors
 }
 
 type Registry = typeof registry
@@ -137,7 +139,8 @@ const servedFrom: ReadonlyMap<number, number> = new Map([
   [48, 47],
   [49, 48],
   [50, 49],
-  [51, 50]
+  [51, 50],
+  [52, 51]
 ])
 
 const LEDGER = "effect_sql_migrations"

@@ -190,6 +190,12 @@ export const AuditEntry = Schema.Struct({
     })
   ),
   target: optional(AuditTarget),
+  typed: optional(
+    Schema.Boolean.annotations({
+      description:
+        "For a write: whether the author sent the texts of `keys`, so that the author holds them. False: generated, copied or earlier texts. Absent: not a write of a text, or an entry of an earlier release."
+    })
+  ),
   ip: Schema.NullOr(Schema.String),
   userAgent: Schema.NullOr(Schema.String),
   via: openEnum("rest", "mcp", "dashboard", "cli")

@@ -20,6 +20,7 @@ import {
   SecretKey,
   Timestamp
 } from "./Values.ts"
+import { readWays, ways, waysDescription } from "./ExposureWays.ts"
 import { answers, Integer, Key, openEnum, pageFields, Slug, Uuid } from "./Wire.ts"
 
 const ExposureHolder = Schema.Struct({
@@ -33,11 +34,11 @@ const ExposureHolder = Schema.Struct({
     "Recipient of the value: a person, a token, an agent, the CI rule of a job's token, or the recipients of a backup."
 })
 
-/** Without backups, which are no reads. */
+/** Reads alone: a typed value and a backup are none. */
 export const LastRead = Schema.Struct({
   at: Timestamp,
   holder: ExposureHolder,
-  way: openEnum("inject", "read", "model", "sealed", "opened", "copy"),
+  way: openEnum(...readWays),
   via: openEnum("rest", "mcp", "dashboard", "cli")
 }).annotations({ identifier: "LastRead", description: "Time and recipient of a secret's last read." })
 export type LastRead = typeof LastRead.Type
@@ -51,9 +52,7 @@ export const Exposed = Schema.Struct({
     description: "Null: unknown, because the trail did not record versions yet, or a sealed file was opened."
   }),
   holder: ExposureHolder,
-  way: openEnum("inject", "read", "model", "sealed", "opened", "copy", "backup").annotations({
-    description: "model: shown to an agent over MCP. copy: to another environment. opened: from a sealed file."
-  }),
+  way: openEnum(...ways).annotations({ description: waysDescription }),
   via: openEnum("rest", "mcp", "dashboard", "cli"),
   lastIp: Schema.String.annotations({ description: "Address of the last one; may be empty." }),
   firstAt: Timestamp,

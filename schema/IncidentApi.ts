@@ -12,6 +12,7 @@ import { operation } from "./Operation.ts"
 import { BadBody, BreaksTheEnvironment, MayNotManageTeam, MayNotReadTeam, MayNotWrite } from "./RouteErrors.ts"
 import { hasOneOf, optional, strict } from "./Strict.ts"
 import { Instant, integer, isPlainName, plainNamePattern, Timestamp } from "./Values.ts"
+import { currentWays } from "./ExposureWays.ts"
 import { answers, Integer, Key, openEnum, Slug, Uuid } from "./Wire.ts"
 
 const plainTextOf = (description: string) =>
@@ -76,7 +77,14 @@ const ExposedValue = Schema.Struct({
   count: Integer,
   firstAt: Timestamp,
   lastAt: Timestamp,
-  certain: Schema.Boolean.annotations({ description: "false: the trail does not record the version." }),
+  certain: Schema.Boolean.annotations({
+    description: "false: the trail does not record the version, or whether the subject typed this text."
+  }),
+  ways: optional(
+    Schema.Array(openEnum(...currentWays)).annotations({
+      description: "Ways by which the subject holds it; wrote: typed it. Empty: the list is of an earlier release."
+    })
+  ),
   replaced: Schema.NullOr(ReplacedValue),
   out: Schema.Boolean.annotations({ description: "True while the value is the one that was handed out." })
 }).annotations({ identifier: "ExposedValue" })
@@ -161,6 +169,7 @@ const exposed = {
   firstAt: "2026-11-01T08:00:00.000Z",
   lastAt: "2026-11-21T08:00:00.000Z",
   certain: true,
+  ways: ["inject", "wrote"],
   replaced: null,
   out: true
 }

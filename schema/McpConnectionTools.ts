@@ -16,6 +16,7 @@ import { AccessLevelOut, Integer, Key, openEnum, RoleOut, ScopeOut, Slug, Uuid }
 import { optional, strict } from "./Strict.ts"
 import { GrantLevel, Scope } from "./Scopes.ts"
 import { AuditEntry } from "./Audit.ts"
+import { ways } from "./ExposureWays.ts"
 import { Capabilities } from "./CapabilitiesApi.ts"
 
 const level = Schema.Literal(...GrantLevel.literals).annotations({
@@ -158,7 +159,7 @@ export const auditTools = {
   get_exposure: tool({
     title: "Who has a secret",
     description:
-      "Who was handed each version of a secret, and who was handed no later one: counts, and names of the latest.",
+      "Who was handed or typed each version of a secret, and who has no later one: counts, and names of the latest.",
     scopes: ["audit:read"],
     input: strict(Schema.Struct({ ...location, key: SecretKey })),
     output: Schema.Struct({
@@ -173,7 +174,13 @@ export const auditTools = {
         Schema.Struct({ version: Schema.NullOr(Integer), handedTo: Schema.String, heldBy: Schema.String })
       ).annotations({ description: "Newest first; null is unknown." }),
       latest: Schema.Array(
-        Schema.Struct({ version: Schema.NullOr(Integer), type: Schema.String, name: Schema.String, lastAt: Timestamp })
+        Schema.Struct({
+          version: Schema.NullOr(Integer),
+          type: Schema.String,
+          name: Schema.String,
+          way: openEnum(...ways),
+          lastAt: Timestamp
+        })
       ),
       total: Integer
     }),

@@ -35,7 +35,8 @@ export const eventOf = (
     contains: details.contains,
     revision: details.revision,
     target: details.target,
-    reason: details.reason
+    reason: details.reason,
+    typed: undefined
   }
 }
 

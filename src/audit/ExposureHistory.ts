@@ -4,9 +4,11 @@
  */
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import type { Way } from "#schema/ExposureWays.ts"
 import * as Values from "./Values.ts"
 
-const Reference = Schema.Struct({ type: Schema.String, id: Schema.String })
+const Reference = Schema.Struct({ type: Schema.String, id: Schema.String, name: Schema.optional(Schema.String) })
+type Reference = typeof Reference.Type
 const Entry = Schema.parseJson(
   Schema.Struct({
     id: Schema.String,
@@ -21,6 +23,7 @@ const Entry = Schema.parseJson(
     versions: Schema.optional(Schema.Array(Schema.Number)),
     contains: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Number })),
     revision: Schema.optional(Schema.Number),
+    typed: Schema.optional(Schema.Boolean),
     target: Schema.optional(Reference),
     via: Schema.String
   })
@@ -35,7 +38,10 @@ export interface Read {
   readonly keyList: string | undefined
   readonly versions: ReadonlyArray<number> | undefined
   readonly revision: number | undefined
-  readonly actor: { readonly type: string; readonly id: string }
+  readonly actor: Reference
+  readonly way: Way
+  /** False: a write whose entry does not say whether its author typed the text. */
+  readonly certain: boolean
   /** Milliseconds, one for each read. */
   readonly times: Array<number>
 }
@@ -60,9 +66,30 @@ export interface Write {
 
 const readActions = new Set(["secret.inject", "secret.read", "secret.list_values", "sealed.open"])
 const writeActions = new Set(Values.actions)
-const ownerActions = new Set(["grant.issue", "oauth.consent", "machine.exchange"])
+const ownerActions = new Set(["grant.issue", "oauth.consent", "machine.exchange", "change.request"])
 /** Filters entries before parsing, which costs more. */
-const mayConcern = /"action":"(?:secret\.|sealed\.open|grant\.issue|oauth\.consent|machine\.exchange|audit\.baseline)/
+const mayConcern =
+  /"action":"(?:secret\.|sealed\.open|grant\.issue|oauth\.consent|machine\.exchange|change\.request|audit\.baseline)/
+
+const isWrite = ({ action }: Entry) => Values.textActions.includes(action)
+
+/** The first condition that holds, as in `src/trail/HandOuts.ts`. A burn-down counts no backups. */
+const wayConditions: Readonly<Record<Way, (entry: Entry) => boolean>> = {
+  backup: () => false,
+  wrote: isWrite,
+  opened: ({ action }) => action === "sealed.open",
+  sealed: ({ target }) => target?.type === "sealing_key",
+  copy: ({ target }) => target?.type === "environment",
+  model: ({ via }) => via === "mcp",
+  inject: ({ action }) => action === "secret.inject",
+  read: () => true
+}
+// Object.keys of a record of these names.
+const orderedWays = Object.keys(wayConditions) as ReadonlyArray<Way>
+const wayOf = (entry: Entry): Way => orderedWays.find((way) => wayConditions[way](entry)) ?? "read"
+
+/** Whether its author holds the text. An entry of an earlier release does not say whether the author typed it. */
+const handsToAuthor = (entry: Entry) => isWrite(entry) && entry.versions !== undefined && entry.typed !== false
 
 const ofKey = (environmentId: string, key: string) => `${environmentId} ${key}`
 
@@ -70,7 +97,7 @@ export class ExposureHistory {
   readonly #teams: ReadonlySet<string>
   readonly #reads = new Map<string, Read>()
   readonly #writes = new Map<string, Array<Write>>()
-  readonly #owners = new Map<string, { readonly type: string; readonly id: string }>()
+  readonly #owners = new Map<string, Reference>()
   readonly #lists = new Map<string, ReadonlyArray<string>>()
   /** Revisions of environments that a rename made. Other writes of such a revision keep their earlier text. */
   readonly #renamed = new Set<string>()
@@ -90,7 +117,7 @@ export class ExposureHistory {
     if (entry === undefined || entry.outcome !== "allowed") return
     if (ownerActions.has(entry.action)) this.#addOwner(entry)
     if (entry.team === null || !this.#teams.has(entry.team)) return
-    if (readActions.has(entry.action)) this.#addReads(entry)
+    if (readActions.has(entry.action) || handsToAuthor(entry)) this.#addReads(entry)
     if (writeActions.has(entry.action)) this.#addWrites(entry)
   }
 
@@ -101,9 +128,13 @@ export class ExposureHistory {
   }
 
   #addReads(entry: Entry): void {
-    const { action, actor, at, contains = {}, environmentId, keyList, keys, revision, target, versions, via } = entry
+    const { at, contains = {}, environmentId, keyList, keys, revision, target, versions, via } = entry
     if (environmentId === undefined) return
-    const versionInfo = action === "sealed.open" ? {} : versions === undefined ? { revision } : { versions }
+    const way = wayOf(entry)
+    const certain = way !== "wrote" || entry.typed !== undefined
+    // The text of an approved change is its proposer's.
+    const actor = way === "wrote" && target?.type === "change_request" ? target : entry.actor
+    const versionInfo = way === "opened" ? {} : versions === undefined ? { revision } : { versions }
     const inside = Object.keys(contains).sort()
     const parts = [
       { keys, keyList, versions: undefined, revision: undefined, ...versionInfo },
@@ -112,10 +143,10 @@ export class ExposureHistory {
         : [{ keys: inside, keyList: undefined, versions: inside.map((key) => contains[key]), revision: undefined }])
     ]
     for (const part of parts) {
-      const id = JSON.stringify([environmentId, part, keyList, action, target?.type ?? "", via, actor.type, actor.id])
+      const id = JSON.stringify([environmentId, part, keyList, way, certain, via, actor.type, actor.id])
       const existing = this.#reads.get(id)
       if (existing !== undefined) existing.times.push(Date.parse(at))
-      else this.#reads.set(id, { ...part, environmentId, actor, times: [Date.parse(at)] })
+      else this.#reads.set(id, { ...part, environmentId, actor, way, certain, times: [Date.parse(at)] })
     }
   }
 
@@ -170,7 +201,10 @@ export class ExposureHistory {
     return keyList === undefined ? keys : (this.#lists.get(keyList) ?? keys)
   }
 
-  ownerOf(id: string): { readonly type: string; readonly id: string } | undefined {
-    return this.#owners.get(id)
+  /** The actor of a read, and the owner of their credential. A proposal that was cut names its person by address. */
+  actorOf({ actor }: Read): { readonly actor: Reference; readonly owner: Reference | undefined } {
+    const isProposal = actor.type === "change_request"
+    const author = isProposal ? (this.#owners.get(actor.id) ?? { ...actor, type: "address" }) : actor
+    return { actor: author, owner: this.#owners.get(author.id) }
   }
 }

@@ -42,8 +42,10 @@ const ExposedLine = Schema.Struct({
   count: Schema.Number,
   firstAt: Schema.String,
   lastAt: Schema.String,
-  /** False: the trail does not record which version was handed out. */
+  /** False: the trail does not record which version was handed out, or whether its author typed it. */
   certain: Schema.Boolean,
+  /** Ways of `schema/ExposureWays.ts`. Absent in notes that count no authors. */
+  ways: Schema.optional(Schema.Array(Schema.String)),
   replaced: Schema.NullOr(Replacement),
   /** Renames since the incident was opened; `key` stays the original one. */
   renames: Schema.optional(Schema.Array(Rename))
@@ -72,7 +74,9 @@ const Head = Schema.Struct({
   /** Replacements until this time are included. */
   at: Schema.String,
   /** Number of current values that were not exposed. */
-  kept: Schema.Number
+  kept: Schema.Number,
+  /** Whether a value that its author typed counts as handed to them. Absent: a note of a release that did not count it. */
+  countsAuthors: Schema.optional(Schema.Boolean)
 })
 export type Head = typeof Head.Type
 
@@ -126,15 +130,19 @@ export const open = (
 
 const itemOf = (environmentId: string, key: string) => `${environmentId} ${key}`
 
+/** Whether the subject typed the text itself: of a composed value, this text may hold a secret beside the references. */
+export const isTyped = ({ ways = [] }: Pick<ExposedLine, "ways">): boolean => ways.includes("wrote")
+
 /**
  * Values that are still as exposed: neither replaced, nor composed of a replaced value. Among the values that a
- * composed one uses, only exposed ones count.
+ * composed one uses, only exposed ones count. A composed value that the subject typed stays until its own text changes.
  */
 export const stillExposed = (exposed: ReadonlyArray<ExposedLine>): ReadonlyArray<ExposedLine> => {
   const byItem = new Map(exposed.map((one) => [itemOf(one.environmentId, one.key), one]))
   const isOut = (one: ExposedLine, seen: ReadonlySet<ExposedLine>): boolean =>
     one.replaced === null &&
     (one.uses.length === 0 ||
+      isTyped(one) ||
       one.uses.some((key) => {
         const used = byItem.get(itemOf(one.environmentId, key))
         return used !== undefined && !seen.has(used) && isOut(used, new Set([...seen, used]))

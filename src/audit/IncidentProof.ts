@@ -2,6 +2,7 @@
  * Checks burn-downs against a trail, line by line: exposed values and their counts, unexposed values, and replacements.
  * It receives every entry of an export.
  */
+import type { Way } from "#schema/ExposureWays.ts"
 import { ExposureHistory, type Read, type Write } from "./ExposureHistory.ts"
 import { type BurnDown, carryingActions, type ExposedLine, type Head, replacingActions } from "./Incident.ts"
 import type { Problems } from "./Problems.ts"
@@ -17,8 +18,9 @@ export interface Bounds {
   readonly until: string | null
 }
 
-const isSubject = (history: ExposureHistory, { id, type }: Head["subject"], { actor }: Read): boolean => {
-  const owner = history.ownerOf(actor.id)
+const isSubject = (history: ExposureHistory, { id, name, type }: Head["subject"], read: Read): boolean => {
+  const { actor, owner } = history.actorOf(read)
+  if (actor.type === "address") return type === "person" && actor.name?.toLowerCase() === name.toLowerCase()
   if (type === "grant") return ["cli_grant", "oauth_client"].includes(actor.type) && actor.id === id
   const [direct, through] = type === "token" ? ["api_token", "machine_rule"] : ["user", "user"]
   return (actor.type === direct && actor.id === id) || (owner?.type === through && owner.id === id)
@@ -29,6 +31,8 @@ interface KeyRead {
   readonly version: number | undefined
   readonly revision: number | undefined
   readonly times: ReadonlyArray<number>
+  readonly way: Way
+  readonly certain: boolean
 }
 
 const place = (environmentId: string, key: string) => `${environmentId} ${key}`
@@ -36,14 +40,16 @@ const place = (environmentId: string, key: string) => `${environmentId} ${key}`
 /** Reads by the subject of a burn-down, by place. */
 const readsBySubject = (
   history: ExposureHistory,
-  { since, subject }: Head
+  { countsAuthors = false, since, subject }: Head
 ): ReadonlyMap<string, ReadonlyArray<KeyRead>> => {
   const from = since === null ? Number.NEGATIVE_INFINITY : Date.parse(since)
   const byPlace = new Map<string, Array<KeyRead>>()
   for (const read of history.reads()) {
+    if (read.way === "wrote" && !countsAuthors) continue
     if (!isSubject(history, subject, read) || !read.times.some((at) => at >= from)) continue
     history.keysOf(read).forEach((key, i) => {
-      const one = { version: read.versions?.[i], revision: read.revision, times: read.times }
+      const { certain, revision, times, way } = read
+      const one = { version: read.versions?.[i], revision, times, way, certain }
       const others = byPlace.get(place(read.environmentId, key))
       if (others === undefined) byPlace.set(place(read.environmentId, key), [one])
       else others.push(one)
@@ -75,6 +81,8 @@ const earlierKeys = (
 
 interface VersionReads {
   readonly times: ReadonlyArray<number>
+  /** The ways of these reads, and of those before a time. */
+  readonly waysBefore: (time: number) => ReadonlySet<string>
   readonly certain: boolean
 }
 
@@ -90,15 +98,20 @@ const readsOf = (
   for (const one of handed.get(place(environmentId, key)) ?? []) {
     if (one.version === undefined) {
       if (one.revision !== undefined && firstRevision !== undefined && one.revision < firstRevision) continue
-      matches.set(one, one.revision !== undefined && firstRevision !== undefined)
-    } else if (one.version === version) matches.set(one, true)
+      matches.set(one, one.certain && one.revision !== undefined && firstRevision !== undefined)
+    } else if (one.version === version) matches.set(one, one.certain)
   }
   for (const earlier of earlierKeys(history, environmentId, version, writes)) {
     for (const one of handed.get(place(environmentId, earlier)) ?? []) {
       if ((one.version === undefined || one.version < version) && !matches.has(one)) matches.set(one, false)
     }
   }
-  return { times: [...matches.keys()].flatMap(({ times }) => times), certain: [...matches.values()].includes(true) }
+  const reads = [...matches.keys()]
+  return {
+    times: reads.flatMap(({ times }) => times),
+    waysBefore: (time) => new Set(reads.flatMap(({ times, way }) => (times.some((at) => at < time) ? [way] : []))),
+    certain: [...matches.values()].includes(true)
+  }
 }
 
 /** Versions that a key can have had when the list was made. Empty: the trail does not know the key. */
@@ -119,12 +132,17 @@ const versionsAt = (
   return versions
 }
 
+/** Whether the line names every way of a read that must be counted, and no way that the trail does not have. */
+const agreesOnWays = (reads: VersionReads, { ways }: ExposedLine, upTo: number): boolean => {
+  if (ways === undefined) return true
+  const possible = reads.waysBefore(Number.POSITIVE_INFINITY)
+  const certain = [...reads.waysBefore(upTo - maxCommitDelay)]
+  return ways.every((way) => possible.has(way)) && certain.every((way) => ways.includes(way))
+}
+
 /** Whether the line of an exposed value agrees with the trail. Reads after `upTo` may be counted or not. */
-const agreesOnReads = (
-  reads: VersionReads,
-  { certain, count, firstAt, lastAt }: ExposedLine,
-  upTo: number
-): boolean => {
+const agreesOnReads = (reads: VersionReads, line: ExposedLine, upTo: number): boolean => {
+  const { certain, count, firstAt, lastAt } = line
   const timesBefore = reads.times.filter((at) => at < upTo - maxCommitDelay)
   const first = reads.times.reduce((least, at) => Math.min(least, at), Number.POSITIVE_INFINITY)
   const last = (times: ReadonlyArray<number>) => times.reduce((most, at) => Math.max(most, at), 0)
@@ -134,7 +152,8 @@ const agreesOnReads = (
     (timesBefore.length > 0 ? Date.parse(firstAt) === first : reads.times.includes(Date.parse(firstAt))) &&
     reads.times.includes(Date.parse(lastAt)) &&
     Date.parse(lastAt) >= last(timesBefore) &&
-    (!certain || reads.certain)
+    (!certain || reads.certain) &&
+    agreesOnWays(reads, line, upTo)
   )
 }
 

@@ -31,6 +31,9 @@ const writeActions = new Set([
 /** Actions that `LastWrites.add` requires. */
 export const actions: ReadonlyArray<string> = [...writeActions, "secret.delete"]
 
+/** Actions whose entries say whether the author typed the texts. */
+export const textActions: ReadonlyArray<string> = ["secret.create", "secret.update"]
+
 export interface WriteEntry {
   readonly action: string
   readonly outcome: string

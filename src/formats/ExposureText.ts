@@ -1,5 +1,6 @@
 /** Sentences about the people who received a secret (docs/contract/audit.md, "Exposure"). */
 import type { ExposedVersion, ExposureCounts } from "#schema/ExposureApi.ts"
+import type { Way } from "#schema/ExposureWays.ts"
 
 const kinds = [
   ["people", "person", "people"],
@@ -34,13 +35,36 @@ export const versionsText = (versions: ReadonlyArray<ExposedVersion>, current: n
 
 export const versionText = (version: number | null): string => (version === null ? "unknown" : `v${version}`)
 
-const wayTexts: ReadonlyMap<string, string> = new Map([
-  ["inject", "run or exported"],
-  ["read", "read"],
-  ["model", "shown to a model"],
-  ["sealed", "sealed to a key"],
-  ["opened", "out of a sealed file"],
-  ["copy", "copied to another environment"],
-  ["backup", "in a backup"]
-])
-export const wayText = (way: string): string => wayTexts.get(way) ?? way
+const wayTexts: Readonly<Record<Way, string>> = {
+  inject: "run or exported",
+  read: "read",
+  model: "shown to a model",
+  sealed: "sealed to a key",
+  opened: "out of a sealed file",
+  copy: "copied to another environment",
+  wrote: "typed it",
+  backup: "in a backup"
+}
+const byWay: ReadonlyMap<string, string> = new Map(Object.entries(wayTexts))
+/** A way of a later release is its own text. */
+export const wayText = (way: string): string => byWay.get(way) ?? way
+
+/** "read, typed it" */
+export const waysText = (ways: ReadonlyArray<string>): string => ways.map(wayText).join(", ")
+
+const isTyped = (ways: ReadonlyArray<string>) => ways.includes("wrote")
+
+/** The doubt about a version that somebody may hold. */
+export const doubtText = (value: { readonly certain: boolean; readonly ways?: ReadonlyArray<string> | undefined }) => {
+  if (value.certain) return undefined
+  return value.ways?.length === 1 && isTyped(value.ways) ? "unless it was generated or copied" : "or earlier"
+}
+
+/** Whether the text of a composed value was typed: it may hold a secret beside its references. */
+export const hasTypedText = ({
+  ways = [],
+  uses
+}: {
+  readonly ways?: ReadonlyArray<string> | undefined
+  readonly uses: ReadonlyArray<string>
+}): boolean => uses.length > 0 && isTyped(ways)

@@ -177,7 +177,13 @@ const aboutUses = ({ exposure, trail }: Needs) =>
               handedTo: countsText(handedTo),
               heldBy: countsText(heldBy)
             })),
-            latest: items.map(({ holder: { name, type }, lastAt, version }) => ({ version, type, name, lastAt })),
+            latest: items.map(({ holder: { name, type }, lastAt, version, way }) => ({
+              version,
+              type,
+              name,
+              way,
+              lastAt
+            })),
             total
           })
       )

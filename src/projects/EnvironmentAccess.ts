@@ -4,6 +4,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { EnvironmentAccess as EnvironmentAccessRecord, WayIn } from "#schema/EnvironmentAccessApi.ts"
+import { readWays } from "#schema/ExposureWays.ts"
 import { type EnvironmentId, UserIdOut } from "#schema/Ids.ts"
 import { AccessLevel, type GrantLevel, Role, Scope } from "#schema/Scopes.ts"
 import { Access } from "#src/access/Access.ts"
@@ -42,7 +43,8 @@ const people = ({ sql }: Needs, { target }: At) =>
         FROM exposure_reads r
         LEFT JOIN exposure_credentials o ON o.id = r.actor_id AND o.owner_type = 'user'
           AND r.actor_type IN ('cli_grant', 'oauth_client')
-        WHERE r.project_id = ${target.projectId} AND r.environment_id = ${target.environmentId} AND r.way <> 'backup'
+        WHERE r.project_id = ${target.projectId} AND r.environment_id = ${target.environmentId}
+          AND r.way = ANY(${readWays}::text[])
         GROUP BY 1
       )
       SELECT u.id, u.email, m.role, m.active, read.at AS last_read_at

@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { MemberNotFound } from "#schema/Errors.ts"
+import { readWays } from "#schema/ExposureWays.ts"
 import { EnvironmentIdOut, ProjectIdOut, type TeamId, type UserId, UserIdOut } from "#schema/Ids.ts"
 import type { PersonAccess as PersonAccessRecord, ReachedEnvironment } from "#schema/PersonAccessApi.ts"
 import { type GrantLevel, Readers, Role, Visibility } from "#schema/Scopes.ts"
@@ -44,7 +45,7 @@ const environmentsOf = ({ sql }: Needs, teamId: TeamId, userId: UserId) =>
       WITH read AS (
         SELECT r.environment_id, max(r.last_at) AS at FROM exposure_reads r
         LEFT JOIN exposure_credentials o ON o.id = r.actor_id AND r.actor_type IN ('cli_grant', 'oauth_client')
-        WHERE r.project_id IN (SELECT id FROM projects WHERE team_id = ${teamId})
+        WHERE r.project_id IN (SELECT id FROM projects WHERE team_id = ${teamId}) AND r.way = ANY(${readWays}::text[])
           AND ((r.actor_type = 'user' AND r.actor_id = ${userId}) OR (o.owner_type = 'user' AND o.owner_id = ${userId}))
         GROUP BY r.environment_id
       )

@@ -25,7 +25,7 @@ import { RequestInfo } from "#src/database/RequestInfo.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as LockedEnvironment from "./LockedEnvironment.ts"
 import type { Transaction, WritePermit } from "./LockedEnvironment.ts"
-import { columns, open, recordOf, RequestRow } from "./ProposedChanges.ts"
+import { columns, open, proposedSource, recordOf, RequestRow } from "./ProposedChanges.ts"
 import * as OpenSecrets from "./OpenSecrets.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
 import type { Change, Restoration } from "./SecretChanges.ts"
@@ -255,7 +255,7 @@ const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id:
   }
   const sources = new Map(
     content.changes.flatMap(({ key, written }) =>
-      written === null || "restores" in written ? [] : [[key, ValueSource.decided(written)] as const]
+      written === null || "restores" in written ? [] : [[key, proposedSource(written)] as const]
     )
   )
   const viewers: Array<Viewer> = []

@@ -10,6 +10,7 @@ import * as FiberId from "effect/FiberId"
 import type { SqlError } from "@effect/sql/SqlError"
 import * as Predicate from "effect/Predicate"
 import type { RequestOrigin } from "#src/database/RequestInfo.ts"
+import * as Values from "#src/audit/Values.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
 import * as Composition from "./Composition.ts"
 import * as Guesses from "./Guesses.ts"
@@ -94,6 +95,26 @@ const transactionOf = (places: Places, part: Part): Transaction => ({
 })
 
 // --- changes, guesses, decide ---
+
+/**
+ * The entry of a new text says whether its author typed it: then the author holds it. Of one write, typed texts and
+ * others are in an entry each.
+ */
+const byTyping = ({ changes }: Outcome, event: AuditEvent): ReadonlyArray<AuditEvent> => {
+  const { action, keys } = event
+  if (keys === undefined || !Values.textActions.includes(action)) return [event]
+  const isTyped = (key: string) => {
+    const change = changes.get(key)
+    return change !== undefined && change !== null && "from" in change && change.from === "caller"
+  }
+  const typed = keys.filter(isTyped)
+  if (typed.length === 0 || typed.length === keys.length) return [{ ...event, typed: typed.length > 0 }]
+  const others = keys.filter((key) => !isTyped(key))
+  return [
+    { ...event, keys: typed, typed: true },
+    { ...event, keys: others, typed: false }
+  ]
+}
 
 /**
  * Audit entries name the versions and the revision: to roll back unseen, a writer of the database would have to forge
@@ -181,7 +202,7 @@ const accept = <A, E, R>(
   for (const [i, { outcome, rows, snapshot }] of decided.entries()) {
     const place = placeOf(places, parts[i])
     if (outcome.pending === undefined) {
-      for (const event of parts[i].entries(outcome)) {
+      for (const event of parts[i].entries(outcome).flatMap((one) => byTyping(outcome, one))) {
         place.events.push(withVersions(outcome.transaction, event))
         if (waiter !== undefined) place.origins.push(waiter.origin)
       }

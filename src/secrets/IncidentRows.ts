@@ -5,6 +5,7 @@ import * as Schema from "effect/Schema"
 import { GrantNotFound, MemberNotFound, TokenNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { IncidentIdOut, ProjectIdOut, SecretIdOut, type TeamId, uuidPattern } from "#schema/Ids.ts"
 import type { ExposedValue, IncidentQuery } from "#schema/IncidentApi.ts"
+import { rowsWithActors } from "#src/trail/ExposureRows.ts"
 import type { Subject } from "#src/trail/IncidentExposure.ts"
 import type { ExposedLine } from "#src/audit/Incident.ts"
 import * as Rows from "#src/database/Rows.ts"
@@ -21,9 +22,9 @@ export const placeOf = (projectId: string, environment: string) => ({
 })
 
 export const exposedOf = (value: ExposedLine, out: boolean): ExposedValue => {
-  const { environmentId: _environmentId, projectId, renames = [], secretId, ...one } = value
+  const { environmentId: _environmentId, projectId, renames = [], secretId, ways = [], ...one } = value
   const renamedTo = renames.at(-1)?.key ?? null
-  return { ...one, renamedTo, projectId: ProjectIdOut.make(projectId), secretId: SecretIdOut.make(secretId), out }
+  return { ...one, ways, renamedTo, projectId: ProjectIdOut.make(projectId), secretId: SecretIdOut.make(secretId), out }
 }
 
 /** A text that is no id is compared with names alone. */
@@ -37,9 +38,9 @@ const people = (sql: SqlClient.SqlClient, teamId: TeamId, text: string) =>
       SELECT u.id, u.email AS name FROM users u
       WHERE (u.id = ${idOr(text)}::uuid OR lower(u.email) = lower(${text}))
         AND (EXISTS (SELECT 1 FROM memberships m WHERE m.team_id = ${teamId} AND m.user_id = u.id)
-          OR EXISTS (SELECT 1 FROM exposure_reads r
+          OR EXISTS (SELECT 1 FROM ${sql.literal(rowsWithActors)}
             WHERE r.project_id IN (SELECT id FROM projects WHERE team_id = ${teamId})
-              AND r.actor_type = 'user' AND r.actor_id = u.id::text))
+              AND a.type = 'user' AND a.id = u.id::text))
       LIMIT 2`
   )
 

@@ -84,17 +84,17 @@ const mayRead = Effect.fnUntraced(function* ({ access }: Needs, teamId: TeamId) 
   return permit
 })
 
-/** Current values that the subject received, and those that it did not. */
+/** Current values that the subject received or typed, and those that it did not. */
 const listOf = Effect.fnUntraced(function* (
   { exposure, sql }: Needs,
   at: { readonly teamId: TeamId; readonly subject: Subject; readonly since: string | null }
 ) {
   const { upTo } = yield* exposure.verifiedState()
   const rows = yield* currentOf(sql, at)
-  const exposed = rows.flatMap(({ certain, count, firstAt, lastAt, ...one }): ReadonlyArray<Note.ExposedLine> =>
+  const exposed = rows.flatMap(({ certain, count, firstAt, lastAt, ways, ...one }): ReadonlyArray<Note.ExposedLine> =>
     count === null || firstAt === null || lastAt === null
       ? []
-      : [{ ...one, count, firstAt, lastAt, certain: certain === true, replaced: null }]
+      : [{ ...one, count, firstAt, lastAt, certain: certain === true, ways: ways ?? [], replaced: null }]
   )
   const kept = new Map<
     string,
@@ -159,14 +159,14 @@ const end = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, subject: 
 /** The subject's list, signed. */
 const noteOf = Effect.fnUntraced(function* (
   needs: Needs,
-  head: Omit<Note.Head, "at" | "kept" | "listedAt" | "upTo">,
+  head: Omit<Note.Head, "at" | "countsAuthors" | "kept" | "listedAt" | "upTo">,
   teamId: TeamId
 ) {
   const subject = { ...head.subject, type: IncidentRows.typeOf(head.subject.type) }
   const { exposed, kept, keptCount, upTo } = yield* listOf(needs, { teamId, subject, since: head.since })
   const listedAt = new Date(yield* Clock.currentTimeMillis).toISOString()
   const burnDown: Note.BurnDown = {
-    head: { ...head, upTo, listedAt, at: head.openedAt, kept: keptCount },
+    head: { ...head, upTo, listedAt, at: head.openedAt, kept: keptCount, countsAuthors: true },
     exposed,
     kept
   }
@@ -235,7 +235,7 @@ const burnDownOf = Effect.fnUntraced(function* (needs: Needs, teamId: TeamId, id
   const row = yield* Effect.filterOrFail(find, (row) => row !== undefined, notFound)
   const keys = yield* keysOf(needs)
   const first = yield* opened(row.note, keys)
-  const { at: _at, kept: _kept, listedAt: _listedAt, upTo: _upTo, ...head } = first.head
+  const { at: _at, countsAuthors: _counts, kept: _kept, listedAt: _listedAt, upTo: _upTo, ...head } = first.head
   const isEarly = row.upTo.getTime() < row.openedAt.getTime()
   const again = isEarly ? yield* noteOf(needs, head, teamId) : undefined
   if (again !== undefined) {

@@ -28,7 +28,7 @@ import * as Guesses from "./Guesses.ts"
 import type { Transaction } from "./LockedEnvironment.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
 import type { Change, Changes, Continuation } from "./SecretChanges.ts"
-import type { Write } from "./ValueSource.ts"
+import * as ValueSource from "./ValueSource.ts"
 
 const life = days(7)
 const requestsPerPerson = 20
@@ -44,7 +44,9 @@ const Text = Schema.Struct({
   kind: SecretKind,
   pinned: Schema.Boolean,
   text: Schema.String,
-  from: Schema.Literal("caller", "stored", "server")
+  /** `caller` for a copied text too: a server of the release before knows no other word for it. */
+  from: Schema.Literal("caller", "stored", "server"),
+  copied: Schema.optional(Schema.Boolean)
 })
 const Kind = Schema.Literal("create", "update", "delete", "restore")
 /**
@@ -88,8 +90,17 @@ const contextOf = (target: EnvironmentTarget, id: ChangeRequestId, dataKeyId: st
   dataKeyId
 })
 
-const stored = (change: Exclude<Change, Continuation>) =>
-  change !== null && "restored" in change ? { restores: change.restored.id } : change
+const stored = (change: Exclude<Change, Continuation>) => {
+  if (change === null) return null
+  if ("restored" in change) return { restores: change.restored.id }
+  return change.from === "copied"
+    ? { ...change, from: "caller" as const, copied: true }
+    : { ...change, from: change.from }
+}
+
+/** The proposed text of a box, with its origin. */
+export const proposedSource = ({ copied, ...text }: typeof Text.Type): ValueSource.ValueSource =>
+  ValueSource.decided(copied === true ? { ...text, from: "copied" } : text)
 
 /** Opens the box of a request. Fails when its row has another author or other changes than the box. */
 export const open = Effect.fnUntraced(function* (
@@ -183,10 +194,10 @@ const kindOf = (change: Exclude<Change, Continuation>, isLive: boolean): typeof 
   return "restored" in change ? "restore" : isLive ? "update" : "create"
 }
 
-const writeOf = (change: Exclude<Change, Continuation>): Write | null =>
+const writeOf = (change: Exclude<Change, Continuation>): ValueSource.Write | null =>
   change !== null && "restored" in change ? change.write : change
 
-const referencesOf = ({ kind, scan, text }: Write) =>
+const referencesOf = ({ kind, scan, text }: ValueSource.Write) =>
   Either.match(Composition.entry(kind, text, undefined, scan), {
     onLeft: () => [],
     onRight: Composition.referencesOf

@@ -39,7 +39,7 @@ const copies = Effect.fnUntraced(function* (
 ) {
   const permit = yield* needs.access.sourceOfCopy(at, into, { audit: "secret.read", keys })
   const { secrets } = yield* OpenSecrets.named(needs, permit, keys, false)
-  const sources: Sources = new Map(secrets.map(({ key, kind, text }) => [key, ValueSource.verbatim(text, kind)]))
+  const sources: Sources = new Map(secrets.map(({ key, kind, text }) => [key, ValueSource.copied(text, kind)]))
   // The entry of the write names the target and its keys.
   const event = {
     ...permit.event(OpenSecrets.readOf([...sources.keys()], secrets)),
@@ -201,7 +201,7 @@ export const importSealed = Effect.fnUntraced(function* (
   const intent = { audit: "secret.create", keys: namesOf(entries) } as const
   const permit = yield* needs.access.environment("secrets:write", at, intent)
   const { values } = yield* needs.sealingKeys.openIn(at, { entries, keyId })
-  const sources = new Map(Object.entries(values).map(([key, text]) => [key, ValueSource.verbatim(text)]))
+  const sources = new Map(Object.entries(values).map(([key, text]) => [key, ValueSource.unsealed(text)]))
   const fields = new Map<string, string>([...sources.keys()].map((key) => [key, `entries.${key}`]))
   return yield* writeMany(needs, permit, { sources, fields, overwrite })
 })

@@ -3,14 +3,17 @@
  * Texts leave their `Redacted` here, since templates need them; the result goes to the cipher alone.
  */
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import type { SecretKind, SecretText } from "#schema/Values.ts"
 import * as TemplateScan from "./TemplateScan.ts"
 
 /**
- * The origin of a text: the request (sent or copied), an earlier text of the same secret, or this server, which
- * generated or expanded it. A text of the server is no guess; the caller did not see a stored one.
+ * The origin of a text. `caller`: sent in the request, so its author knows it. `copied`: of another environment.
+ * `stored`: an earlier text of the same secret, which the caller did not see. `server`: generated or expanded here,
+ * hence no guess.
  */
-type Origin = "caller" | "stored" | "server"
+export const Origin = Schema.Literal("caller", "copied", "stored", "server")
+type Origin = typeof Origin.Type
 
 /** A text to store under a key, with its kind. */
 export interface Write {
@@ -78,9 +81,14 @@ export const requested = ({ kind, source, value }: RequestedValue): ValueSource 
   return sourceOf(text, kind ?? (source === undefined ? undefined : "template"), kind === "literal", "caller")
 }
 
-/** The text verbatim: copied as written, or opened from a sealed file. */
-export const verbatim = (text: string, kind: SecretKind = "literal"): ValueSource =>
-  sourceOf(text, kind, kind === "literal" && text.includes("${"), "caller")
+const verbatim = (text: string, kind: SecretKind, from: Origin): ValueSource =>
+  sourceOf(text, kind, kind === "literal" && text.includes("${"), from)
+
+/** The text of another environment, as it is written there. */
+export const copied = (text: string, kind: SecretKind): ValueSource => verbatim(text, kind, "copied")
+
+/** A text of a sealed file that the caller sent. */
+export const unsealed = (text: string): ValueSource => verbatim(text, "literal", "caller")
 
 export const generated = (text: string): ValueSource => sourceOf(text, "literal", false, "server")
 

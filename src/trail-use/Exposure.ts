@@ -119,7 +119,7 @@ const stateOf = Effect.fnUntraced(function* ({ sql }: Needs, scope: ReportScope)
       ) AS unknown_before
       FROM audit_seals s LEFT JOIN exposure_streams x ON x.stream = s.stream
       LEFT JOIN audit_cuts c ON c.stream = s.stream LEFT JOIN LATERAL (
-        SELECT e.at FROM audit_entries e WHERE e.stream = s.stream AND e.seq > greatest(x.seq, c.seq, 0)
+        SELECT e.at FROM audit_entries e WHERE e.stream = s.stream AND e.seq > greatest(least(x.seq, x.written_seq), c.seq, 0)
           AND (e.seq <= s.seq OR NOT s.final)
         ORDER BY e.seq LIMIT 1
       ) AS next ON true`

@@ -52,6 +52,11 @@ export interface AuditEvent {
    * The environment's revision, during a read or after a write. It orders writes even if the clocks of hosts differ.
    */
   readonly revision?: number | undefined
+  /**
+   * For a write: whether the texts of `keys` came from the author, in the request. False: generated, copied or earlier
+   * texts. Entries of before this member have none.
+   */
+  readonly typed?: boolean | undefined
   /** The object of the action, where `keys` do not name it: a token, a member, a grant. */
   readonly target?: { readonly type: string; readonly id: string; readonly name: string } | undefined
   /** Error code of a denial, or the caller's reason for revealing a value. */
@@ -104,6 +109,7 @@ const canonicalBody = (entry: Entry, stream: string, seq: number): string => {
         ? undefined
         : { id: event.target.id, name: event.target.name, type: event.target.type },
     team: event.teamId,
+    typed: event.typed,
     userAgent: origin.userAgent,
     versions: event.versions,
     via: origin.via

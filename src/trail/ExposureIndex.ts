@@ -8,15 +8,15 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as Values from "#src/audit/Values.ts"
 import * as Rows from "#src/database/Rows.ts"
+import { handOuts, ownerActions, readActions } from "./HandOuts.ts"
 
 /** Entries that one statement reads. */
 const batchSize = 1_000
+/** Statements of one turn that read writes of before again. The rest of the server's upkeep waits for them. */
+const catchUpBatches = 20
 /** Any fixed number: the advisory lock of the filling process. */
 const lock = 97_109_114
 
-/** Actions that hand out values, and actions that name the owner of a credential. */
-const readActions = ["secret.inject", "secret.read", "secret.list_values", "sealed.open", "backup.create"]
-const ownerActions = ["grant.issue", "oauth.consent", "machine.exchange"]
 const indexedActions = [...readActions, ...ownerActions, ...Values.actions]
 
 /** For `audit_seals s`, `exposure_streams x` and `audit_cuts c`: the last entry that is indexed or cut off. */
@@ -30,68 +30,34 @@ const isLinked = (sql: SqlClient.SqlClient, from: { readonly seq: string; readon
     e.seq = lag(e.seq, 1, ${from.seq}) OVER w + 1
     AND e.hash = sha256(lag(e.hash, 1, ${from.hash}) OVER w || convert_to(e.body, 'UTF8'))`)
 
-/**
- * The way a value was handed out. A value over MCP is in the context of a model. A copied value went to the environment
- * that the entry names. Only its creator knows the versions in a sealed file.
- */
-const wayOf = (sql: SqlClient.SqlClient) =>
-  sql.literal(`CASE
-    WHEN action = 'backup.create' THEN 'backup'
-    WHEN action = 'sealed.open' THEN 'opened'
-    WHEN b #>> '{target,type}' = 'sealing_key' THEN 'sealed'
-    WHEN b #>> '{target,type}' = 'environment' THEN 'copy'
-    WHEN b ->> 'via' = 'mcp' THEN 'model'
-    WHEN action = 'secret.inject' THEN 'inject'
-    ELSE 'read'
-  END`)
+const LockRow = Schema.Struct({ locked: Schema.Boolean })
 
-/**
- * Reads that differ only in time and origin form one row, grouped before anything else. Secrets inside composed values
- * form a row of their own.
- */
-const readRows = (sql: SqlClient.SqlClient) => sql`
-  SELECT sha256(convert_to(jsonb_build_array(r.environment_id, h.keys, r.key_list, h.versions, h.revision, r.way, r.via,
-      r.actor ->> 'type', r.actor ->> 'id')::text, 'UTF8')) AS id,
-    r.*, h.keys, h.versions, h.revision, CASE WHEN h.inside THEN NULL ELSE r.key_list END AS list,
-    r.actor ->> 'type' AS actor_type, r.actor ->> 'id' AS actor_id, coalesce(r.actor ->> 'name', '') COLLATE "C" AS actor_name
-  FROM (
-    SELECT b, ip, first_at, last_at, count, (b ->> 'project')::uuid AS project_id,
-      (b ->> 'environmentId')::uuid AS environment_id, decode(b ->> 'keyList', 'hex') AS key_list,
-      ${wayOf(sql)} AS way, b ->> 'via' AS via,
-      -- A backup is handed to those who can open it.
-      CASE WHEN action = 'backup.create'
-        THEN jsonb_build_object('type', 'backup', 'id', b #>> '{target,id}', 'name', b #>> '{target,id}')
-        ELSE b -> 'actor' END AS actor
-    FROM (
-      SELECT action, b - '{at,id,ip,reason,requestId,seq,userAgent}'::text[] AS b, min(at) AS first_at, max(at) AS last_at,
-        count(*) AS count, (array_agg(ip ORDER BY at DESC, ip DESC))[1] AS ip
-      FROM (SELECT action, at, b, coalesce(b ->> 'ip', '') COLLATE "C" AS ip FROM entries) AS each
-      WHERE action = ANY(${readActions}::text[]) AND b ? 'environmentId' AND b ? 'project'
-      GROUP BY 1, 2
-    ) AS alike
-  ) AS r, LATERAL (
-    SELECT false AS inside, ARRAY(SELECT jsonb_array_elements_text(r.b -> 'keys')) AS keys,
-      CASE WHEN r.way <> 'opened' AND r.b ? 'versions'
-        THEN ARRAY(SELECT jsonb_array_elements_text(r.b -> 'versions')::integer) END AS versions,
-      CASE WHEN r.way <> 'opened' AND NOT r.b ? 'versions' THEN (r.b ->> 'revision')::bigint END AS revision
-    UNION ALL
-    SELECT true, array_agg(key ORDER BY key), array_agg(value::integer ORDER BY key), NULL
-    FROM jsonb_each_text(r.b -> 'contains') HAVING count(*) > 0
-  ) AS h`
-
-/** Indexes the next entries of a stream. False: there are none, another process does it, or their links are broken. */
-const fillSome = (sql: SqlClient.SqlClient, stream: string) =>
+/** Runs in a transaction of its own, unless another process fills the index. */
+const whileLocked = (sql: SqlClient.SqlClient, work: Effect.Effect<number>) =>
   sql.withTransaction(
-    Effect.gen(function* () {
-      const { locked } = yield* Rows.single(
-        Schema.Struct({ locked: Schema.Boolean }),
-        sql`SELECT pg_try_advisory_xact_lock(${lock}::bigint) AS locked`
-      )
-      if (!locked) return false
-      return yield* Rows.exists(sql`
+    Effect.flatMap(
+      Rows.single(LockRow, sql`SELECT pg_try_advisory_xact_lock(${lock}::bigint) AS locked`),
+      ({ locked }) => (locked ? work : Effect.succeed(0))
+    )
+  )
+
+const CountRow = Schema.Struct({ n: Schema.Number })
+
+/**
+ * Indexes the next entries of a stream, and returns how many. 0: there are none, another process does it, or their links
+ * are broken.
+ */
+const fillSome = (sql: SqlClient.SqlClient, stream: string) =>
+  whileLocked(
+    sql,
+    Effect.map(
+      Rows.single(
+        CountRow,
+        sql`
         WITH here AS (
           SELECT s.stream, s.seq AS last, ${indexedSeq(sql)} AS seq,
-            CASE WHEN c.seq >= coalesce(x.seq, 0) THEN c.hash ELSE coalesce(x.hash, ${sql.literal(genesis)}) END AS hash
+            CASE WHEN c.seq >= coalesce(x.seq, 0) THEN c.hash ELSE coalesce(x.hash, ${sql.literal(genesis)}) END AS hash,
+            greatest(x.written_seq, c.seq, 0) >= ${indexedSeq(sql)} AS has_writes
           FROM audit_seals s LEFT JOIN exposure_streams x ON x.stream = s.stream
           LEFT JOIN audit_cuts c ON c.stream = s.stream
           WHERE s.stream = ${stream}
@@ -109,16 +75,6 @@ const fillSome = (sql: SqlClient.SqlClient, stream: string) =>
           SELECT * FROM (SELECT at, action, body::jsonb AS b FROM whole WHERE action = ANY(${indexedActions}::text[])) AS parsed
           WHERE b ->> 'outcome' = 'allowed'
         ),
-        credentials AS (
-          INSERT INTO exposure_credentials (id, owner_type, owner_id, owner_name)
-          SELECT CASE WHEN exchanged THEN actor ->> 'id' ELSE target ->> 'id' END,
-            coalesce(CASE WHEN exchanged THEN target ELSE actor END ->> 'type', ''),
-            coalesce(CASE WHEN exchanged THEN target ELSE actor END ->> 'id', ''),
-            coalesce(CASE WHEN exchanged THEN target ELSE actor END ->> 'name', '')
-          FROM (SELECT action = 'machine.exchange' AS exchanged, b -> 'actor' AS actor, b -> 'target' AS target
-            FROM entries WHERE action = ANY(${ownerActions}::text[])) AS o
-          ON CONFLICT DO NOTHING
-        ),
         writes AS (
           INSERT INTO exposure_writes (environment_id, key, revision, version, carried_from)
           SELECT environment_id, key, revision, max(version), min(carried_from) FROM (
@@ -133,28 +89,51 @@ const fillSome = (sql: SqlClient.SqlClient, stream: string) =>
           SET version = greatest(exposure_writes.version, excluded.version),
             carried_from = coalesce(exposure_writes.carried_from, excluded.carried_from)
         ),
-        reads AS (
-          INSERT INTO exposure_reads (id, project_id, environment_id, keys, key_list, versions, revision, way, via,
-            actor_type, actor_id, actor_name, ip, first_at, last_at, count)
-          SELECT id, project_id, environment_id, keys, list, versions, revision, way, via, actor_type, actor_id,
-            (array_agg(actor_name ORDER BY last_at DESC, actor_name DESC, ip DESC))[1],
-            (array_agg(ip ORDER BY last_at DESC, actor_name DESC, ip DESC))[1], min(first_at), max(last_at), sum(count)
-          FROM (${readRows(sql)}) AS r
-          GROUP BY id, project_id, environment_id, keys, list, versions, revision, way, via, actor_type, actor_id
-          ON CONFLICT (id) DO UPDATE SET
-            (actor_name, ip) = (SELECT t.actor_name, t.ip FROM (VALUES
-              (exposure_reads.last_at, exposure_reads.actor_name, exposure_reads.ip),
-              (excluded.last_at, excluded.actor_name, excluded.ip)) AS t (last_at, actor_name, ip)
-              ORDER BY t.last_at DESC, t.actor_name COLLATE "C" DESC, t.ip COLLATE "C" DESC LIMIT 1),
-            first_at = least(exposure_reads.first_at, excluded.first_at),
-            last_at = greatest(exposure_reads.last_at, excluded.last_at),
-            count = exposure_reads.count + excluded.count
+        ${handOuts(sql, [...readActions, ...Values.textActions], sql`(SELECT has_writes FROM here)`)},
+        progress AS (
+          INSERT INTO exposure_streams (stream, seq, hash, written_seq)
+          SELECT h.stream, w.seq, w.hash, CASE WHEN h.has_writes THEN w.seq ELSE 0 END
+          FROM here h, (SELECT seq, hash FROM whole ORDER BY seq DESC LIMIT 1) AS w
+          ON CONFLICT (stream) DO UPDATE SET seq = excluded.seq, hash = excluded.hash,
+            written_seq = greatest(exposure_streams.written_seq, excluded.written_seq)
         )
-        INSERT INTO exposure_streams (stream, seq, hash)
-        SELECT ${stream}::uuid, seq, hash FROM whole ORDER BY seq DESC LIMIT 1
-        ON CONFLICT (stream) DO UPDATE SET seq = excluded.seq, hash = excluded.hash
-        RETURNING 1`)
-    })
+        SELECT count(*)::float8 AS n FROM whole`
+      ),
+      ({ n }) => n
+    )
+  )
+
+/**
+ * Indexes the authors of entries whose reads are indexed already: the release before did not count authors. Reports
+ * check the links of these entries as of all others.
+ */
+const fillWrites = (sql: SqlClient.SqlClient, stream: string) =>
+  whileLocked(
+    sql,
+    Effect.map(
+      Rows.single(
+        CountRow,
+        sql`
+        WITH here AS (
+          SELECT x.stream, greatest(x.written_seq, c.seq) AS seq, x.seq AS last
+          FROM exposure_streams x LEFT JOIN audit_cuts c ON c.stream = x.stream WHERE x.stream = ${stream}
+        ),
+        upto AS (SELECT stream, seq, least(last, seq + ${batchSize}::int) AS last FROM here WHERE seq < last),
+        entries AS MATERIALIZED (
+          SELECT * FROM (
+            SELECT e.at, e.action, e.body::jsonb AS b FROM upto u
+            JOIN audit_entries e ON e.stream = u.stream AND e.seq > u.seq AND e.seq <= u.last
+            WHERE e.action = ANY(${[...ownerActions, ...Values.textActions]}::text[])
+          ) AS parsed WHERE b ->> 'outcome' = 'allowed'
+        ),
+        ${handOuts(sql, Values.textActions, sql`true`)},
+        progress AS (
+          UPDATE exposure_streams x SET written_seq = u.last FROM upto u WHERE x.stream = u.stream
+        )
+        SELECT coalesce(sum(last - seq), 0)::float8 AS n FROM upto`
+      ),
+      ({ n }) => n
+    )
   )
 
 const StreamRow = Schema.Struct({ stream: Schema.String })
@@ -167,21 +146,54 @@ const streamsBehind = (sql: SqlClient.SqlClient) =>
       LEFT JOIN audit_cuts c ON c.stream = s.stream WHERE s.seq > ${indexedSeq(sql)} ORDER BY s.stream`
   )
 
-/** Indexes entries up to the seals. */
-export const fill = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
-  for (const { stream } of yield* streamsBehind(sql)) {
-    yield* Effect.repeat(fillSome(sql, stream), { while: (more) => more })
+const streamsWithoutWrites = (sql: SqlClient.SqlClient) =>
+  Rows.findAll(
+    StreamRow,
+    sql`
+      SELECT x.stream FROM exposure_streams x LEFT JOIN audit_cuts c ON c.stream = x.stream
+      WHERE greatest(x.written_seq, c.seq) < x.seq ORDER BY x.stream`
+  )
+
+/** Reads an earlier release's part of the index again for its writes: some of it at each turn. */
+const catchUp = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
+  let batches = catchUpBatches
+  for (const { stream } of yield* streamsWithoutWrites(sql)) {
+    while (batches > 0 && (yield* fillWrites(sql, stream)) > 0) batches--
+    if (batches === 0) return
   }
 })
 
-/** Deletes the index and reads the trail from its start. Others see the old index until it commits. */
-export const rebuild = (sql: SqlClient.SqlClient) =>
+/** Number of entries that were read so far. */
+type Progress = (entries: number) => Effect.Effect<void>
+
+const fillStreams = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, progress: Progress) {
+  let entries = 0
+  for (const { stream } of yield* streamsBehind(sql)) {
+    for (let n = yield* fillSome(sql, stream); n > 0; n = yield* fillSome(sql, stream)) {
+      entries += n
+      yield* progress(entries)
+    }
+  }
+})
+
+/** Indexes entries up to the seals. */
+export const fill = (sql: SqlClient.SqlClient) =>
+  Effect.zipRight(
+    fillStreams(sql, () => Effect.void),
+    catchUp(sql)
+  )
+
+/**
+ * Deletes the index and reads the trail from its start, a batch of entries at a time. Others see the old index until it
+ * commits.
+ */
+export const rebuild = (sql: SqlClient.SqlClient, progress: Progress = () => Effect.void) =>
   sql.withTransaction(
     Effect.gen(function* () {
       yield* sql`SELECT pg_advisory_xact_lock(${lock}::bigint)`
       for (const nextPart of ["streams", "writes", "reads", "credentials"])
         yield* sql`DELETE FROM ${sql(`exposure_${nextPart}`)}`
-      yield* fill(sql)
+      yield* fillStreams(sql, progress)
     })
   )
 

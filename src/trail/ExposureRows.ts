@@ -3,13 +3,22 @@ import type * as SqlClient from "@effect/sql/SqlClient"
 import type { Fragment } from "@effect/sql/Statement"
 import type { ExposureQuery } from "#schema/ExposureApi.ts"
 
-/** The holder of a row of `exposure_reads r`. */
-export const holderColumns = `CASE WHEN held.own THEN o.owner_type ELSE r.actor_type END AS holder_type,
-  CASE WHEN held.own THEN o.owner_id ELSE r.actor_id END AS holder_id,
-  CASE WHEN held.own THEN o.owner_name ELSE r.actor_name END AS holder_name,
-  CASE WHEN r.actor_type = 'oauth_client' THEN o.owner_name END AS person
-  FROM exposure_reads r LEFT JOIN exposure_credentials o ON o.id = r.actor_id,
-    LATERAL (SELECT o.id IS NOT NULL AND r.actor_type IN ('cli_grant', 'api_token') AS own) AS held`
+/**
+ * Rows of `exposure_reads r` with their actor `a` and, for a credential, its owner `o`. The actor of a value that an
+ * approver let pass is its proposer `q`. A cut trail may name the proposer by address alone.
+ */
+export const rowsWithActors = `exposure_reads r
+  LEFT JOIN exposure_credentials q ON q.id = r.actor_id AND r.actor_type = 'change_request',
+  LATERAL (SELECT coalesce(q.owner_type, CASE r.actor_type WHEN 'change_request' THEN 'user' ELSE r.actor_type END) AS type,
+    coalesce(q.owner_id, r.actor_id) AS id, coalesce(q.owner_name, r.actor_name) AS name) AS a
+  LEFT JOIN exposure_credentials o ON o.id = a.id`
+
+/** The holder of a row. */
+export const holderColumns = `CASE WHEN held.own THEN o.owner_type ELSE a.type END AS holder_type,
+  CASE WHEN held.own THEN o.owner_id ELSE a.id END AS holder_id,
+  CASE WHEN held.own THEN o.owner_name ELSE a.name END AS holder_name,
+  CASE WHEN a.type = 'oauth_client' THEN o.owner_name END AS person
+  FROM ${rowsWithActors}, LATERAL (SELECT o.id IS NOT NULL AND a.type IN ('cli_grant', 'api_token') AS own) AS held`
 
 /** The scope of a report. `key` limits it to one secret. */
 export interface ReportScope extends ExposureQuery {
@@ -34,13 +43,13 @@ export const rowsOf = (sql: SqlClient.SqlClient, { by, key, rows, since, token }
     ...(token === undefined
       ? []
       : [
-          sql`((r.actor_type = 'api_token' AND (r.actor_id = ${token} OR r.actor_name = ${token}))
+          sql`((a.type = 'api_token' AND (a.id = ${token} OR a.name = ${token}))
             OR (o.owner_type = 'machine_rule' AND (o.owner_id = ${token} OR o.owner_name = ${token})))`
         ]),
     ...(by === undefined
       ? []
       : [
-          sql`((r.actor_type IN ('user', 'cli_grant') AND (r.actor_id = ${by} OR lower(r.actor_name) = lower(${by})))
+          sql`((a.type IN ('user', 'cli_grant') AND (a.id = ${by} OR lower(a.name) = lower(${by})))
             OR (o.owner_type = 'user' AND (o.owner_id = ${by} OR lower(o.owner_name) = lower(${by}))))`
         ])
   ]
@@ -105,8 +114,9 @@ export const exposedRows = (sql: SqlClient.SqlClient, scope: ReportScope) => {
     )`
 }
 
-/** The kind of a holder. A value that a model saw counts as an agent's. */
-export const kindOf = "CASE WHEN holder_type = 'oauth_client' OR way = 'model' THEN 'agent' ELSE holder_type END"
+/** The kind of a holder. A value that a model saw or wrote counts as an agent's. */
+export const kindOf =
+  "CASE WHEN holder_type = 'oauth_client' OR way = 'model' OR (way = 'wrote' AND via = 'mcp') THEN 'agent' ELSE holder_type END"
 
 /** Counts holders of each kind that meet a condition. */
 export const countsOf = (where: string): string =>

@@ -3,6 +3,7 @@ import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { ExposedVersion, type ExposureCounts } from "#schema/ExposureApi.ts"
+import { currentWays } from "#schema/ExposureWays.ts"
 import type { EnvironmentId, ProjectId } from "#schema/Ids.ts"
 import * as Rows from "#src/database/Rows.ts"
 import { countedRows, countsOf, kindOf } from "./ExposureRows.ts"
@@ -18,10 +19,7 @@ export interface Holders {
   readonly all: boolean
 }
 
-/**
- * A read with a revision had the current version if that version was written by then. A backup does not count as a
- * read.
- */
+/** A read with a revision had the current version if that version was written by then. */
 export const ofCurrent = (
   sql: SqlClient.SqlClient,
   at: { readonly projectId: ProjectId; readonly environmentId: EnvironmentId },
@@ -39,7 +37,8 @@ export const ofCurrent = (
         counted AS MATERIALIZED (${countedRows(
           sql,
           {
-            rows: sql`r.project_id = ${at.projectId} AND r.environment_id = ${at.environmentId} AND r.way <> 'backup'`
+            rows: sql`r.project_id = ${at.projectId} AND r.environment_id = ${at.environmentId}
+              AND r.way = ANY(${currentWays}::text[])`
           },
           maxPairs
         )}),

@@ -1,8 +1,13 @@
-/** Current values that one person, token or login received, and those that it did not, from the index of the trail. */
+/**
+ * Current values that one person, token or login received or typed, and those that it did not, from the index of the
+ * trail.
+ */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Schema from "effect/Schema"
+import { currentWays } from "#schema/ExposureWays.ts"
 import type { TeamId } from "#schema/Ids.ts"
 import * as Rows from "#src/database/Rows.ts"
+import { rowsWithActors } from "./ExposureRows.ts"
 
 export interface Subject {
   readonly type: "person" | "token" | "grant"
@@ -13,15 +18,17 @@ export interface Subject {
 /** Limit of live secrets in one report, against abuse. */
 const maxSecrets = 50_000
 
-const isHolder = (sql: SqlClient.SqlClient, { id, type }: Subject) => {
+/** Of `rowsWithActors`. A proposer whom a cut trail names by address alone is the person who has it. */
+const isHolder = (sql: SqlClient.SqlClient, { id, name, type }: Subject) => {
   switch (type) {
     case "person":
-      return sql`((r.actor_type = 'user' AND r.actor_id = ${id}) OR (o.owner_type = 'user' AND o.owner_id = ${id}))`
+      return sql`((a.type = 'user' AND a.id = ${id}) OR (o.owner_type = 'user' AND o.owner_id = ${id})
+        OR (r.actor_type = 'change_request' AND q.id IS NULL AND lower(a.name) = lower(${name})))`
     case "token":
-      return sql`((r.actor_type = 'api_token' AND r.actor_id = ${id})
+      return sql`((a.type = 'api_token' AND a.id = ${id})
         OR (o.owner_type = 'machine_rule' AND o.owner_id = ${id}))`
     case "grant":
-      return sql`(r.actor_type IN ('cli_grant', 'oauth_client') AND r.actor_id = ${id})`
+      return sql`(a.type IN ('cli_grant', 'oauth_client') AND a.id = ${id})`
   }
 }
 
@@ -39,7 +46,8 @@ const CurrentRow = Schema.Struct({
   count: Schema.NullOr(Schema.Number),
   firstAt: Schema.NullOr(Rows.Iso),
   lastAt: Schema.NullOr(Rows.Iso),
-  certain: Schema.NullOr(Schema.Boolean)
+  certain: Schema.NullOr(Schema.Boolean),
+  ways: Schema.NullOr(Schema.Array(Schema.String))
 })
 
 /**
@@ -57,9 +65,11 @@ export const currentOf = (
     CurrentRow,
     sql`
       WITH RECURSIVE rows AS MATERIALIZED (
-        SELECT r.id, r.environment_id, r.keys, r.key_list, r.versions, r.revision, r.first_at, r.last_at, r.count
-        FROM exposure_reads r LEFT JOIN exposure_credentials o ON o.id = r.actor_id
-        WHERE r.project_id IN (SELECT id FROM projects WHERE team_id = ${at.teamId}) AND r.way <> 'backup'
+        SELECT r.id, r.environment_id, r.keys, r.key_list, r.versions, r.revision, r.way, r.certain, r.first_at,
+          r.last_at, r.count
+        FROM ${sql.literal(rowsWithActors)}
+        WHERE r.project_id IN (SELECT id FROM projects WHERE team_id = ${at.teamId})
+          AND r.way = ANY(${currentWays}::text[])
           AND (${at.since}::timestamptz IS NULL OR r.last_at >= ${at.since}::timestamptz)
           AND ${isHolder(sql, at.subject)}
       ),
@@ -96,24 +106,24 @@ export const currentOf = (
           AND w.version < f.version AND w.version > 0
       ),
       had AS (
-        SELECT c.id, n.id AS read, n.first_at, n.last_at, n.count,
-          n.version IS NOT NULL OR (n.revision IS NOT NULL AND c.written IS NOT NULL) AS certain
+        SELECT c.id, n.id AS read, n.way, n.first_at, n.last_at, n.count,
+          n.certain AND (n.version IS NOT NULL OR (n.revision IS NOT NULL AND c.written IS NOT NULL)) AS certain
         FROM current c JOIN named n ON n.environment_id = c.environment_id AND n.key = c.key
         WHERE n.version = c.version
           OR (n.version IS NULL AND (n.revision IS NULL OR c.written IS NULL OR n.revision >= c.written))
         UNION ALL
-        SELECT f.id, n.id, n.first_at, n.last_at, n.count, false
+        SELECT f.id, n.id, n.way, n.first_at, n.last_at, n.count, false
         FROM earlier f JOIN named n ON n.environment_id = f.environment_id AND n.key = f.key
         WHERE n.version IS NULL OR n.version < f.version
       ),
       handed AS (
         SELECT h.id, min(h.first_at) AS first_at, max(h.last_at) AS last_at, sum(h.count)::float8 AS count,
-          bool_or(h.certain) AS certain
-        FROM (SELECT id, read, first_at, last_at, count, bool_or(certain) AS certain FROM had
-          GROUP BY id, read, first_at, last_at, count) AS h GROUP BY h.id
+          bool_or(h.certain) AS certain, array_agg(DISTINCT h.way ORDER BY h.way) AS ways
+        FROM (SELECT id, read, way, first_at, last_at, count, bool_or(certain) AS certain FROM had
+          GROUP BY id, read, way, first_at, last_at, count) AS h GROUP BY h.id
       )
       SELECT s.id AS secret_id, p.id AS project_id, p.name AS project, e.id AS environment_id, e.slug AS environment,
-        e.protected, s.key, s.version, v.refs AS uses, h.count, h.first_at, h.last_at, h.certain
+        e.protected, s.key, s.version, v.refs AS uses, h.count, h.first_at, h.last_at, h.certain, h.ways
       FROM secrets s
       JOIN secret_versions v ON v.secret_id = s.id AND v.version = s.version
       JOIN environments e ON e.id = s.environment_id AND e.deleted_at IS NULL

@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { LastRead } from "#schema/ExposureApi.ts"
 import type { EnvironmentId, ProjectId } from "#schema/Ids.ts"
+import { readWays } from "#schema/ExposureWays.ts"
 import { days } from "#src/Days.ts"
 import * as Rows from "#src/database/Rows.ts"
 import { holderColumns } from "./ExposureRows.ts"
@@ -14,7 +15,7 @@ export const unreadAfter = days(90)
 
 const LastReadRow = Schema.Struct({ ...LastRead.fields, at: Rows.Iso, key: Schema.String })
 
-/** Groups reads of the same keys before it looks at their keys. A backup does not count as a read. */
+/** Groups reads of the same keys before it looks at their keys. */
 const ofKeys = (
   sql: SqlClient.SqlClient,
   at: { readonly projectId: ProjectId; readonly environmentId: EnvironmentId },
@@ -26,7 +27,8 @@ const ofKeys = (
       WITH alike AS MATERIALIZED (
         SELECT keys, key_list, max(last_at) AS at, (array_agg(id ORDER BY last_at DESC, id))[1] AS id
         FROM exposure_reads
-        WHERE project_id = ${at.projectId} AND environment_id = ${at.environmentId} AND way <> 'backup'
+        WHERE project_id = ${at.projectId} AND environment_id = ${at.environmentId}
+          AND way = ANY(${readWays}::text[])
         GROUP BY keys, key_list
       ),
       each AS (

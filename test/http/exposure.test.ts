@@ -11,7 +11,7 @@ import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import { app, setUp } from "../cli/ProjectFolder.ts"
 
-/** A secret of two versions: the token `old` read the first alone, the owner's session the second. */
+/** A secret of two versions, typed by one token: the token `old` read the first alone, the owner's session the second. */
 const read = Effect.gen(function* () {
   const { project, run, set } = yield* setUp()
   const { team } = project
@@ -31,7 +31,7 @@ const read = Effect.gen(function* () {
     Effect.map(World.grant({ person, teams: [{ team, scopes }] }), ({ text }) => text)
   return { project, run, owner, old, id, grantOf }
 })
-const sentence = "v2: 1 person; v1 is still held by 1 token that has not read since"
+const sentence = "v2: 1 person, 1 token; v1 is still held by 1 token that has not read since"
 
 layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was handed a secret", (it) => {
   it.scoped("is shown to owners and admins, and to tokens with audit:read", () =>
@@ -44,15 +44,25 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
       assert.deepStrictEqual(
         versions.map(({ handedTo, heldBy, version }) => [version, handedTo.people, handedTo.tokens, heldBy.tokens]),
         [
-          [2, 1, 0, 0],
-          [1, 0, 1, 1]
+          [2, 1, 1, 1],
+          [1, 0, 2, 1]
         ]
       )
       assert.deepStrictEqual(
-        items.map(({ holder, version, via, way }) => [holder.type, holder.name, version, way, via]),
+        items
+          .filter(({ way }) => way !== "wrote")
+          .map(({ holder, version, via, way }) => [holder.type, holder.name, version, way, via]),
         [
           ["user", team.owner.email, 2, "read", "dashboard"],
           ["api_token", "old", 1, "read", "rest"]
+        ]
+      )
+      const authors = items.filter(({ way }) => way === "wrote")
+      assert.deepStrictEqual(
+        authors.map(({ holder, version }) => [holder.type, version]),
+        [
+          ["api_token", 2],
+          ["api_token", 1]
         ]
       )
       const listing = `/secrets?projectId=${project.id}&environment=development&lastRead=true` as const
@@ -89,7 +99,7 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
           array_fill('BUSY'::text, ARRAY[100000]), NULL, NULL, revision, way, via, actor_type, actor_id, actor_name, ip,
           first_at, last_at - interval '1 day', count FROM exposure_reads WHERE project_id = ${project.id} LIMIT 1`
       const busy = (yield* TestApp.get(ofProject, { session: owner })).json
-      assert.deepStrictEqual([busy.items.length, busy.items.some(({ key }) => key === "BUSY")], [2, false])
+      assert.deepStrictEqual([busy.items.length, busy.items.some(({ key }) => key === "BUSY")], [4, false])
       assert.isString(busy.leftOutBefore)
       const page = yield* TestApp.get(`/app/projects/${project.id}/env/development`, { session: owner })
       assert.include(page.text, "at least 1 person")
@@ -162,7 +172,7 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
       assert.match(printed.stdout, /API_KEY +v1 +development +token old +read \(rest\) +1 /)
       assert.include(printed.stderr, "As of ")
       const report = parsed(SecretExposure)((yield* exposed("API_KEY", "--json")).stdout)
-      assert.lengthOf(report.items, 2)
+      assert.lengthOf(report.items, 4)
       const ofOwner = yield* exposed("--by", project.team.owner.email)
       assert.notInclude(ofOwner.stdout, "token old")
       assert.include(ofOwner.stdout, project.team.owner.email)
@@ -191,7 +201,7 @@ layer(app, { excludeTestServices: true, timeout: "120 seconds" })("who was hande
       const before = (yield* of("API_KEY")).json
       assert.deepStrictEqual(
         [before.key, before.renamedTo, before.formerly, before.items.length],
-        ["API_KEY", ["API_TOKEN"], [], 2]
+        ["API_KEY", ["API_TOKEN"], [], 4]
       )
       const now = (yield* of("API_TOKEN")).json
       assert.deepStrictEqual([now.renamedTo, now.formerly], [[], ["API_KEY"]])

@@ -185,7 +185,8 @@ layer(McpApp.shared, { excludeTestServices: true })("both eras", (it) => {
             total: number
           }>("get_exposure", { ...place, key: "A" })
           assert.deepStrictEqual(versions, [{ version: 1, handedTo: "1 agent", heldBy: "1 agent" }])
-          assert.deepStrictEqual([latest[0]?.version, total], [1, 1])
+          // The agent typed it, too.
+          assert.deepStrictEqual([latest[0]?.version, total], [1, 2])
           // By the key that it had: what it is called now, and the other way around.
           const { secrets } = yield* use<{ secrets: ReadonlyArray<{ id: string; key: string }> }>("list_secrets", {
             ...place,

@@ -11,6 +11,7 @@ import { SecretKey } from "#schema/Values.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import { Seal } from "#src/trail/Seal.ts"
 import { Exposure } from "#src/trail-use/Exposure.ts"
+import { currentOf, type Subject } from "#src/trail/IncidentExposure.ts"
 import * as ExposureIndex from "#src/trail/ExposureIndex.ts"
 import { RequestInfo } from "#src/database/RequestInfo.ts"
 import * as TrailCut from "#src/trail/TrailCut.ts"
@@ -64,7 +65,8 @@ layer(app, { timeout: 240_000 })((it) => {
           handedTo: { ...none, people: 1, tokens: 1, agents: 1 },
           heldBy: { ...none, people: 1, tokens: 1, agents: 1 }
         },
-        { version: 1, handedTo: { ...none, tokens: 2 }, heldBy: { ...none, tokens: 1 } }
+        // The owner typed both.
+        { version: 1, handedTo: { ...none, people: 1, tokens: 2 }, heldBy: { ...none, tokens: 1 } }
       ])
       assert.isNull(report.unknownBefore)
       const [agent] = report.items.filter(({ way }) => way === "model")
@@ -77,8 +79,9 @@ layer(app, { timeout: 240_000 })((it) => {
       assert.deepStrictEqual(yield* of({ token: "ci" }), ["ci 1", "ci 2"])
       assert.deepStrictEqual(yield* of({ token: token("idle").credentialId }), ["idle 1"])
       const email = w.owner.user?.email ?? ""
-      assert.deepStrictEqual(yield* of({ by: email.toUpperCase() }), [`${email} 2`])
-      assert.deepStrictEqual(yield* of({ by: w.userId }), [`${email} 2`])
+      const typedAndRead = [`${email} 1`, `${email} 2`, `${email} 2`]
+      assert.deepStrictEqual(yield* of({ by: email.toUpperCase() }), typedAndRead)
+      assert.deepStrictEqual(yield* of({ by: w.userId }), typedAndRead)
       assert.deepStrictEqual(yield* of({ by: "nobody@example.com" }), [])
     })
   )
@@ -94,7 +97,8 @@ layer(app, { timeout: 240_000 })((it) => {
       yield* read(w.owner)
       yield* TestClock.adjust("1 minute")
       const meanwhile = yield* exposure.ofSecret(id, {}).pipe(as(w.owner))
-      assert.lengthOf(meanwhile.items, 0)
+      const waysOf = ({ items }: typeof meanwhile) => items.map(({ way }) => way)
+      assert.deepStrictEqual(waysOf(meanwhile), ["wrote"])
       // The read is later than what the report says that it holds.
       assert.strictEqual(Date.parse(meanwhile.upTo) - Date.parse(before.upTo), 60_000)
       yield* sealed
@@ -132,7 +136,8 @@ layer(app, { timeout: 240_000 })((it) => {
         report.items.map(({ holder, version }) => [holder.name, version]),
         [
           ["new", 1],
-          ["old", null]
+          ["old", null],
+          [w.owner.user?.email ?? "", 1]
         ]
       )
       assert.deepStrictEqual(
@@ -143,6 +148,111 @@ layer(app, { timeout: 240_000 })((it) => {
     })
   )
 
+  it.scoped("counts the author of an entry of a release before, who may have generated the text", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const audit = yield* Audit
+      const { at, changed, id, w } = yield* world
+      const exposure = yield* Exposure
+      yield* changed("2")
+      yield* audit.record({
+        actor: { userId: "former", email: "former@example.com" },
+        action: "secret.update",
+        outcome: "allowed",
+        teamId: w.teamId,
+        projectId: w.projectId,
+        environmentId: w.developmentId,
+        environment: at.environment,
+        keys: [key],
+        versions: [2],
+        revision: 2
+      })
+      yield* sealed
+      const report = yield* exposure.ofSecret(id, {}).pipe(as(w.owner))
+      assert.sameDeepMembers(
+        report.items.map(({ holder, version, way }) => [holder.name, version, way]),
+        [
+          [w.owner.user?.email ?? "", 1, "wrote"],
+          [w.owner.user?.email ?? "", 2, "wrote"],
+          ["former@example.com", 2, "wrote"]
+        ]
+      )
+      const listed = (userId: string) =>
+        Effect.map(
+          currentOf(sql, { teamId: w.teamId, subject: { type: "person", id: userId, name: "" }, since: null }),
+          (rows) => rows.map(({ certain, ways }) => [certain, ways])
+        )
+      assert.deepStrictEqual(yield* listed("former"), [[false, ["wrote"]]])
+      assert.deepStrictEqual(yield* listed(w.userId), [[true, ["wrote"]]])
+      assert.deepStrictEqual(yield* listed("nobody"), [[null, null]])
+    })
+  )
+
+  it.scoped("names the proposer of an approved change, also of a trail that was cut between the two", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const audit = yield* Audit
+      const { at, id, w } = yield* world
+      const exposure = yield* Exposure
+      const email = w.owner.user?.email ?? ""
+      yield* audit.record({
+        actor: { userId: "approver", email: "approver@example.com" },
+        action: "secret.update",
+        outcome: "allowed",
+        teamId: w.teamId,
+        projectId: w.projectId,
+        environmentId: w.developmentId,
+        environment: at.environment,
+        keys: [key],
+        versions: [2],
+        revision: 2,
+        typed: true,
+        target: { type: "change_request", id: "cut away", name: email }
+      })
+      yield* sealed
+      const report = yield* exposure.ofSecret(id, {}).pipe(as(w.owner))
+      assert.deepStrictEqual(
+        report.items.filter(({ version }) => version === 2).map(({ holder }) => [holder.type, holder.name]),
+        [["user", email]]
+      )
+      yield* sql`UPDATE secrets SET version = 2 WHERE id = ${id}`
+      yield* sql`UPDATE secret_versions SET version = 2 WHERE secret_id = ${id}`
+      const listed = (subject: Subject) =>
+        Effect.map(currentOf(sql, { teamId: w.teamId, subject, since: null }), ([one]) => one?.ways ?? null)
+      assert.deepStrictEqual(yield* listed({ type: "person", id: w.userId, name: email }), ["wrote"])
+      assert.isNull(yield* listed({ type: "person", id: "approver", name: "approver@example.com" }))
+    })
+  )
+
+  it.scoped("reads an index of the release before again behind the requests, and says until then how far it is", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { changed, id, read, token, w } = yield* world
+      const exposure = yield* Exposure
+      const report = exposure.ofSecret(id, {}).pipe(as(w.owner))
+      const authors = Effect.map(report, ({ items }) => items.filter(({ way }) => way === "wrote").length)
+      yield* TestClock.adjust("1 minute")
+      yield* read(token("ci"))
+      yield* sealed
+      yield* TestClock.adjust("1 minute")
+      const whole = yield* report
+      // As a server of the release before fills it: reads alone, and no word of the writes.
+      yield* sql`DELETE FROM exposure_reads WHERE way = 'wrote'`
+      yield* sql`UPDATE exposure_streams SET written_seq = 0`
+      const old = yield* report
+      assert.strictEqual(yield* authors, 0)
+      assert.isAtMost(Date.parse(old.upTo), Date.parse(whole.upTo) - 120_000)
+      yield* changed("2")
+      yield* read(token("ci"))
+      yield* sealed
+      assert.strictEqual(yield* authors, 2)
+      assert.strictEqual((yield* report).upTo, whole.upTo)
+      const before = yield* tables
+      yield* ExposureIndex.rebuild(sql)
+      assert.deepStrictEqual(yield* tables, before)
+    })
+  )
+
   it.scoped("tells of a credential's reach alone", () =>
     Effect.gen(function* () {
       const { read, token, w } = yield* world
@@ -150,7 +260,7 @@ layer(app, { timeout: 240_000 })((it) => {
       yield* sealed
       const narrowed = { ...w.owner, restrictions: { projectIds: null, environmentIds: [w.productionId] } }
       assert.strictEqual((yield* ofProject(w.projectId).pipe(as(narrowed))).total, 0)
-      assert.strictEqual((yield* ofProject(w.projectId).pipe(as(w.owner))).total, 1)
+      assert.strictEqual((yield* ofProject(w.projectId).pipe(as(w.owner))).total, 2)
       const refused = (caller: Caller) =>
         Effect.map(Effect.flip(ofProject(w.projectId).pipe(as(caller))), ({ _tag }) => _tag)
       assert.strictEqual(yield* refused(w.person("member")), "FORBIDDEN")
@@ -158,7 +268,7 @@ layer(app, { timeout: 240_000 })((it) => {
       const other = yield* Fixtures.world()
       assert.strictEqual(yield* refused(other.owner), "PROJECT_NOT_FOUND")
       const reading: Caller = { ...w.token(), mcpScopes: ["audit:read"] }
-      assert.strictEqual((yield* ofProject(w.projectId).pipe(as(reading))).total, 1)
+      assert.strictEqual((yield* ofProject(w.projectId).pipe(as(reading))).total, 2)
     })
   )
 
@@ -224,8 +334,11 @@ layer(app, { timeout: 240_000 })("the exposure of a secret", (it) => {
       yield* TrailCut.cut(new Date(options.now), { ...options, now, removed: () => Effect.void })
       const report = yield* exposure.ofSecret(id, {}).pipe(as(w.owner))
       assert.deepStrictEqual(
-        report.items.map(({ holder }) => holder.name),
-        ["late"]
+        report.items.map(({ holder, version }) => [holder.name, version]),
+        [
+          ["late", 2],
+          [w.owner.user?.email ?? "", 2]
+        ]
       )
       assert.strictEqual(Date.parse(report.unknownBefore ?? ""), options.now)
       const before = yield* tables

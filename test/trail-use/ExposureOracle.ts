@@ -15,6 +15,7 @@ const Entry = Schema.Struct({
   contains: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Number })),
   revision: Schema.optional(Schema.Number),
   target: Schema.optional(Named),
+  typed: Schema.optional(Schema.Boolean),
   via: Schema.String
 })
 type Entry = typeof Entry.Type
@@ -36,6 +37,8 @@ const wayOf = (e: Entry): string | undefined => {
   if (e.action === "secret.read" || e.action === "secret.list_values")
     return e.target?.type === "environment" ? "copy" : (model ?? "read")
   if (e.action === "sealed.open") return "opened"
+  if (e.action === "secret.create" || e.action === "secret.update")
+    return e.versions === undefined || e.typed === false ? undefined : "wrote"
   return e.action === "backup.create" ? "backup" : undefined
 }
 
@@ -45,7 +48,9 @@ export const oracle = (text: string): ReadonlyMap<string, string> => {
   const lists = new Map(lines.flatMap(({ keys }) => (keys === undefined ? [] : [[keys.hash, keys.keys] as const])))
   const allowed = lines.flatMap(({ entry: e }) => (e?.outcome === "allowed" ? [e] : []))
   const owners = new Map<string, string>()
+  const proposers = new Map<string, string>()
   for (const { action, actor, target } of allowed) {
+    if (action === "change.request") proposers.set(target?.id ?? "", `${actor.type} ${actor.id}`)
     if (action === "grant.issue") owners.set(`cli_grant ${target?.id ?? ""}`, `user ${actor.id}`)
     if (action === "machine.exchange") owners.set(`api_token ${actor.id}`, `machine_rule ${target?.id ?? ""}`)
   }
@@ -72,7 +77,8 @@ export const oracle = (text: string): ReadonlyMap<string, string> => {
       way === "backup"
         ? before.map(([, key, , version]) => [key, version])
         : e.keys.map((key, i) => [key, versionOf(key, i)])
-    const actor = `${e.actor.type} ${e.actor.id}`
+    const isApproved = way === "wrote" && e.target?.type === "change_request"
+    const actor = (isApproved ? proposers.get(e.target?.id ?? "") : undefined) ?? `${e.actor.type} ${e.actor.id}`
     const holder = way === "backup" ? `backup ${e.target?.id ?? ""}` : (owners.get(actor) ?? actor)
     const names = [...handed, ...Object.entries(e.contains ?? {})].flatMap(([key, version]) =>
       way === "backup" && version === 0

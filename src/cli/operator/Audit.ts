@@ -267,13 +267,16 @@ const rebuild = Help.command(
   "rebuild",
   {
     says: "Rebuild the ledger of who received which version, from the trail.",
-    more: ["The result is the same as before, unless the database was altered. The trail records the rebuild."],
+    more: [
+      "The result is the same as before, unless the database was altered. The trail records the rebuild.",
+      "After an upgrade it counts the authors of older values at once. Without it, the servers add them behind the requests."
+    ],
     examples: ["ampoule audit rebuild"]
   },
   {},
   Effect.fnUntraced(function* () {
     const programs = yield* maintenancePrograms
-    yield* programs.auditRebuild
+    yield* programs.auditRebuild({ progress: entryProgress("read") }).pipe(Effect.ensuring(progressDone))
     yield* note("The ledger was rebuilt.")
   })
 )

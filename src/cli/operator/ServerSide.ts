@@ -162,7 +162,7 @@ export interface MaintenancePrograms {
       readonly closed: ReadonlyArray<Head>
     }) => Effect.Effect<boolean>
   ) => Effect.Effect<boolean, CliFailure>
-  readonly auditRebuild: Effect.Effect<void, CliFailure>
+  readonly auditRebuild: (request: { readonly progress: Progress }) => Effect.Effect<void, CliFailure>
   readonly auditKeys: Effect.Effect<ReadonlyArray<NoteKey>, CliFailure>
   readonly backup: (asked: BackupRequest) => Effect.Effect<BackupResult, CliFailure>
   readonly restore: (asked: RestoreRequest) => Effect.Effect<RestoreResult, CliFailure>

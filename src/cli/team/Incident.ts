@@ -17,6 +17,7 @@ import { CliFailure, usage } from "#src/cli/terminal/Failure.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { json, list as printList, note, out, plain, table } from "#src/cli/terminal/Output.ts"
+import { doubtText, hasTypedText, waysText } from "#src/formats/ExposureText.ts"
 import { identity } from "#src/cli/connection/Routes.ts"
 
 const api = HttpApi.make("ampoule").add(IncidentsApi)
@@ -38,22 +39,27 @@ const teamOf = Effect.fnUntraced(function* (session: Connection, option: Option.
   return yield* usage(`Use --team: you manage ${matches.map(({ name }) => plain(name)).join(", ")}.`)
 })
 
-const state = ({ out: isOut, replaced, uses }: Incident["exposed"][number]): string => {
+const state = (value: Incident["exposed"][number]): string => {
+  const { out: isOut, replaced, uses } = value
   if (replaced !== null) {
     const what = replaced.version === null ? "deleted" : `replaced by v${replaced.version}`
     return `${what} ${replaced.at} by ${replaced.by.name}`
   }
+  if (hasTypedText(value)) return `TO CHECK: typed its text around ${uses.join(", ")}`
   if (uses.length > 0) return `${isOut ? "follows" : "followed"} ${uses.join(", ")}`
   return "TO REPLACE"
 }
+
+const bracketed = (text: string | undefined) => (text === undefined ? [] : [`(${text})`])
 
 const printReport = Effect.fnUntraced(function* ({ exposed, kept, keptCount, upTo }: IncidentReport) {
   if (exposed.length === 0) yield* note("The trail records no access to a current value.")
   else {
     yield* table(exposed, [
       ["KEY", ({ key, renamedTo }) => (renamedTo === null ? key : `${key} (now ${renamedTo})`)],
-      ["VERSION", ({ certain, version }) => `v${version}${certain ? "" : " (or earlier)"}`],
+      ["VERSION", (value) => [`v${value.version}`, ...bracketed(doubtText(value))].join(" ")],
       ["WHERE", (one) => `${one.project} / ${one.environment}${one.protected ? " (protected)" : ""}`],
+      ["HOW", ({ ways = [] }) => waysText(ways)],
       ["TIMES", ({ count }) => String(count)],
       ["LAST", ({ lastAt }) => lastAt],
       ["STATE", state]

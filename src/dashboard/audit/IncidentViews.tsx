@@ -2,6 +2,7 @@
 import type { Incident, IncidentRef, IncidentReport } from "#schema/IncidentApi.ts"
 import type { LeakedCredential } from "#schema/LeakReportsApi.ts"
 import type { Member } from "#schema/TeamsApi.ts"
+import { doubtText, hasTypedText, waysText } from "#src/formats/ExposureText.ts"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as CopyText from "#src/dashboard/frame/CopyText.tsx"
 import { Layout } from "#src/dashboard/frame/Layout.tsx"
@@ -170,7 +171,8 @@ const SafeValues = ({ kept, keptCount }: Pick<IncidentReport, "kept" | "keptCoun
   </section>
 )
 
-const State = ({ now, value: { out, replaced, uses } }: { readonly value: Value; readonly now: number }) => {
+const State = ({ now, value }: { readonly value: Value; readonly now: number }) => {
+  const { out, replaced, uses } = value
   if (replaced !== null) {
     return (
       <>
@@ -178,6 +180,14 @@ const State = ({ now, value: { out, replaced, uses } }: { readonly value: Value;
         <span class="hint">
           <Ui.Ago at={replaced.at} now={now} /> by {replaced.by.name}
         </span>
+      </>
+    )
+  }
+  if (hasTypedText(value)) {
+    return (
+      <>
+        <Ui.Badge tone="danger">to check</Ui.Badge>{" "}
+        <span class="hint">composed of {uses.join(", ")}: the typed text around them may hold a secret</span>
       </>
     )
   }
@@ -192,16 +202,22 @@ const State = ({ now, value: { out, replaced, uses } }: { readonly value: Value;
   return <Ui.Badge tone="danger">to replace</Ui.Badge>
 }
 
+const OpenSecret = ({ environment, projectId, secretId }: Value) => (
+  <a href={Paths.secret({ projectId, slug: environment }, secretId)}>Open the secret</a>
+)
+
 const Steps = ({
   here,
   members,
-  value: { environment, key, out, projectId, secretId, uses }
+  value
 }: {
   readonly here: string
   readonly members: ReadonlyArray<Member>
   readonly value: Value
-}) =>
-  !out || uses.length > 0 ? null : (
+}) => {
+  const { key, out, secretId, uses } = value
+  if (out && hasTypedText(value)) return <OpenSecret {...value} />
+  return !out || uses.length > 0 ? null : (
     <details>
       <summary class="button button-quiet">
         Replace<span class="hidden"> {key}</span>
@@ -227,12 +243,12 @@ const Steps = ({
           <Ui.Submit>Create a page for this person</Ui.Submit>
         </form>
         <p>
-          <a href={Paths.secret({ projectId, slug: environment }, secretId)}>Open the secret</a> to enter the value
-          yourself.
+          <OpenSecret {...value} /> to enter the value yourself.
         </p>
       </div>
     </details>
   )
+}
 
 const Values = ({
   exposed,
@@ -248,7 +264,7 @@ const Values = ({
     {exposed.length === 0 ? (
       <p class="hint">According to the audit trail, no current value was handed out.</p>
     ) : (
-      <Ui.Table label="Values that were handed out" head={["Secret", "Times", "Last", "State", ""]}>
+      <Ui.Table label="Values that were handed out" head={["Secret", "How", "Times", "Last", "State", ""]}>
         {exposed.map((value) => (
           <tr>
             <th scope="row">
@@ -256,8 +272,7 @@ const Values = ({
                 <Ui.KeyName name={value.key} />
               </span>{" "}
               <span class="hint">
-                v{value.version}
-                {value.certain ? "" : " or earlier"}
+                v{value.version} {doubtText(value)}
                 {value.renamedTo === null ? null : (
                   <>
                     , now <Ui.KeyName name={value.renamedTo} />
@@ -268,6 +283,7 @@ const Values = ({
                 <bdi>{value.project}</bdi> / {value.environment} {value.protected ? <Ui.Protected /> : null}
               </span>
             </th>
+            <td data-label="How">{waysText(value.ways ?? [])}</td>
             <td data-label="Times">{value.count}</td>
             <td data-label="Last" class="hint">
               <Ui.Ago at={value.lastAt} now={visit.now} />
