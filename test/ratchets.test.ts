@@ -5,6 +5,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
+import { spawnSync } from "node:child_process"
 import * as fs from "node:fs"
 import { filesBelow } from "./imports.ts"
 import { parsed } from "./support/Json.ts"
@@ -72,6 +73,11 @@ describe("counts that may only fall", () => {
 
   it("types whose name says only that a function has a result", () => {
     assert.deepStrictEqual(moved(recorded().vagueTypes, current.vagueTypes), [])
+  })
+
+  it("files, exports and packages that nothing needs: none (`npm run unused`, exceptions in `knip.jsonc`)", () => {
+    const { status, stderr, stdout } = spawnSync("npm", ["run", "--silent", "unused"], { encoding: "utf8" })
+    assert.strictEqual(status, 0, stdout + stderr)
   })
 
   it("places where a Redacted is opened", () => {
