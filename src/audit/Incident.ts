@@ -131,7 +131,7 @@ export const open = (
 const itemOf = (environmentId: string, key: string) => `${environmentId} ${key}`
 
 /** Whether the subject typed the text itself: of a composed value, this text may hold a secret beside the references. */
-export const isTyped = ({ ways = [] }: Pick<ExposedLine, "ways">): boolean => ways.includes("wrote")
+const isTyped = ({ ways = [] }: Pick<ExposedLine, "ways">): boolean => ways.includes("wrote")
 
 /**
  * Values that are still as exposed: neither replaced, nor composed of a replaced value. Among the values that a

@@ -12,7 +12,7 @@ import * as TemplateScan from "./TemplateScan.ts"
  * `stored`: an earlier text of the same secret, which the caller did not see. `server`: generated or expanded here,
  * hence no guess.
  */
-export const Origin = Schema.Literal("caller", "copied", "stored", "server")
+const Origin = Schema.Literal("caller", "copied", "stored", "server")
 type Origin = typeof Origin.Type
 
 /** A text to store under a key, with its kind. */
