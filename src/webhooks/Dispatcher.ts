@@ -60,7 +60,9 @@ const LeaseRow = Schema.Struct({
   log: AttemptLog,
   createdAt: Schema.DateFromSelf,
   url: Schema.String,
-  format: WebhookFormat
+  format: WebhookFormat,
+  /** Slug of the event's project; null for other formats and for events without a project that still exists. */
+  project: Schema.NullOr(Schema.String)
 })
 type LeaseRow = typeof LeaseRow.Type
 
@@ -116,7 +118,9 @@ const take = Effect.fnUntraced(function* ({ sql }: Needs, atMost: number, sendin
       UPDATE webhook_deliveries d SET attempts = d.attempts + 1, next_at = ${new Date(now + lease)}
       FROM taken t JOIN webhooks w ON w.id = t.webhook_id
       WHERE d.webhook_id = t.webhook_id AND d.event_id = t.event_id
-      RETURNING d.webhook_id, w.team_id, d.event_id, d.event, d.body, d.attempts, d.log, d.created_at, w.url, w.format`
+      RETURNING d.webhook_id, w.team_id, d.event_id, d.event, d.body, d.attempts, d.log, d.created_at, w.url, w.format,
+        (SELECT p.slug FROM projects p WHERE w.format = 'slack' AND p.team_id = w.team_id
+          AND p.id = (d.body::jsonb ->> 'project')::uuid) AS project`
   )
 })
 
@@ -142,7 +146,7 @@ const attempt = (needs: Needs, row: LeaseRow, sealed: ReadonlyArray<SecretRow>):
   Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
     const { event, eventId, format, url, webhookId } = row
-    const body = format === "slack" ? slackBody(row.body) : row.body
+    const body = format === "slack" ? slackBody(row.body, row.project) : row.body
     const keys = yield* Effect.mapError(keysOf(needs, row, sealed, now), () => "secret")
     const { status } = yield* Effect.mapError(
       needs.outbound.send({

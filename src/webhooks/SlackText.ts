@@ -27,12 +27,13 @@ const keysText = (keys: ReadonlyArray<string>) => {
   return keys.length === 0 ? "" : `: ${keys.slice(0, maxKeys).map(code).join(", ")}${more}`
 }
 
-/** The Slack body for the queued body of an event. */
-export const slackBody = (body: string): string => {
+/** The Slack body for the queued body of an event. `project` is the slug of the event's project, where it has one. */
+export const slackBody = (body: string, project: string | null): string => {
   const event = Option.getOrUndefined(decode(body))
   if (event === undefined) return JSON.stringify({ text: "Ampoule: an event" })
   const { actor, environment, keys, target, type } = event
-  const where = environment === undefined ? "" : ` in ${code(environment)}`
+  const places = [project, environment].flatMap((name) => (typeof name === "string" ? [code(name)] : []))
+  const where = places.length === 0 ? "" : ` in ${places.join(" / ")}`
   const about = keys.length > 0 || target === undefined ? "" : ` (${plain(target.name)})`
   const who = actor.name === null || actor.name === "" ? actor.type : actor.name
   return JSON.stringify({ text: `*${plain(type)}*${keysText(keys)}${about}${where} by ${plain(who)}` })

@@ -46,6 +46,20 @@ export const write = (
     })
   ).pipe(Effect.provideService(CurrentCaller, caller))
 
+/** The stored text of a secret. */
+export const valueOf = (caller: Caller, project: World.Project, environment: string, name: string) =>
+  Effect.flatMap(Fixtures.secrets, (secrets) =>
+    secrets.value({
+      projectId: project.id,
+      environment: slug(environment),
+      key: key(name),
+      representation: "source"
+    })
+  ).pipe(
+    Effect.map((found) => found.value().value),
+    Effect.provideService(CurrentCaller, caller)
+  )
+
 /** One delivery of each state, as a receiver with a bad day leaves them. */
 const deliveriesOf = (webhookId: string) =>
   Effect.gen(function* () {

@@ -2,6 +2,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
+import * as vm from "node:vm"
 import { browserOf } from "#src/dashboard/account/SessionPages.tsx"
 import { auditEntry } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -77,6 +78,21 @@ layer(TestApp.shared, { excludeTestServices: true })("the page of sessions", (it
         entries.map(auditEntry).map(({ target }) => target?.id),
         [there.id, elsewhere.id]
       )
+    })
+  )
+})
+
+layer(TestApp.shared, { excludeTestServices: true })("the scripts of a page", (it) => {
+  it.effect("are one program that compiles: its parts share their names", () =>
+    Effect.gen(function* () {
+      const { text } = yield* TestApp.get("/app/sign-in")
+      const sources = Array.from(text.matchAll(/<script[^>]* src="([^"]+)"/g), ([, source]) => source)
+      assert.isNotEmpty(sources)
+      for (const source of sources) {
+        const script = yield* TestApp.get(source)
+        assert.strictEqual(script.status, 200)
+        assert.doesNotThrow(() => new vm.Script(script.text), undefined, source)
+      }
     })
   )
 })

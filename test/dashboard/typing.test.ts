@@ -64,6 +64,34 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
     minute
   )
 
+  for (const script of [true, false]) {
+    it.scoped.skipIf(!Browser.available)(
+      `keeps the line breaks of a value that is loaded and saved, ${script ? "with" : "without"} scripts`,
+      () =>
+        Effect.gen(function* () {
+          const { context, rooms } = yield* Browser.entered({ script })
+          // All kinds of breaks, and the first one directly behind the tag, which browsers drop.
+          const mixed = "\r\none\r\ntwo\rthree\n\nfour"
+          const values = { WINDOWS: "a\r\nb\r\n", OLD_MAC: "a\rb", MIXED: mixed, UNIX: "\na\nb\n" }
+          yield* Rooms.write(rooms.caller, rooms.project, "staging", values)
+          const page = yield* Effect.promise(() => context.newPage())
+          for (const [key, value] of Object.entries(values)) {
+            yield* Browser.steps(async () => {
+              await page.goto(`${rooms.here}/env/staging`)
+              await page.getByRole("link", { name: key, exact: true }).click()
+              await button(page, script ? "Load the current text" : "Show the current text in the field").click()
+              if (script) await page.getByText("The current text is in the field.").waitFor()
+              await button(page, "Save a new version").click()
+              await page.getByText("The secret is saved.").waitFor()
+            })
+            const stored = yield* Rooms.valueOf(rooms.caller, rooms.project, "staging", key)
+            assert.strictEqual(stored, value, key)
+          }
+        }),
+      minute
+    )
+  }
+
   it.scoped.skipIf(!Browser.available)(
     "of a list asks the server for what is not on the page",
     () =>

@@ -108,11 +108,13 @@ test("a message for Slack mentions nobody and links nowhere, whatever a name say
     target: { type: "api_token", name: "<!channel> & `x`" },
     actor: { type: "user", name: "<@U1>" }
   }
-  const { text } = Bodies.exactly(slackMessage)(slackBody(JSON.stringify(event)))
+  const { text } = Bodies.exactly(slackMessage)(slackBody(JSON.stringify(event), null))
   assert.strictEqual(text, "*token.created* (&lt;!channel&gt; &amp; `x`) by &lt;@U1&gt;")
   const keys = Array.from({ length: 12 }, (_, i) => `K${i}`)
-  const many = Bodies.exactly(slackMessage)(slackBody(JSON.stringify({ ...event, keys, environment: "production" })))
-  assert.match(many.text, /`K9` and 2 more in `production` by/)
+  const many = Bodies.exactly(slackMessage)(
+    slackBody(JSON.stringify({ ...event, keys, environment: "production" }), "shop")
+  )
+  assert.match(many.text, /`K9` and 2 more in `shop` \/ `production` by/)
 })
 
 describe("webhooks", () => {
@@ -144,7 +146,7 @@ describe("webhooks", () => {
 
     it.scoped("are messages that Slack takes, signed all the same, where the webhook says so", () =>
       Effect.gen(function* () {
-        const { create, session, settled, webhooks, write } = yield* setUp
+        const { create, project, session, settled, webhooks, write } = yield* setUp
         const bodies: Array<string> = []
         const { url } = yield* serve((request, response) => {
           const chunks: Array<Buffer> = []
@@ -159,7 +161,10 @@ describe("webhooks", () => {
         yield* write("API_KEY", "canary-5f1d-value")
         yield* settled(webhook.json.id, 1)
         const [{ text }] = bodies.map((body) => Bodies.exactly(slackMessage)(body))
-        assert.match(text, /^\*secret\.created\*: `API_KEY` in `development` by \S+@\S+$/)
+        assert.match(
+          text,
+          new RegExp(`^\\*secret\\.created\\*: \`API_KEY\` in \`${project.slug}\` / \`development\` by \\S+@\\S+$`)
+        )
         const changed = yield* TestApp.patch(`${webhooks}/${webhook.json.id}`, { session, json: { format: "json" } })
         assert.deepStrictEqual([changed.json.format, changed.json.events], ["json", ["secret.created"]])
       })

@@ -225,7 +225,7 @@ export const TextArea = ({
         placeholder={placeholder}
         data-takes-files={takesFiles ? "" : undefined}
         // Browsers drop the first line break after the tag (HTML, 4.10.11).
-        value={value === undefined ? undefined : value.startsWith("\n") ? `\n${value}` : value}
+        value={value === undefined ? undefined : /^[\r\n]/.test(value) ? `\n${value}` : value}
       />
     </FieldFrame>
   )

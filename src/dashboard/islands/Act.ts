@@ -1,4 +1,5 @@
 /** Actions of the matrix's keys and buttons. */
+import * as LineBreaks from "#src/dashboard/secrets/LineBreaks.ts"
 import { cellsOf } from "#src/dashboard/secrets/Matrix.ts"
 import * as Server from "./Server.ts"
 import {
@@ -68,8 +69,10 @@ export const commit = (store: Store, towards?: "down" | "left" | "right") => {
   const { editing, pending, revealed } = get()
   if (editing === undefined) return
   set({ editing: undefined })
-  const unchanged = idOf(revealed ?? { key: "", column: -1 }) === idOf(editing) && revealed?.text === editing.text
-  if (!unchanged && (editing.text !== "" || pending.has(idOf(editing)))) put(store, editing, editing.text)
+  const visibleText = revealed !== undefined && idOf(revealed) === idOf(editing) ? revealed.text : undefined
+  // The field turns every line break into LF.
+  const text = visibleText === undefined ? editing.text : LineBreaks.restored(editing.text, LineBreaks.of(visibleText))
+  if (text !== visibleText && (text !== "" || pending.has(idOf(editing)))) put(store, editing, text)
   if (towards === "down") go(store, 1, 0)
   if (towards === "left" || towards === "right") {
     go(store, 0, towards === "right" ? 1 : -1)

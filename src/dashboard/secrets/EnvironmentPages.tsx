@@ -24,6 +24,7 @@ import { action, page, screen, to } from "#src/dashboard/frame/Routes.ts"
 import { AddSecret, anyway, PasteSecrets } from "./Forms.tsx"
 import { pageSize, type SecretList, SecretsPage } from "./ListViews.tsx"
 import type { RevealedValue } from "./Value.tsx"
+import * as LineBreaks from "./LineBreaks.ts"
 import { Proposed } from "#src/secrets/SecretStore.ts"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 import { may } from "#src/dashboard/frame/Visit.ts"
@@ -127,7 +128,7 @@ export const reveal = Effect.fnUntraced(function* (at: Location["query"], form: 
 })
 
 export const asJson = ({ key, text }: RevealedValue) =>
-  HttpServerResponse.unsafeJson({ key, value: text }, { headers: Html.headers })
+  HttpServerResponse.unsafeJson({ key, value: text, lineBreaks: LineBreaks.of(text) }, { headers: Html.headers })
 
 const revealOne = environment(({ location }) =>
   Effect.gen(function* () {

@@ -27,6 +27,7 @@ import { action, type Attempt, button, page, screen, to, untouched } from "#src/
 import { AboutPanel, decodeAbout } from "./About.tsx"
 import { decodeGenerate, type Elsewhere, ElsewherePanel, elsewhereOf, GenerateForm } from "./Everywhere.tsx"
 import { EnterAgain, kinds } from "./Forms.tsx"
+import * as LineBreaks from "./LineBreaks.ts"
 import { decodeRename, RenamePanel } from "./Rename.tsx"
 import { HistoryPanel, Undo } from "./Versions.tsx"
 import { type RevealedValue, SecretValue } from "./Value.tsx"
@@ -91,6 +92,8 @@ const ValuePanel = (props: SecretProps) => {
 const EditPanel = (props: SecretProps) => {
   const { attempt, currentVersion, node, revealed } = props
   const problem = problemOf(props, "edit")
+  const sourceText = revealed?.representation === "source" ? revealed.text : undefined
+  const breaks = sourceText === undefined ? attempt.form.text(LineBreaks.lineBreaks) : LineBreaks.of(sourceText)
   return (
     <section class="panel" aria-labelledby="edit">
       <h2 id="edit">Edit</h2>
@@ -99,19 +102,25 @@ const EditPanel = (props: SecretProps) => {
         <input type="hidden" name="key" value={node.key} />
         <input type="hidden" name="representation" value="source" />
         <button class="button button-plain without-script">Show the current text in the field</button>
-        <button type="button" class="button button-plain needs-script" data-load-into="f-value">
+        <button
+          type="button"
+          class="button button-plain needs-script"
+          data-load-into="f-value"
+          data-line-breaks="f-line-breaks"
+        >
           Load the current text
         </button>
       </form>
       <form method="post" action={`${here(props)}/edit`} id="edit-form">
         {problem?.field === "value" || problem?.field === "kind" ? null : <Ui.ProblemNote problem={problem} />}
         <input type="hidden" name="expectedVersion" value={String(currentVersion)} />
+        <input type="hidden" id="f-line-breaks" name={LineBreaks.lineBreaks} value={breaks} />
         <Ui.TextArea
           name="value"
           label="New text"
           rows={4}
           optional
-          value={revealed?.representation === "source" ? revealed.text : undefined}
+          value={sourceText}
           hint={
             problem === undefined ? (
               "Saving replaces the text and creates a new version. The earlier version stays in the history."
@@ -332,7 +341,7 @@ const revealOne = secret((at) =>
 
 const decodeEdit = Effect.fnUntraced(function* (form: Form.Form) {
   const kind = form.filled("kind")
-  const value = form.text("value")
+  const value = LineBreaks.restored(form.text("value"), form.text(LineBreaks.lineBreaks))
   // A field left empty by mistake must not empty the secret. With only a kind, the current text stays.
   const hasText = value !== "" || form.has("empty")
   if (!hasText && kind === undefined) {

@@ -56,7 +56,7 @@ const hideAll = () => {
   for (const row of document.querySelectorAll('[data-secret][data-shown="yes"]')) mask(row)
 }
 
-const ask = async (form) => {
+const revealFor = async (form) => {
   const answer = await fetch(form.action, {
     method: "POST",
     headers: { accept: "application/json" },
@@ -70,8 +70,9 @@ const ask = async (form) => {
     location.assign(`/app/confirm?next=${encodeURIComponent(location.pathname + location.search)}`)
   }
   if (!answer.ok) throw new Error(body.message)
-  return body.value
+  return body
 }
+const ask = async (form) => (await revealFor(form)).value
 
 const fail = (row, error) => {
   const place = row.querySelector("[data-value-error]")
@@ -145,7 +146,9 @@ addEventListener("click", async (event) => {
       copied(button, "Copied")
     } else if (button.matches("[data-load-into]")) {
       const field = document.getElementById(button.dataset.loadInto)
-      field.value = await ask(button.closest("[data-secret]").querySelector("[data-source-form]"))
+      const { lineBreaks, value } = await revealFor(button.closest("[data-secret]").querySelector("[data-source-form]"))
+      field.value = value
+      document.getElementById(button.dataset.lineBreaks).value = lineBreaks
       field.focus()
       announce("The current text is in the field.")
     }
