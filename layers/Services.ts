@@ -55,7 +55,7 @@ import { PersonAccess } from "#src/projects/PersonAccess.ts"
 import { Projects } from "#src/projects/Projects.ts"
 import { SealingKeys } from "#src/projects/SealingKeys.ts"
 import { Teams } from "#src/projects/Teams.ts"
-import { SecondPersonRequests } from "#src/projects/SecondPersonRequests.ts"
+import { SecondPersonRequests } from "#src/secrets/SecondPersonRequests.ts"
 import { SecondPerson } from "#src/access/SecondPerson.ts"
 import { Idempotency } from "#src/secrets/Idempotency.ts"
 import { Maintenance } from "#src/secrets/Maintenance.ts"
@@ -115,8 +115,7 @@ const projects = Layer.mergeAll(
   PersonAccess.Default,
   MemberAuthenticators.Default,
   EnvironmentAccess.Default,
-  FirstSteps.Default,
-  SecondPersonRequests.Default
+  FirstSteps.Default
 ).pipe(
   Layer.provideMerge(
     Layer.mergeAll(
@@ -132,7 +131,7 @@ const projects = Layer.mergeAll(
   )
 )
 const secrets = Layer.mergeAll(
-  ChangeRequests.Default,
+  Layer.provideMerge(SecondPersonRequests.Default, ChangeRequests.Default),
   Incidents.Default,
   RunPlans.Default,
   Maintenance.Default,

@@ -10,6 +10,7 @@ import { ChangeRequestId, ChangeRequestIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { BadBody, BreaksTheEnvironment, MayNotWrite } from "./RouteErrors.ts"
 import { optional } from "./Strict.ts"
+import { WaitsForSecondPerson } from "./WaitsForSecondPerson.ts"
 import { answers, Key, KindOut, openEnum } from "./Wire.ts"
 
 const ProposedChange = Schema.Struct({
@@ -141,6 +142,7 @@ export class ChangeDecisionsApi extends HttpApiGroup.make("changeDecisions")
       .setPath(RequestPath)
       .setPayload(Schema.Union(ApproveChange, Schema.Null))
       .addSuccess(answers(200, ChangeDecision))
+      .addSuccess(WaitsForSecondPerson)
       .addError(
         Schema.Union(
           Errors.GrantNotFound,

@@ -569,12 +569,16 @@ const dashboard: Record<string, Row> = {
     more: [202, ...body]
   }),
   "DELETE /access-grants/{grantId}": sessionRoute(200, "DeletedAck", { required: ["grantId"] }),
-  "GET /teams/{teamId}/second-person": sessionRoute(200, "SecondPersonRequestList", { required: ["teamId"] }),
+  "GET /teams/{teamId}/second-person": managingRoute(200, "SecondPersonRequestList", { required: ["teamId"] }),
   "POST /second-person/{requestId}/approve": sessionRoute(200, "SecondPersonDecision", {
     required: ["requestId"],
     more: [409]
   }),
   "POST /second-person/{requestId}/deny": sessionRoute(200, "SecondPersonDecision", {
+    required: ["requestId"],
+    more: [409]
+  }),
+  "POST /second-person/{requestId}/link": managingRoute(200, "SecondPersonLink", {
     required: ["requestId"],
     more: [409]
   }),
@@ -593,7 +597,7 @@ const dashboard: Record<string, Row> = {
   "POST /change-requests/{requestId}/approve": sessionRoute(200, "ChangeDecision", {
     required: ["requestId"],
     body: members([], ["digest"]),
-    more: [...body, 409]
+    more: [202, ...body, 409]
   }),
   "POST /change-requests/{requestId}/deny": sessionRoute(200, "ChangeDecision", {
     required: ["requestId"],

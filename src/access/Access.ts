@@ -206,11 +206,14 @@ const sourceOfCopy = Effect.fnUntraced(function* (
   return yield* issue(needs, "secrets:run", caller, source, intent, denial)
 })
 
-/** The environment of a pending change by `author`. The permit lets the approver write the change. */
+/**
+ * The environment of a pending change by `author`; null: a second person decides about one's own. The permit lets the
+ * approver write the change.
+ */
 const approvalOf = Effect.fnUntraced(function* (
   needs: Needs,
   environmentId: EnvironmentId,
-  by: { readonly approvers: ReadonlyArray<UserId>; readonly author: UserId },
+  by: { readonly approvers: ReadonlyArray<UserId>; readonly author: UserId | null },
   intent: Intent
 ) {
   const caller = yield* CurrentCaller

@@ -225,13 +225,14 @@ export const mayDecide = (
 
 /**
  * Another person than the author approves a change, and must be able to write it. Owners and admins can; so can the
- * environment's approvers, even if it is protected. The approver becomes the author of the write.
+ * environment's approvers, even if it is protected. The approver becomes the author of the write. Without an author the
+ * change is one's own, and a second person decides about that.
  */
 export const decideApproval = (
   request: { readonly caller: Caller; readonly team: CallerTeam },
   target: EnvironmentTarget,
   approvers: ReadonlyArray<UserId>,
-  author: UserId
+  author: UserId | null
 ): DenialOf<"secrets:write"> | undefined => {
   const { caller, team } = request
   if (caller.user === null || caller.user.id === author || team.role === null) return new Forbidden()

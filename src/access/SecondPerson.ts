@@ -12,6 +12,7 @@ import { CreateAccessGrant } from "#schema/AccessApi.ts"
 import { Forbidden } from "#schema/Errors.ts"
 import {
   AccessRequestId,
+  ChangeRequestId,
   EnvironmentId,
   ProjectId,
   type SecondPersonRequestId,
@@ -20,6 +21,7 @@ import {
   UserId,
   UserIdOut
 } from "#schema/Ids.ts"
+import { optional } from "#schema/Strict.ts"
 import { UpdateEnvironment, UpdateProject } from "#schema/ManageProjectsApi.ts"
 import { Invite, UpdateMember, UpdateTeam } from "#schema/TeamsApi.ts"
 import type { Role } from "#schema/Scopes.ts"
@@ -30,6 +32,7 @@ import { methods } from "#src/Methods.ts"
 import { type AuthorizationRow, columnsOf } from "#src/rows/AuthorizationRows.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import { Audit } from "#src/trail/Audit.ts"
+import type { AuditEvent } from "#src/trail/Entry.ts"
 import type { Action } from "./Actions.ts"
 import type { Permit } from "./Permit.ts"
 import type { Target } from "./Target.ts"
@@ -51,7 +54,8 @@ export const Waiting = Schema.Union(
   kind("invitation", { input: Invite }),
   kind("password", { userId: UserId }),
   kind("team", { input: UpdateTeam }),
-  kind("access_request", { requestId: AccessRequestId })
+  kind("access_request", { requestId: AccessRequestId }),
+  kind("change_request", { requestId: ChangeRequestId, digest: optional(Schema.String) })
 )
 export type Waiting = typeof Waiting.Type
 
@@ -64,9 +68,19 @@ export const orWaits = <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<Ex
     result instanceof Waits ? Effect.fail(result) : Effect.succeed(result as Exclude<A, Waits>)
   )
 
-/** True while an approved request runs. */
-const isApproved = FiberRef.unsafeMake(false)
-export const approved = Effect.locally(isApproved, true)
+/**
+ * While an approved action runs: takes the request, and answers the entries of the approval. The transaction of the
+ * action does it, so that both are committed or neither.
+ */
+type Approval = Effect.Effect<ReadonlyArray<AuditEvent>>
+const approval = FiberRef.unsafeMake<Approval | undefined>(undefined)
+export const withApproval = (take: Approval) => Effect.locally(approval, take)
+/** Whether an approved action runs. */
+export const isApproved = Effect.map(FiberRef.get(approval), (take) => take !== undefined)
+
+const noEvents: ReadonlyArray<AuditEvent> = []
+/** Part of the use case's transaction, under its locks: entries to append. None unless an approved action runs. */
+const takeApproval = Effect.flatMap(FiberRef.get(approval), (take) => take ?? Effect.succeed(noEvents))
 
 const requestLife = days(7)
 /** An abuse limit. */
@@ -111,7 +125,11 @@ const check = Effect.fnUntraced(function* (
   const { audit, crypto, rowSeal, sql } = needs
   const { teamId } = permit.target
   const { user } = permit.caller
-  if (user === null || (yield* FiberRef.get(isApproved)) || !(yield* isRequired(needs, teamId))) return undefined
+  if (yield* isApproved) {
+    yield* audit.append(...(yield* takeApproval))
+    return undefined
+  }
+  if (user === null || !(yield* isRequired(needs, teamId))) return undefined
   const others = (yield* managersOf(needs, teamId)).filter(({ userId }) => userId !== user.id)
   if (others.length === 0) {
     const target = { type: "user", id: user.id, name: about }
@@ -150,7 +168,8 @@ const check = Effect.fnUntraced(function* (
 
 /**
  * As `check`, for a decision about one's own request, which is refused elsewhere. True: the person may decide, because
- * another one approved it or no other exists. False: the team does not require a second person.
+ * another one approved it (`take` follows under the locks) or no other exists. False: the team does not require a second
+ * person.
  */
 const checkOwn = Effect.fnUntraced(function* (
   needs: Needs,
@@ -158,11 +177,14 @@ const checkOwn = Effect.fnUntraced(function* (
   waiting: Waiting,
   about: string
 ) {
-  if (yield* FiberRef.get(isApproved)) return true
+  if (yield* isApproved) return true
   if (!(yield* isRequired(needs, permit.target.teamId))) return false
   return (yield* check(needs, permit, waiting, about)) ?? true
 })
 
 export class SecondPerson extends Effect.Service<SecondPerson>()("access/SecondPerson", {
-  effect: Effect.map(services, (needs) => methods(needs, { check, checkOwn, managersOf }))
+  effect: Effect.map(services, (needs) => ({
+    ...methods(needs, { check, checkOwn, isRequired, managersOf }),
+    take: takeApproval
+  }))
 }) {}

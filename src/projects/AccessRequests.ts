@@ -301,12 +301,13 @@ const approve = Effect.fn("AccessRequests.approve")(function* (needs: Needs, id:
     const own = yield* ownDecision(needs, permit, before)
     if (own instanceof Waits) return own
     const { by, row } = yield* lockToDecide(needs, before, permit.caller, own)
+    const approvals = yield* needs.secondPerson.take
     if (row.approvals > 1 && row.approvedBy?.id === by) {
       return yield* new GrantAlreadyDecided({
         message: "You approved it already. Another person has to approve it too."
       })
     }
-    yield* audit.append(event)
+    yield* audit.append(...approvals, event)
     if (row.approvals > 1 && !(yield* stillApproved(needs, row))) {
       yield* rowSeal.update("access_requests", sql`id = ${id}`, () => ({ approvedBy: by }))
       return { status: "pending" as const }

@@ -9,13 +9,17 @@ import * as Schema from "effect/Schema"
 import type { AuditAction } from "#schema/Audit.ts"
 import type { RevealedChanges } from "#schema/ChangeRequestsApi.ts"
 import { ChangesDiffer, Forbidden, SecretAlreadyExists, SecretNotFound, SecretVersionConflict } from "#schema/Errors.ts"
-import { type ChangeRequestId, UserIdOut } from "#schema/Ids.ts"
+import { CurrentCaller } from "#schema/Caller.ts"
+import { type ChangeRequestId, type TeamId, UserIdOut } from "#schema/Ids.ts"
 import { Role } from "#schema/Scopes.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import * as ApprovalRequests from "#src/access/ApprovalRequests.ts"
 import { change } from "#src/access/Change.ts"
 import * as Actions from "#src/access/Actions.ts"
+import * as Policy from "#src/access/Policy.ts"
+import { isApproved, manages, orWaits, SecondPerson } from "#src/access/SecondPerson.ts"
+import type { AuditEvent } from "#src/trail/Entry.ts"
 import { contentMac } from "#src/crypto/ContentMac.ts"
 import { safeEqual } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
@@ -37,6 +41,7 @@ const services = Effect.all({
   access: Access,
   audit: Audit,
   dataKeys: DataKeys,
+  secondPerson: SecondPerson,
   sql: SqlClient.SqlClient,
   writing: LockedEnvironment.services
 })
@@ -70,9 +75,22 @@ interface ToDecide {
   readonly permit: WritePermit
 }
 const toDecide = (needs: Needs, id: ChangeRequestId, audit: AuditAction) =>
-  withPermit(needs, id, audit, ({ approvers, environmentId, user }, intent) =>
-    needs.access.approvalOf(environmentId, { approvers, author: user.id }, intent)
+  withPermit(needs, id, audit, ({ approvers, environmentId, teamId, user }, intent) =>
+    Effect.flatMap(mayApproveOwn(needs, teamId), (isOwnOpen) =>
+      needs.access.approvalOf(
+        environmentId,
+        { approvers, author: isOwnOpen && audit !== "change.deny" ? null : user.id },
+        intent
+      )
+    )
   )
+
+/** Where the team requires a second person, the approval of an owner's or admin's own change waits for that person. */
+const mayApproveOwn = Effect.fnUntraced(function* ({ secondPerson }: Needs, teamId: TeamId) {
+  const role = Policy.teamOf(yield* CurrentCaller, teamId)?.role ?? null
+  if (role === null || !manages(role)) return false
+  return (yield* isApproved) || (yield* secondPerson.isRequired(teamId))
+})
 
 const Viewer = Schema.Struct({
   userId: UserIdOut,
@@ -246,9 +264,27 @@ const reveal = Effect.fn("ChangeRequests.reveal")(function* (needs: Needs, id: C
   return reveal
 })
 
+/** Of an owner's or admin's own change, where the team requires a second person: whether they may approve it now. */
+const ownDecision = Effect.fnUntraced(function* (
+  needs: Needs,
+  { event, permit, row }: ToDecide & { readonly event: AuditEvent },
+  digest: string | undefined
+) {
+  if (row.user.id !== permit.caller.user?.id || (yield* isApproved)) return
+  const waiting = { kind: "change_request", requestId: row.id, ...(digest === undefined ? {} : { digest }) } as const
+  const count = row.changes.length
+  const about = `approving one's own change of ${count} ${count === 1 ? "key" : "keys"} in ${row.environment}`
+  yield* orWaits(
+    change(needs, event, function* () {
+      return yield* needs.secondPerson.checkOwn(permit, waiting, about)
+    })
+  )
+})
+
 /** `digest`: of the content that the approver saw. */
 const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id: ChangeRequestId, digest?: string) {
   const { event, permit, row } = yield* toDecide(needs, id, "change.approve")
+  yield* ownDecision(needs, { event, permit, row }, digest)
   const { content, role } = yield* SecretBoxes.recordingRefusals(needs.audit, event, opened(needs, { permit, row }))
   if (!Actions.byRole[role].has("secrets:write")) {
     return yield* new Forbidden({ message: "The role of the author does not allow this any more." })
@@ -259,8 +295,10 @@ const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id:
     )
   )
   const viewers: Array<Viewer> = []
+  const approvals: Array<AuditEvent> = []
   const changes = Effect.fnUntraced(function* (transaction: Transaction) {
     const all = yield* changesOf(row, transaction, content, sources, digest)
+    approvals.push(...(yield* needs.secondPerson.take))
     viewers.push(...(yield* decided(needs, row.id, "approved")))
     return all
   })
@@ -268,7 +306,12 @@ const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id:
     keys: content.changes.map(({ key }) => key),
     sources: [...sources.values()],
     withoutValues: content.withoutValues,
-    entries: (outcome) => [event, ...writtenFor(permit, row)(outcome), ...seenBefore(permit, row, viewers)(outcome)],
+    entries: (outcome) => [
+      ...approvals,
+      event,
+      ...writtenFor(permit, row)(outcome),
+      ...seenBefore(permit, row, viewers)(outcome)
+    ],
     answer: () => Effect.succeed({ status: "approved" as const })
   })
   // The permit needs no approval. The requests of a deleted environment are deleted with it.

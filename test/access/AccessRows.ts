@@ -336,9 +336,10 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
       answers: noGrant
     }
   ],
-  "GET /teams/:teamId/second-person": [ofTeam("manage", [200], "/second-person")],
+  "GET /teams/:teamId/second-person": [ofManagedTeam("manage", [200], "/second-person")],
   "POST /second-person/:requestId/approve": [mine(`/second-person/${nowhere}/approve`, noGrant)],
   "POST /second-person/:requestId/deny": [mine(`/second-person/${nowhere}/deny`, noGrant)],
+  "POST /second-person/:requestId/link": [{ ...mine(`/second-person/${nowhere}/link`, noGrant), takes: manager }],
   "POST /access-requests/:requestId/approve": [mine(`/access-requests/${nowhere}/approve`, noGrant)],
   "POST /access-requests/:requestId/deny": [mine(`/access-requests/${nowhere}/deny`, noGrant)],
 

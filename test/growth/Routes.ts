@@ -354,6 +354,7 @@ export const omissions: Record<string, string> = {
   "POST /teams/:teamId/members/:userId/authenticators/:authenticatorId/confirm":
     "needs an authenticator that waits for an owner; `test/credentials/waysIn.test.ts`",
   "POST /second-person/:requestId/approve": "needs two owners; `test/projects/secondPerson.test.ts`",
+  "POST /second-person/:requestId/link": "needs two owners; `test/projects/secondPerson.test.ts`",
   "POST /second-person/:requestId/deny": "needs two owners; `test/projects/secondPerson.test.ts`",
   "POST /teams/:teamId/sign-in/issuers": "asks the issuer, outside",
   "PATCH /teams/:teamId/sign-in/issuers/:issuerId": "of an issuer, which has to be asked, outside",

@@ -49,6 +49,7 @@ const setUp = Effect.gen(function* () {
     TestApp.post(`${at}/grants`, { session, json: { userId: person.id, level: "values" } })
   const approve = (id: string, session: string) => TestApp.post(`/second-person/${id}/approve`, { session })
   const deny = (id: string, session: string) => TestApp.post(`/second-person/${id}/deny`, { session })
+  const link = (id: string, session: string) => TestApp.post(`/second-person/${id}/link`, { session })
   const list = (session: string) => TestApp.get(`/teams/${team.id}/second-person`, { session })
   const actions = Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -57,7 +58,7 @@ const setUp = Effect.gen(function* () {
     }>`SELECT body FROM audit_entries WHERE team_id = ${team.id} ORDER BY id`
     return rows.map(auditEntry)
   })
-  return { actions, ada, approve, at, bea, deny, grant, list, owner, people, project, readsAs, sessionOf, team }
+  return { actions, ada, approve, at, bea, deny, grant, link, list, owner, people, project, readsAs, sessionOf, team }
 })
 
 const waitsOf = (answer: TestApp.Answer): string => {
@@ -81,7 +82,7 @@ layer(app, { excludeTestServices: true })("where a second person decides", (it) 
         [false]
       )
       assert.deepStrictEqual(codeOf(yield* approve(id, ada)), [403, "FORBIDDEN"])
-      assert.deepStrictEqual((yield* approve(id, bea)).json, { status: "approved", url: null })
+      assert.deepStrictEqual((yield* approve(id, bea)).json, { status: "approved" })
       assert.strictEqual(yield* readsAs(ada), 200)
       assert.deepStrictEqual(codeOf(yield* approve(id, bea)), [409, "GRANT_ALREADY_DECIDED"])
       // The trail names both: who began it, and who approved.
@@ -165,8 +166,7 @@ layer(app, { excludeTestServices: true })("where a second person decides", (it) 
         const decided = yield* approve(id, bea)
         // Once a member is owner, an admin's earlier wish to make them admin is not possible any more.
         assert.strictEqual(decided.status, 200, `${name}: ${decided.text}`)
-        const hasLink = name === "invitation" || name === "reset"
-        assert.strictEqual(decided.json.url === null, !hasLink, name)
+        assert.deepStrictEqual(Object.keys(decided.json), ["status"], name)
       }
       const after = yield* TestApp.patch(ofTeam, { session: owner, json: { name: "Later" } })
       assert.deepInclude(after.json, { secondPerson: false, adminsNeedGrants: false })
@@ -177,6 +177,147 @@ layer(app, { excludeTestServices: true })("where a second person decides", (it) 
       )
       // Without the setting a grant to oneself happens at once.
       assert.strictEqual((yield* grant(ada, people.ada)).status, 201)
+    })
+  )
+
+  it.effect("an approved invitation or reset gives its link to the person who asked, once and within a day", () =>
+    Effect.gen(function* () {
+      const { actions, ada, approve, bea, deny, link, list, owner, people, sessionOf, team } = yield* setUp
+      const invite = (email: string) =>
+        TestApp.post(`/teams/${team.id}/invitations`, { session: ada, json: { email, role: "admin" } })
+      const reset = TestApp.post(`/teams/${team.id}/members/${people.bea.id}/password-reset`, { session: ada })
+      const ids = [waitsOf(yield* invite(`one-${team.id}@example.com`)), waitsOf(yield* reset)]
+      for (const [i, id] of ids.entries()) {
+        assert.deepStrictEqual(codeOf(yield* link(id, ada)), [403, "FORBIDDEN"])
+        assert.strictEqual((yield* approve(id, bea)).status, 200)
+        const item = (yield* list(ada)).json.items.find((one) => one.id === id)
+        assert.deepInclude(item, { status: "approved", hasLink: true, mayDecide: false })
+        const others = (yield* list(bea)).json.items.find((one) => one.id === id)
+        assert.deepInclude(others, { status: "approved", hasLink: false, mayDecide: false })
+        for (const session of [bea, owner]) {
+          assert.deepStrictEqual(codeOf(yield* link(id, session)), [404, "GRANT_NOT_FOUND"])
+        }
+        const made = yield* link(id, ada)
+        assert.strictEqual(made.status, 200, made.text)
+        assert.match(made.json.url, i === 0 ? /\/invite\?code=amp_iv_/ : /code=amp_pr_/)
+        assert.deepStrictEqual(codeOf(yield* link(id, ada)), [409, "GRANT_ALREADY_DECIDED"])
+        assert.notInclude(
+          (yield* list(ada)).json.items.map((one) => one.id),
+          id
+        )
+      }
+      // The trail has the approval by one, and the link by the other.
+      const entries = (yield* actions).filter(({ action }) =>
+        ["second_person.approve", "member.invite", "password.reset_link"].includes(action)
+      )
+      assert.deepStrictEqual(
+        entries.map(({ action, actor, outcome }) => [action, actor.name, outcome]),
+        [
+          ["second_person.approve", people.bea.email, "allowed"],
+          ["member.invite", people.ada.email, "allowed"],
+          ["second_person.approve", people.bea.email, "allowed"],
+          ["password.reset_link", people.ada.email, "allowed"]
+        ]
+      )
+      // Taken back before the link is made.
+      const back = waitsOf(yield* invite(`two-${team.id}@example.com`))
+      yield* approve(back, bea)
+      assert.strictEqual((yield* deny(back, ada)).status, 200)
+      assert.deepStrictEqual(codeOf(yield* link(back, ada)), [409, "GRANT_ALREADY_DECIDED"])
+      // A writer of the database approves nothing, and brings nothing back.
+      const sql = yield* SqlClient.SqlClient
+      const forged = waitsOf(yield* invite(`three-${team.id}@example.com`))
+      yield* sql`UPDATE second_person_requests SET status = 'approved' WHERE id = ${forged}`
+      yield* sql`UPDATE second_person_requests SET status = 'approved' WHERE id = ${back}`
+      assert.deepStrictEqual(codeOf(yield* link(forged, ada)), [404, "GRANT_NOT_FOUND"])
+      assert.strictEqual((yield* link(back, ada)).status, 409)
+      const late = waitsOf(yield* invite(`four-${team.id}@example.com`))
+      yield* approve(late, bea)
+      yield* MovableClock.advance("25 hours")
+      assert.deepStrictEqual(codeOf(yield* link(late, yield* sessionOf(people.ada))), [404, "GRANT_NOT_FOUND"])
+    })
+  )
+
+  it.effect("an action that fails takes its approval with it: the request waits, and nothing is in the trail", () =>
+    Effect.gen(function* () {
+      const { actions, ada, approve, at, bea, grant, list, people, readsAs } = yield* setUp
+      const sql = yield* SqlClient.SqlClient
+      const id = waitsOf(yield* grant(ada, people.ada))
+      // As a crash in the middle of the transaction: the last statement of the action fails.
+      yield* sql`
+        CREATE OR REPLACE FUNCTION crash() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN RAISE EXCEPTION 'the server stops here'; END $$`
+      yield* sql`CREATE TRIGGER crash AFTER INSERT ON access_grants FOR EACH ROW EXECUTE FUNCTION crash()`
+      const crashed = yield* approve(id, bea)
+      yield* sql`DROP TRIGGER crash ON access_grants`
+      assert.strictEqual(crashed.status, 500)
+      assert.deepStrictEqual(
+        (yield* list(bea)).json.items.map((one) => [one.id, one.status, one.mayDecide]),
+        [[id, "pending", true]]
+      )
+      const approvals = Effect.map(actions, (all) => all.filter(({ action }) => action === "second_person.approve"))
+      assert.deepStrictEqual(yield* approvals, [])
+      assert.strictEqual(yield* readsAs(ada), 403)
+      assert.strictEqual((yield* approve(id, bea)).status, 200)
+      assert.strictEqual(yield* readsAs(ada), 200)
+      assert.lengthOf(yield* approvals, 1)
+      // Two approvals at the same time: one happens, once.
+      const twice = waitsOf(yield* TestApp.patch(at, { session: ada, json: { protected: false } }))
+      const both = yield* Effect.all([approve(twice, bea), approve(twice, bea)], { concurrency: "unbounded" })
+      assert.sameMembers(
+        both.map(({ status }) => status),
+        [200, 409]
+      )
+      assert.lengthOf(yield* approvals, 2)
+    })
+  )
+
+  it.effect("an owner's or admin's own change waits for another one, and is written as theirs", () =>
+    Effect.gen(function* () {
+      const { actions, approve, at, bea, list, owner, people, project, sessionOf, team } = yield* setUp
+      const set = yield* TestApp.patch(at, { session: owner, json: { changes: "proposed" } })
+      assert.strictEqual(set.status, 200, set.text)
+      const opened = waitsOf(yield* TestApp.patch(at, { session: owner, json: { readers: "team" } }))
+      assert.strictEqual((yield* approve(opened, bea)).status, 200)
+      const cid = yield* sessionOf(people.cid)
+      const value = { projectId: project.id, environment: "production", key: "OWN", value: "v" }
+      const proposed = yield* TestApp.post("/secrets", { session: cid, json: value })
+      assert.strictEqual(proposed.status, 202, proposed.text)
+      const [change] = (yield* TestApp.get("/change-requests", { session: cid })).json.items
+      const approveChange = TestApp.post(`/change-requests/${change?.id ?? ""}/approve`, { session: cid })
+      // A member's own change is refused, as before.
+      assert.deepStrictEqual(codeOf(yield* approveChange), [403, "FORBIDDEN"])
+      const raise = { session: owner, json: { role: "admin" } }
+      const raised = waitsOf(yield* TestApp.patch(`/teams/${team.id}/members/${people.cid.id}`, raise))
+      assert.strictEqual((yield* approve(raised, bea)).status, 200)
+      const id = waitsOf(yield* approveChange)
+      const [waiting] = (yield* list(bea)).json.items
+      assert.strictEqual(waiting?.id, id)
+      assert.deepInclude(waiting, {
+        kind: "change_request",
+        about: "approving one's own change of 1 key in production"
+      })
+      const read = TestApp.get(`/secrets/value?projectId=${project.id}&environment=production&key=OWN`, {
+        session: owner
+      })
+      assert.strictEqual((yield* read).status, 404)
+      const denied = yield* TestApp.post(`/change-requests/${change?.id ?? ""}/deny`, { session: cid })
+      assert.deepStrictEqual(codeOf(denied), [403, "FORBIDDEN"])
+      const approved = yield* approve(id, bea)
+      assert.strictEqual(approved.status, 200, approved.text)
+      assert.strictEqual((yield* read).json.value, "v")
+      const entries = (yield* actions).filter(
+        ({ action, outcome }) => outcome === "allowed" && /change.approve|secret.create/.test(action)
+      )
+      assert.includeDeepMembers(
+        entries.map(({ action, actor }) => [action, actor.name]),
+        [
+          ["change.approve", people.cid.email],
+          ["secret.create", people.cid.email]
+        ]
+      )
+      // Another admin decides about a change directly, as before.
+      assert.deepStrictEqual((yield* list(bea)).json.items, [])
     })
   )
 
@@ -216,7 +357,7 @@ layer(app, { excludeTestServices: true })("where a second person decides", (it) 
         assert.deepStrictEqual(codeOf(yield* approve(id, session)), gone)
         assert.deepStrictEqual(codeOf(yield* deny(id, session)), gone)
       }
-      assert.deepStrictEqual((yield* deny(id, bea)).json, { status: "denied", url: null })
+      assert.deepStrictEqual((yield* deny(id, bea)).json, { status: "denied" })
       yield* sql`UPDATE second_person_requests SET status = 'pending' WHERE id = ${id}`
       assert.deepStrictEqual(codeOf(yield* approve(id, bea)), gone)
       const forged = waitsOf(yield* grant(ada, people.ada))

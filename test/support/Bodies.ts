@@ -184,7 +184,8 @@ const routes = {
   secondPerson: {
     list: "GET /teams/:teamId/second-person",
     approve: "POST /second-person/:requestId/approve",
-    deny: "POST /second-person/:requestId/deny"
+    deny: "POST /second-person/:requestId/deny",
+    link: "POST /second-person/:requestId/link"
   },
   accessDecisions: {
     approve: "POST /access-requests/:requestId/approve",

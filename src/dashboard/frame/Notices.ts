@@ -47,7 +47,7 @@ const notices = {
   "access-denied": "The request is denied.",
   "access-withdrawn": "The request is withdrawn.",
   "second-person-waits": "This waits until another owner or admin approves it. Nothing has changed yet.",
-  "second-person-approved": "Approved. The action has happened.",
+  "second-person-approved": "Approved. The action has happened; a link is made by the person who asked.",
   "second-person-denied": "The request is denied.",
   "change-waits": "Your change waits until another person approves it. Nothing is written yet.",
   "change-approved": "The change is approved and written.",

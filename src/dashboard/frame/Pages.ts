@@ -27,6 +27,7 @@ import { CurrentExchange, pathOf } from "#src/http/engine/RequestContext.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { isLoopbackHost } from "#src/net/Loopback.ts"
 import { AccessRequests } from "#src/projects/AccessRequests.ts"
+import { SecondPersonRequests } from "#src/secrets/SecondPersonRequests.ts"
 import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
 import { Waits } from "#src/access/SecondPerson.ts"
 import { Proposed } from "#src/secrets/SecretStore.ts"
@@ -97,6 +98,7 @@ interface Needs {
   readonly limiter: RateLimiter
   readonly requests: AccessRequests
   readonly changes: ChangeRequests
+  readonly secondPerson: SecondPersonRequests
 }
 
 const hostname = (host: string) => host.replace(/:\d+$/, "").toLowerCase()
@@ -189,14 +191,14 @@ const teamOr = (caller: Caller, id: TeamId | null): CallerTeam | null =>
   (id === null ? undefined : Policy.teamOf(caller, id)) ?? caller.teams[0] ?? null
 
 /** Number of requests that the person can decide, for the badge of each page. A page's script needs no badge. */
-const waitingOf = ({ changes, requests }: Needs, request: HttpServerRequest.HttpServerRequest) =>
+const waitingOf = ({ changes, requests, secondPerson }: Needs, request: HttpServerRequest.HttpServerRequest) =>
   asksJson(request)
     ? Effect.succeed(0)
-    : Effect.zipWith(
-        requests.list(),
-        changes.list(),
-        (access, proposals) => [...access.items, ...proposals.items].filter(({ mayDecide }) => mayDecide).length,
-        { concurrent: true }
+    : Effect.map(
+        Effect.all([requests.list(), changes.list(), secondPerson.listAll()], { concurrency: "unbounded" }),
+        ([access, proposals, second]) =>
+          [...access.items, ...proposals.items].filter(({ mayDecide }) => mayDecide).length +
+          second.items.filter(({ hasLink, mayDecide }) => hasLink || mayDecide).length
       )
 
 /** Guard of pages for a signed-in person: 401 leads to the sign-in. Checks run in the order of the API. */
@@ -256,7 +258,8 @@ const make = Effect.gen(function* () {
     sessions: yield* Sessions,
     limiter: yield* RateLimiter,
     requests: yield* AccessRequests,
-    changes: yield* ChangeRequests
+    changes: yield* ChangeRequests,
+    secondPerson: yield* SecondPersonRequests
   }
   return {
     assets,

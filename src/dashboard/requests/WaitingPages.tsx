@@ -82,10 +82,17 @@ const SecondPersonRows = ({
     <section class="section">
       <h2>Waiting for a second person</h2>
       <Ui.Table label="Waiting for a second person" head={["Person", "Wants", "Since", "Ends", ""]}>
-        {items.map(({ about, createdAt, expiresAt, id, mayDecide, user }) => (
+        {items.map(({ about, createdAt, expiresAt, hasLink, id, mayDecide, status, user }) => (
           <tr>
             <th scope="row">{user.email}</th>
-            <td data-label="Wants">{about}</td>
+            <td data-label="Wants">
+              {about}
+              {status === "approved" ? (
+                <span class="refs hint">
+                  {hasLink ? "approved: make the link and pass it on" : "approved: its author makes the link"}
+                </span>
+              ) : null}
+            </td>
             <td data-label="Since" class="hint">
               <Ui.Ago at={createdAt} now={visit.now} />
             </td>
@@ -96,6 +103,11 @@ const SecondPersonRows = ({
               {mayDecide ? (
                 <Ui.Act action={`${Paths.secondPerson}/${id}/approve`} kind="plain">
                   Approve<span class="hidden"> the request of {user.email}</span>
+                </Ui.Act>
+              ) : null}
+              {hasLink ? (
+                <Ui.Act action={`${Paths.secondPerson}/${id}/link`} kind="plain">
+                  Show the link<span class="hidden"> of {about}</span>
                 </Ui.Act>
               ) : null}
               {mayDecide || user.id === visit.user.id ? (
@@ -170,8 +182,11 @@ const waiting = screen((at: AtPerson) => Effect.map(load(), (loaded) => ({ ...at
 const request = withIds(person, Schema.Struct({ requestId: SecondPersonRequestId }))
 const approve = button(request, {
   run: ({ requestId }) => UseCases.secondPerson.approve(requestId),
-  done: ({ url }, { visit }) =>
-    url === null ? to(Paths.waiting, "second-person-approved") : Html.page(LinkPage({ visit, url }))
+  done: () => to(Paths.waiting, "second-person-approved")
+})
+const link = button(request, {
+  run: ({ requestId }) => UseCases.secondPerson.link(requestId),
+  done: ({ url }, { visit }) => Html.page(LinkPage({ visit, url }))
 })
 const deny = button(request, {
   run: ({ requestId }) => UseCases.secondPerson.deny(requestId),
@@ -181,5 +196,6 @@ const deny = button(request, {
 export const routes = HttpRouter.empty.pipe(
   HttpRouter.get("/app/waiting", page(person, waiting)),
   HttpRouter.post(`${Paths.secondPerson}/:requestId/approve`, approve),
-  HttpRouter.post(`${Paths.secondPerson}/:requestId/deny`, deny)
+  HttpRouter.post(`${Paths.secondPerson}/:requestId/deny`, deny),
+  HttpRouter.post(`${Paths.secondPerson}/:requestId/link`, link)
 )
