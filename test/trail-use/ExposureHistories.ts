@@ -15,6 +15,7 @@ import { SealingKeyId, SecretKey } from "#schema/Values.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import { Seal } from "#src/trail/Seal.ts"
 import { ChangeRequests } from "#src/secrets/ChangeRequests.ts"
+import { SecondPerson } from "#src/access/SecondPerson.ts"
 import { Exposure } from "#src/trail-use/Exposure.ts"
 import * as ExposureIndex from "#src/trail/ExposureIndex.ts"
 import { currentOf, type Subject } from "#src/trail/IncidentExposure.ts"
@@ -27,7 +28,10 @@ import * as World from "#test/support/World.ts"
 import * as TrailWorld from "#test/audit/TrailWorld.ts"
 import { oracle } from "#test/trail-use/ExposureOracle.ts"
 
-export const layer = Layer.merge(Exposure.Default, ChangeRequests.Default).pipe(Layer.provideMerge(TrailWorld.layer))
+export const layer = Layer.merge(Exposure.Default, ChangeRequests.Default).pipe(
+  Layer.provide(SecondPerson.Default),
+  Layer.provideMerge(TrailWorld.layer)
+)
 
 // More than are named one by one in an entry.
 const keys = ["A", "B", "C", "D", "E", "F", "G", "H", "I", "URL"].map((text) => SecretKey.make(text))
