@@ -197,9 +197,9 @@ layer(app, { excludeTestServices: true })("where a second person decides", (it) 
         for (const session of [bea, owner]) {
           assert.deepStrictEqual(codeOf(yield* link(id, session)), [404, "GRANT_NOT_FOUND"])
         }
-        const made = yield* link(id, ada)
-        assert.strictEqual(made.status, 200, made.text)
-        assert.match(made.json.url, i === 0 ? /\/invite\?code=amp_iv_/ : /code=amp_pr_/)
+        const answer = yield* link(id, ada)
+        assert.strictEqual(answer.status, 200, answer.text)
+        assert.match(answer.json.url, i === 0 ? /\/invite\?code=amp_iv_/ : /code=amp_pr_/)
         assert.deepStrictEqual(codeOf(yield* link(id, ada)), [409, "GRANT_ALREADY_DECIDED"])
         assert.notInclude(
           (yield* list(ada)).json.items.map((one) => one.id),
