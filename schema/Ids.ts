@@ -1,4 +1,6 @@
+import { identity } from "effect/Function"
 import * as Schema from "effect/Schema"
+import * as Text from "effect/String"
 import * as Patterns from "./Patterns.ts"
 
 export const uuidPattern = Patterns.uuid
@@ -8,9 +10,9 @@ const jsonSchema = { type: "string", format: "uuid", pattern: uuidPattern.source
 /** Incoming uuid: checked against the pattern, and folded to lower case like the database's output. */
 const uuid = <B extends string>(brand: B, description: string) =>
   Schema.transform(
-    Schema.String.pipe(Schema.filter((s) => uuidPattern.test(s) || "must be a uuid", { jsonSchema, description })),
+    Schema.String.pipe(Schema.pattern(uuidPattern, { message: () => "must be a uuid", jsonSchema, description })),
     Schema.String,
-    { strict: true, decode: (s) => s.toLowerCase(), encode: (s) => s }
+    { strict: true, decode: Text.toLowerCase, encode: identity }
   )
     .pipe(Schema.brand(brand))
     .annotations({ jsonSchema, description })

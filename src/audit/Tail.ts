@@ -1,6 +1,6 @@
 /**
  * The unsealed entries at the end of a stream: not sealed in time by their process, or added by a writer of the
- * database. The last one has a server's MAC (`Chain.entryMac`). Streams of earlier releases have none, so only their
+ * database. The last one has a server's MAC (`Entry.macOf`). Streams of earlier releases have none, so only their
  * times count. An entry must not be much older than a later seal, nor younger than its process.
  */
 import { deadAfterMillis, graceMillis, heartbeatMillis, tailMillis } from "./Chain.ts"

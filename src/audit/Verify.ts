@@ -14,7 +14,7 @@ export interface Link {
   /** The hashed text. */
   readonly body: string
   readonly columns?: Columns
-  /** In the database: `Chain.entryMac` of the last entry of each statement. */
+  /** In the database: the MAC (`Entry.macOf` of `src/trail`) of the last entry of each statement. */
   readonly mac?: Uint8Array | null
 }
 

@@ -117,3 +117,14 @@ export const following = <A, E, R>(keys: ServiceKeys, derive: Effect.Effect<A, E
   })
   return Object.assign(current, { now })
 }
+
+/** A value of `following` as requests take it: at once, where it is current and settled, else through `slow`. */
+export const atOnce = <A>(
+  { now }: { readonly now: () => A | undefined },
+  slow: Effect.Effect<A>,
+  state: { readonly settled: boolean } = { settled: true }
+): Effect.Effect<A> =>
+  Effect.suspend(() => {
+    const value = state.settled ? now() : undefined
+    return value === undefined ? slow : Effect.succeed(value)
+  })

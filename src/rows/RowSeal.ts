@@ -7,7 +7,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"
 import * as Effect from "effect/Effect"
 import * as Runtime from "effect/Runtime"
-import { following, ServiceKeys } from "#src/crypto/ServiceKeys.ts"
+import { atOnce, following, ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import * as Alarm from "#src/database/Alarm.ts"
 import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
 import * as OldRows from "./OldRows.ts"
@@ -45,7 +45,7 @@ export class RowSeal extends Effect.Service<RowSeal>()("rows/RowSeal", {
     const onForged = (table: string, row: string) => {
       Runtime.runFork(runtime)(alarm.raise(row, table))
     }
-    let settled = false
+    const state = { settled: false }
 
     const make = Effect.gen(function* () {
       const rows = yield* keys.ring("row-seals")
@@ -57,23 +57,19 @@ export class RowSeal extends Effect.Service<RowSeal>()("rows/RowSeal", {
     /** While servers of an earlier release may run, each use checks whether another server has sealed the rows. */
     const load = Effect.gen(function* () {
       const macs = yield* current
-      if (settled) return macs
+      if (state.settled) return macs
       if (unsealed === "later" && !(yield* OldRows.areSealed({ sql, macs }))) return RowMac.trusting(macs)
       yield* OldRows.sealTables({ sql, macs }, unsealed)
-      settled = true
+      state.settled = true
       return macs
     })
-    const slow = Effect.orDie(dieWhenVaultIsDown(load))
-    const ready: Effect.Effect<RowMac.RowMac> = Effect.suspend(() => {
-      const macs = settled ? current.now() : undefined
-      return macs === undefined ? slow : Effect.succeed(macs)
-    })
+    const ready = atOnce(current, Effect.orDie(dieWhenVaultIsDown(load)), state)
     /**
      * Fails if rows of an earlier release exist and the operator has not allowed sealing them. Does not wait for the
      * vault.
      */
     const prepare = load.pipe(
-      Effect.zipRight(Effect.suspend(() => (unsealed === "later" && !settled ? warnNotSealed : Effect.void))),
+      Effect.zipRight(Effect.suspend(() => (unsealed === "later" && !state.settled ? warnNotSealed : Effect.void))),
       Effect.catchTag("VaultUnavailable", () => Effect.void)
     )
     yield* Effect.catchTag(prepare, "StartRefused", () => Effect.void)

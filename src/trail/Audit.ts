@@ -90,7 +90,7 @@ const insert = ({ sql }: Needs, stream: string, { head, rows }: ReturnType<typeo
   INSERT INTO audit_entries
     (stream, seq, id, at, team_id, project_id, environment_id, environment, actor_id, action, body, hash,
      key_list, mac)
-  SELECT ${stream}::uuid, r.*, CASE WHEN r.seq = ${head.seq} THEN ${TrailKey.entryMac(rows[0].entry.key, head.hash)}::bytea END
+  SELECT ${stream}::uuid, r.*, CASE WHEN r.seq = ${head.seq} THEN ${Entry.macOf(rows[0].entry.key, head.hash)}::bytea END
   FROM unnest(
     ${rows.map((r) => r.seq)}::bigint[],
     ${rows.map((r) => r.entry.id)}::uuid[],

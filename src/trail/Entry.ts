@@ -1,9 +1,9 @@
 /** An entry of the trail: its actor, its members, its hashed text, and its link to the entry before (docs/contract/audit.md). */
-import type { RingKey } from "#src/crypto/KeyRing.ts"
 import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"
 import * as Chain from "#src/audit/Chain.ts"
+import * as KeyRing from "#src/crypto/KeyRing.ts"
 import type * as Streams from "./Streams.ts"
 import type { RequestOrigin } from "#src/database/RequestInfo.ts"
 
@@ -71,7 +71,7 @@ export interface Entry {
   readonly origin: RequestOrigin
   readonly event: AuditEvent
   /** Key of the MAC at the end of the stream. */
-  readonly key: RingKey
+  readonly key: KeyRing.RingKey
   /** Hexadecimal hash of the list with the event's keys. */
   readonly keyList: string | undefined
   readonly rows: ReadonlyArray<string> | undefined
@@ -127,3 +127,11 @@ export const link = (entries: ReadonlyArray<Entry>, stream: string, head: Stream
   })
   return { rows, head: { seq, hash } }
 }
+
+/**
+ * The last entry of each statement has a MAC of its hash, which covers the whole stream so far. Servers have the key,
+ * but writers of the database do not. So only a server can extend a stream. The MAC is a separate column: readers
+ * without the key ignore it.
+ */
+export const macOf = (key: KeyRing.RingKey, hash: Uint8Array): Buffer =>
+  KeyRing.tagged(key, KeyRing.hmac(key, "audit entry").update(hash).digest())

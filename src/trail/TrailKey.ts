@@ -8,25 +8,18 @@ import { timingSafeEqual } from "node:crypto"
 import type * as Chain from "#src/audit/Chain.ts"
 import * as KeyGenerations from "#src/crypto/KeyGenerations.ts"
 import * as KeyRing from "#src/crypto/KeyRing.ts"
-import { following, ServiceKeys } from "#src/crypto/ServiceKeys.ts"
+import { atOnce, following, ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import type { Vault } from "#src/crypto/Vault.ts"
 import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
+import * as Entry from "./Entry.ts"
 
 const name = "audit-entries"
-
-/**
- * The last entry of each statement has a MAC of its hash, which covers the whole stream so far. Servers have the key,
- * but writers of the database do not. So only a server can extend a stream. The MAC is a separate column: readers
- * without the key ignore it.
- */
-export const entryMac = (key: KeyRing.RingKey, hash: Uint8Array): Buffer =>
-  KeyRing.tagged(key, KeyRing.hmac(key, "audit entry").update(hash).digest())
 
 export const provedBy =
   (ring: KeyRing.KeyRing): Chain.Proves =>
   (hash, mac) => {
     const key = mac === null ? undefined : KeyRing.madeBy(ring, mac)
-    return mac !== null && key !== undefined && timingSafeEqual(mac, entryMac(key, hash))
+    return mac !== null && key !== undefined && timingSafeEqual(mac, Entry.macOf(key, hash))
   }
 
 /**
@@ -37,11 +30,7 @@ export const shared = Effect.gen(function* () {
   const keys = yield* ServiceKeys
   const current = following(keys, keys.ring(name))
   yield* Effect.catchTag(current, "VaultUnavailable", () => Effect.void)
-  const slow = Effect.orDie(dieWhenVaultIsDown(current))
-  return Effect.suspend(() => {
-    const ring = current.now()
-    return ring === undefined ? slow : Effect.succeed(ring)
-  })
+  return atOnce(current, Effect.orDie(dieWhenVaultIsDown(current)))
 })
 
 /** For a reader, which creates no key. Without a key, or with one that the vault cannot open, no entry is proved. */

@@ -16,6 +16,7 @@ import * as fs from "node:fs"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { SecretKey, SecretText } from "#schema/Values.ts"
 import { Audit } from "#src/trail/Audit.ts"
+import * as Entry from "#src/trail/Entry.ts"
 import * as TrailKey from "#src/trail/TrailKey.ts"
 import { cut as cutTrail } from "#src/trail/TrailCut.ts"
 import { type Acceptance, acceptRestore } from "#src/trail/TrailRestore.ts"
@@ -87,7 +88,7 @@ const put = (all: ReadonlyArray<Row>) =>
       SELECT s, n, (b::jsonb ->> 'id')::uuid, (b::jsonb ->> 'at')::timestamptz, 'system', b::jsonb ->> 'action', b, h, m
       FROM unnest(${all.map((r) => r.stream)}::uuid[], ${all.map((r) => r.seq)}::bigint[],
         ${all.map((r) => r.body)}::text[], ${all.map((r) => r.hash)}::bytea[],
-        ${all.map((r) => TrailKey.entryMac(newest, r.hash))}::bytea[]) AS r (s, n, b, h, m)`
+        ${all.map((r) => Entry.macOf(newest, r.hash))}::bytea[]) AS r (s, n, b, h, m)`
   })
 
 const cases = Sampled.cases(150)

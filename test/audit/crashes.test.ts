@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { AuditAction } from "#schema/Audit.ts"
 import { Audit } from "#src/trail/Audit.ts"
+import * as Entry from "#src/trail/Entry.ts"
 import * as TrailKey from "#src/trail/TrailKey.ts"
 import { Seal } from "#src/trail/Seal.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
@@ -73,7 +74,7 @@ const forged = (last: Row, at: number, seq = last.seq + 1) => {
 const insert = ({ at, body, hash, seq, stream }: ReturnType<typeof forged>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const mac = TrailKey.entryMac((yield* yield* TrailKey.shared).newest, hash)
+    const mac = Entry.macOf((yield* yield* TrailKey.shared).newest, hash)
     const { action, id } = auditEntry({ body })
     yield* sql`
       INSERT INTO audit_entries (stream, seq, id, at, actor_id, action, body, hash, mac)

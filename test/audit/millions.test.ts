@@ -16,6 +16,7 @@ import { AuditQuery } from "#schema/AuditApi.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import type { RingKey } from "#src/crypto/KeyRing.ts"
+import * as Entry from "#src/trail/Entry.ts"
 import * as TrailKey from "#src/trail/TrailKey.ts"
 import * as SealRows from "#src/trail/SealRows.ts"
 import { AuditTrail } from "#src/trail-use/AuditTrail.ts"
@@ -106,7 +107,7 @@ const put = (sql: SqlClient.SqlClient, team: string, rows: ReadonlyArray<Row>, k
     ${rows.map((r) => r.id)}::uuid[], ${rows.map((r) => r.at)}::timestamptz[], ${rows.map((r) => r.project)}::uuid[],
     ${rows.map((r) => r.environmentId)}::uuid[], ${rows.map((r) => r.environment)}::text[],
     ${rows.map((r) => r.actor)}::text[], ${rows.map((r) => r.action)}::text[], ${rows.map((r) => r.body)}::text[],
-    ${rows.map((r) => r.hash)}::bytea[], ${rows.map((r) => TrailKey.entryMac(key, r.hash))}::bytea[])
+    ${rows.map((r) => r.hash)}::bytea[], ${rows.map((r) => Entry.macOf(key, r.hash))}::bytea[])
     AS r (stream, seq, id, at, project, environment_id, environment, actor, action, body, hash, mac)`
 
 /** Streams that ended, as servers would have left them: linked, and closed by the vault. */

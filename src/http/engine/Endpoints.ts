@@ -93,12 +93,23 @@ const readers: ReadonlyArray<readonly [name: string, schema: `${string}Schema` &
   ["urlParams", "urlParamsSchema", query]
 ]
 
+/** The decoder of a member. An empty query, as most requests have, is decoded once, at the start. */
+const decoderOf = (schema: Schema.Schema.AnyNoContext, read: Read) => {
+  const decode = ParseResult.decodeUnknownEither(schema)
+  if (read !== query) return decode
+  const ofNothing = decode({})
+  return (raw: unknown) => {
+    for (const _ in raw as object) return decode(raw)
+    return ofNothing
+  }
+}
+
 const inputReader = (endpoint: Endpoint, withoutPayload: boolean) => {
   const members = readers.flatMap(([name, key, read]) => {
     // The class types each schema apart; all have this type, and none of ours needs a service.
     const schema = endpoint[key] as Option.Option<Schema.Schema.AnyNoContext>
     if (Option.isNone(schema) || (withoutPayload && name === "payload")) return []
-    return [{ name, read, decode: ParseResult.decodeUnknownEither(schema.value) }]
+    return [{ name, read, decode: decoderOf(schema.value, read) }]
   })
   return Effect.fnUntraced(function* (context: Context.Context<RequestServices>) {
     const input: Input = { request: Context.get(context, HttpServerRequest.HttpServerRequest) }
