@@ -46,6 +46,11 @@ const ExposedLine = Schema.Struct({
   certain: Schema.Boolean,
   /** Ways of `schema/ExposureWays.ts`. Absent in notes that count no authors. */
   ways: Schema.optional(Schema.Array(Schema.String)),
+  /**
+   * It was inside of a composed value that was handed out before the trail named such secrets. The server knows it from
+   * the references of that time, which the trail does not have.
+   */
+  inferred: Schema.optional(Schema.Boolean),
   replaced: Schema.NullOr(Replacement),
   /** Renames since the incident was opened; `key` stays the original one. */
   renames: Schema.optional(Schema.Array(Rename))

@@ -200,8 +200,8 @@ export class IncidentProof {
   }
 
   /**
-   * Reports lines that the trail contradicts. Returns the number of lines about times outside the trail, which cannot
-   * be checked.
+   * Reports lines that the trail contradicts. Returns the number of lines that cannot be checked: about times outside the
+   * trail, or inferred from references.
    */
   finish(problems: Problems, bounds: Bounds): number {
     return this.notes.reduce((sum, note) => sum + this.#check(note, problems, bounds), 0)
@@ -222,7 +222,7 @@ export class IncidentProof {
           `The burn-down says that ${key} in ${environment} was ${replaced === null ? "renamed" : `replaced at ${when}`}: the trail does not.`
         )
       }
-      if (!isCovered(firstAt) || !isCovered(lastAt)) {
+      if (!isCovered(firstAt) || !isCovered(lastAt) || one.inferred === true) {
         open++
         continue
       }

@@ -22,7 +22,15 @@ export const placeOf = (projectId: string, environment: string) => ({
 })
 
 export const exposedOf = (value: ExposedLine, out: boolean): ExposedValue => {
-  const { environmentId: _environmentId, projectId, renames = [], secretId, ways = [], ...one } = value
+  const {
+    environmentId: _environmentId,
+    inferred: _inferred,
+    projectId,
+    renames = [],
+    secretId,
+    ways = [],
+    ...one
+  } = value
   const renamedTo = renames.at(-1)?.key ?? null
   return { ...one, ways, renamedTo, projectId: ProjectIdOut.make(projectId), secretId: SecretIdOut.make(secretId), out }
 }

@@ -91,10 +91,22 @@ const listOf = Effect.fnUntraced(function* (
 ) {
   const { upTo } = yield* exposure.verifiedState()
   const rows = yield* currentOf(sql, at)
-  const exposed = rows.flatMap(({ certain, count, firstAt, lastAt, ways, ...one }): ReadonlyArray<Note.ExposedLine> =>
-    count === null || firstAt === null || lastAt === null
-      ? []
-      : [{ ...one, count, firstAt, lastAt, certain: certain === true, ways: ways ?? [], replaced: null }]
+  const exposed = rows.flatMap(
+    ({ certain, count, firstAt, inferred, lastAt, ways, ...one }): ReadonlyArray<Note.ExposedLine> =>
+      count === null || firstAt === null || lastAt === null
+        ? []
+        : [
+            {
+              ...one,
+              count,
+              firstAt,
+              lastAt,
+              certain: certain === true,
+              ways: ways ?? [],
+              ...(inferred === true ? { inferred } : {}),
+              replaced: null
+            }
+          ]
   )
   const kept = new Map<
     string,

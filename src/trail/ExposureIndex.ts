@@ -89,7 +89,11 @@ const fillSome = (sql: SqlClient.SqlClient, stream: string) =>
           SET version = greatest(exposure_writes.version, excluded.version),
             carried_from = coalesce(exposure_writes.carried_from, excluded.carried_from)
         ),
-        ${handOuts(sql, [...readActions, ...Values.textActions], sql`(SELECT has_writes FROM here)`)},
+        ${handOuts(sql, {
+          actions: [...readActions, ...Values.textActions],
+          withWrites: sql`(SELECT has_writes FROM here)`,
+          isAgain: false
+        })},
         progress AS (
           INSERT INTO exposure_streams (stream, seq, hash, written_seq)
           SELECT h.stream, w.seq, w.hash, CASE WHEN h.has_writes THEN w.seq ELSE 0 END
@@ -103,9 +107,11 @@ const fillSome = (sql: SqlClient.SqlClient, stream: string) =>
     )
   )
 
+const againActions = [...readActions, ...Values.textActions]
+
 /**
- * Indexes the authors of entries whose reads are indexed already: the release before did not count authors. Reports
- * check the links of these entries as of all others.
+ * Indexes the authors of entries whose reads are indexed already, and the secrets inside of bare reads: the release
+ * before counted neither. Reports check the links of these entries as of all others.
  */
 const fillWrites = (sql: SqlClient.SqlClient, stream: string) =>
   whileLocked(
@@ -123,10 +129,10 @@ const fillWrites = (sql: SqlClient.SqlClient, stream: string) =>
           SELECT * FROM (
             SELECT e.at, e.action, e.body::jsonb AS b FROM upto u
             JOIN audit_entries e ON e.stream = u.stream AND e.seq > u.seq AND e.seq <= u.last
-            WHERE e.action = ANY(${[...ownerActions, ...Values.textActions]}::text[])
+            WHERE e.action = ANY(${[...ownerActions, ...againActions]}::text[])
           ) AS parsed WHERE b ->> 'outcome' = 'allowed'
         ),
-        ${handOuts(sql, Values.textActions, sql`true`)},
+        ${handOuts(sql, { actions: againActions, withWrites: sql`true`, isAgain: true })},
         progress AS (
           UPDATE exposure_streams x SET written_seq = u.last FROM upto u WHERE x.stream = u.stream
         )

@@ -47,14 +47,16 @@ const CurrentRow = Schema.Struct({
   firstAt: Schema.NullOr(Rows.Iso),
   lastAt: Schema.NullOr(Rows.Iso),
   certain: Schema.NullOr(Schema.Boolean),
-  ways: Schema.NullOr(Schema.Array(Schema.String))
+  ways: Schema.NullOr(Schema.Array(Schema.String)),
+  inferred: Schema.NullOr(Schema.Boolean)
 })
 
 /**
  * Every live secret of the team: exposed ones first, protected ones before others, most read first. A read with a
  * revision had the current version if that version was written by then. Some versions carry over an earlier text: by
  * rollback, restore, rename, or a template that follows a rename. They count as exposed if any earlier version was,
- * under any key, because the trail does not record which text it was.
+ * under any key, because the trail does not record which text it was. `inferred`: it was inside of a composed value that
+ * was handed out before the trail named such secrets, and nothing else says that it was handed out.
  */
 export const currentOf = (
   sql: SqlClient.SqlClient,
@@ -66,7 +68,7 @@ export const currentOf = (
     sql`
       WITH RECURSIVE rows AS MATERIALIZED (
         SELECT r.id, r.environment_id, r.keys, r.key_list, r.versions, r.revision, r.way, r.certain, r.first_at,
-          r.last_at, r.count
+          r.last_at, r.count, NOT r.certain AND r.way <> 'wrote' AS inferred
         FROM ${sql.literal(rowsWithActors)}
         WHERE r.project_id IN (SELECT id FROM projects WHERE team_id = ${at.teamId})
           AND r.way = ANY(${currentWays}::text[])
@@ -106,24 +108,27 @@ export const currentOf = (
           AND w.version < f.version AND w.version > 0
       ),
       had AS (
-        SELECT c.id, n.id AS read, n.way, n.first_at, n.last_at, n.count,
+        SELECT c.id, n.id AS read, n.way, n.first_at, n.last_at, n.count, n.inferred,
           n.certain AND (n.version IS NOT NULL OR (n.revision IS NOT NULL AND c.written IS NOT NULL)) AS certain
         FROM current c JOIN named n ON n.environment_id = c.environment_id AND n.key = c.key
         WHERE n.version = c.version
           OR (n.version IS NULL AND (n.revision IS NULL OR c.written IS NULL OR n.revision >= c.written))
         UNION ALL
-        SELECT f.id, n.id, n.way, n.first_at, n.last_at, n.count, false
+        SELECT f.id, n.id, n.way, n.first_at, n.last_at, n.count, n.inferred, false
         FROM earlier f JOIN named n ON n.environment_id = f.environment_id AND n.key = f.key
         WHERE n.version IS NULL OR n.version < f.version
       ),
+      each AS (
+        SELECT id, read, way, first_at, last_at, count, inferred, bool_or(certain) AS certain FROM had
+        GROUP BY id, read, way, first_at, last_at, count, inferred
+      ),
       handed AS (
         SELECT h.id, min(h.first_at) AS first_at, max(h.last_at) AS last_at, sum(h.count)::float8 AS count,
-          bool_or(h.certain) AS certain, array_agg(DISTINCT h.way ORDER BY h.way) AS ways
-        FROM (SELECT id, read, way, first_at, last_at, count, bool_or(certain) AS certain FROM had
-          GROUP BY id, read, way, first_at, last_at, count) AS h GROUP BY h.id
+          bool_or(h.certain) AS certain, array_agg(DISTINCT h.way ORDER BY h.way) AS ways, bool_and(h.inferred) AS inferred
+        FROM each h WHERE NOT h.inferred OR h.id NOT IN (SELECT e.id FROM each e WHERE NOT e.inferred) GROUP BY h.id
       )
       SELECT s.id AS secret_id, p.id AS project_id, p.name AS project, e.id AS environment_id, e.slug AS environment,
-        e.protected, s.key, s.version, v.refs AS uses, h.count, h.first_at, h.last_at, h.certain, h.ways
+        e.protected, s.key, s.version, v.refs AS uses, h.count, h.first_at, h.last_at, h.certain, h.ways, h.inferred
       FROM secrets s
       JOIN secret_versions v ON v.secret_id = s.id AND v.version = s.version
       JOIN environments e ON e.id = s.environment_id AND e.deleted_at IS NULL

@@ -6,7 +6,7 @@ import * as Redacted from "effect/Redacted"
 import * as TestClock from "effect/TestClock"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
 import type { ExposureQuery } from "#schema/ExposureApi.ts"
-import type { ProjectId } from "#schema/Ids.ts"
+import type { ProjectId, SecretId } from "#schema/Ids.ts"
 import { SecretKey } from "#schema/Values.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import { Seal } from "#src/trail/Seal.ts"
@@ -148,6 +148,69 @@ layer(app, { timeout: 240_000 })((it) => {
     })
   )
 
+  it.scoped("counts what was inside of a composed value, of an entry that names neither versions nor its parts", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const audit = yield* Audit
+      const { at, id, secrets, token, w } = yield* world
+      const exposure = yield* Exposure
+      const create = (name: string, value: string) =>
+        secrets.create({ ...at, key: SecretKey.make(name), value: Redacted.make(value) }).pipe(as(w.owner))
+      yield* create("MIDDLE", "<${API_KEY}>")
+      yield* create("URL", "${MIDDLE}")
+      const late = yield* create("LATE", "1")
+      const handedOut = (actor: Caller, keys: ReadonlyArray<string>) =>
+        audit.record({
+          actor,
+          action: "secret.read",
+          outcome: "allowed",
+          teamId: w.teamId,
+          projectId: w.projectId,
+          environmentId: w.developmentId,
+          environment: at.environment,
+          keys
+        })
+      yield* TestClock.adjust("1 second")
+      yield* handedOut(token("old"), ["URL"])
+      yield* TestClock.adjust("1 second")
+      // Later references were not inside.
+      const { items } = yield* secrets.list(at).pipe(as(w.owner))
+      const url = items.find((one) => one.key === "URL")
+      if (url !== undefined)
+        yield* secrets.update(url.id, { value: Redacted.make("${MIDDLE}${LATE}") }).pipe(as(w.owner))
+      yield* sealed
+      const holders = (secretId: SecretId) =>
+        Effect.map(exposure.ofSecret(secretId, {}).pipe(as(w.owner)), (report) =>
+          report.items
+            .filter(({ way }) => way !== "wrote")
+            .map(({ holder, version, way }) => [holder.name, version, way])
+        )
+      assert.deepStrictEqual(yield* holders(id), [["old", null, "read"]])
+      assert.deepStrictEqual(yield* holders(late.id), [])
+      const subject: Subject = { type: "token", id: token("old").credentialId, name: "old" }
+      const listed = Effect.map(currentOf(sql, { teamId: w.teamId, subject, since: null }), (rows) =>
+        rows.flatMap(({ certain, inferred, key, ways }) =>
+          ways === null ? [] : [[key, certain, inferred, ways.join()]]
+        )
+      )
+      const expected = [
+        ["API_KEY", false, true, "read"],
+        ["MIDDLE", false, true, "read"],
+        ["URL", false, false, "read"]
+      ]
+      assert.sameDeepMembers([...(yield* listed)], expected)
+      // An index of the release before has the read, and not what was inside.
+      yield* sql`DELETE FROM exposure_reads WHERE NOT certain OR way = 'wrote'`
+      yield* sql`UPDATE exposure_streams SET written_seq = 0`
+      assert.deepStrictEqual(yield* holders(id), [])
+      yield* sealed
+      assert.sameDeepMembers([...(yield* listed)], expected)
+      const before = yield* tables
+      yield* ExposureIndex.rebuild(sql)
+      assert.deepStrictEqual(yield* tables, before)
+    })
+  )
+
   it.scoped("counts the author of an entry of a release before, who may have generated the text", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
@@ -237,7 +300,7 @@ layer(app, { timeout: 240_000 })((it) => {
       yield* TestClock.adjust("1 minute")
       const whole = yield* report
       // As a server of the release before fills it: reads alone, and no word of the writes.
-      yield* sql`DELETE FROM exposure_reads WHERE way = 'wrote'`
+      yield* sql`DELETE FROM exposure_reads WHERE NOT certain OR way = 'wrote'`
       yield* sql`UPDATE exposure_streams SET written_seq = 0`
       const old = yield* report
       assert.strictEqual(yield* authors, 0)

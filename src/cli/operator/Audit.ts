@@ -269,7 +269,7 @@ const rebuild = Help.command(
     says: "Rebuild the ledger of who received which version, from the trail.",
     more: [
       "The result is the same as before, unless the database was altered. The trail records the rebuild.",
-      "After an upgrade it counts the authors of older values at once. Without it, the servers add them behind the requests."
+      "After an upgrade it counts the authors of older values, and the parts of composed ones, at once. Without it, the servers add them behind the requests."
     ],
     examples: ["ampoule audit rebuild"]
   },
