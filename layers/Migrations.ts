@@ -55,6 +55,7 @@ import _0049_secret_aliases from "#migrations/0049_secret_aliases.ts"
 import _0050_change_content from "#migrations/0050_change_content.ts"
 import _0051_service_key_generations from "#migrations/0051_service_key_generations.ts"
 import _0052_authors from "#migrations/0052_authors.ts"
+import _0053_more_row_seals from "#migrations/0053_more_row_seals.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -110,7 +111,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0049_secret_aliases": _0049_secret_aliases,
   "0050_change_content": _0050_change_content,
   "0051_service_key_generations": _0051_service_key_generations,
-  "0052_authors": _0052_authors
+  "0052_authors": _0052_authors,
+  "0053_more_row_seals": _0053_more_row_seals
 }
 
 type Registry = typeof registry
@@ -140,7 +142,8 @@ const servedFrom: ReadonlyMap<number, number> = new Map([
   [49, 48],
   [50, 49],
   [51, 50],
-  [52, 51]
+  [52, 51],
+  [53, 52]
 ])
 
 const LEDGER = "effect_sql_migrations"

@@ -159,7 +159,7 @@ export const WebhookDelivery = Schema.Struct({
       status: Schema.NullOr(Integer).annotations({
         description: "Status of the receiver's response; null: no response."
       }),
-      problem: Schema.NullOr(openEnum("address", "connection", "timeout", "secret"))
+      problem: Schema.NullOr(openEnum("address", "connection", "timeout", "secret", "altered"))
     }).annotations({ identifier: "WebhookAttempt" })
   ).annotations({ description: "The last 10 attempts." }),
   createdAt: Timestamp,

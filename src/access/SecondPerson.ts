@@ -152,7 +152,8 @@ const check = Effect.fnUntraced(function* (
       id,
       teamId,
       userId: user.id,
-      payload: Schema.encodeSync(Waiting)(waiting),
+      // The sentence that the second person reads is under the MAC too.
+      payload: { ...Schema.encodeSync(Waiting)(waiting), about },
       status: "pending",
       createdAt: now,
       expiresAt: new Date(now.getTime() + requestLife)

@@ -130,7 +130,7 @@ export const remove = Effect.fn("OperatorTeams.remove")((needs: Needs, id: TeamI
     )
     yield* RowJournal.remove(sql, "sign_in_rules", sql`team_id = ${id}`)
     yield* RowJournal.remove(sql, "sign_in_issuers", sql`team_id = ${id}`)
-    yield* Rows.run(sql`UPDATE webhooks SET enabled = false WHERE team_id = ${id}`)
+    yield* rowSeal.update("webhooks", sql`team_id = ${id} AND enabled`, () => ({ enabled: false }))
     yield* RowJournal.remove(sql, "memberships", sql`team_id = ${id}`)
     yield* RowJournal.end(
       sql,

@@ -249,6 +249,47 @@ export const authorizationTables = {
     columns: ["id", "userId", "credentialId", "publicKey", "counter", "suspendedAt", "youngUntil", "closedTeams"],
     ended: []
   },
+  value_requests: {
+    key: ["id"],
+    columns: [
+      "id",
+      "code",
+      "credentialId",
+      "askedBy",
+      "userId",
+      "teamId",
+      "projectId",
+      "environmentId",
+      "key",
+      "note",
+      "replace",
+      "status",
+      "secretId",
+      "version",
+      "createdAt",
+      "expiresAt"
+    ],
+    ended: []
+  },
+  run_plans: {
+    key: ["id"],
+    columns: [
+      "id",
+      "environmentId",
+      "credentialId",
+      "userId",
+      "createdAt",
+      "expiresAt",
+      "startedAt",
+      "startedBy",
+      "tellsOutput",
+      "endedAt",
+      "exitCode",
+      "durationMillis"
+    ],
+    ended: []
+  },
+  webhooks: { key: ["id"], columns: ["id", "teamId", "url", "events", "format", "enabled"], ended: [] },
   passkey_challenges: {
     key: ["id"],
     columns: ["id", "challenge", "hash", "purpose", "userId", "boundTo", "expiresAt"],
@@ -298,9 +339,6 @@ export const laterDefaults: ReadonlyMap<string, Readonly<Record<string, unknown>
   ["cli_grants", { factorAt: null }],
   ["oauth_grants", { factorAt: null }]
 ])
-
-/** Columns that contain JSON, in every table with a column of this name. */
-export const jsonColumns: ReadonlySet<string> = new Set(["claims", "payload", "teams"])
 
 export type AuthorizationTable = keyof typeof authorizationTables
 type Cell = string | number | boolean | Date | Uint8Array | ReadonlyArray<unknown> | object | null

@@ -13,9 +13,9 @@ import {
   columnsOf,
   credentials,
   isAuthorizationTable,
-  authorizationTables,
   type AuthorizationRow,
-  type AuthorizationTable
+  type AuthorizationTable,
+  authorizationTables
 } from "./AuthorizationRows.ts"
 
 /** The operator's choice for tables without MACs. */
@@ -108,9 +108,10 @@ const startRefused = new StartRefused({
     "The database holds members and credentials of an earlier release, without a MAC. Start once with AMPOULE_SEAL_ROWS=once, or with AMPOULE_SEAL_ROWS=later while servers of that release still run. If this release or a later one served this database before, it was altered: do not seal it, find out who altered it."
 })
 
-export const areSealed = (needs: Needs) =>
+/** Tables whose rows of an earlier release have no MAC yet. */
+export const unsealed = (needs: Needs) =>
   unsealedTables(needs).pipe(
-    Effect.map((names) => names.length === 0),
+    Effect.map((names): ReadonlySet<string> => new Set(names)),
     Effect.catchTag("SqlError", Effect.die)
   )
 

@@ -81,6 +81,8 @@ export const journaledActions: ReadonlySet<string> = new Set<AuditAction>([
   "sign_in.rule_delete",
   "sign_in.require",
   "identity.unlink",
+  "webhook.update",
+  "webhook.delete",
   "factor.add",
   "factor.remove",
   "factor.vouch",
@@ -101,7 +103,8 @@ export const lastingTables: ReadonlySet<string> = new Set<AuthorizationTable>([
   "passkeys",
   "sign_in_issuers",
   "sign_in_rules",
-  "sign_in_identities"
+  "sign_in_identities",
+  "webhooks"
 ])
 
 export const isLasting = (name: string): boolean => lastingTables.has(name.slice(0, name.indexOf("/")))

@@ -5,6 +5,7 @@ import type { IntegrityFailure } from "#schema/Errors.ts"
 import * as KeyRing from "#src/crypto/KeyRing.ts"
 import * as PasswordBox from "./PasswordBox.ts"
 import {
+  credentials,
   keyOf,
   type AuthorizationRow,
   type AuthorizationTable,
@@ -81,16 +82,23 @@ export interface RowMac {
 }
 
 /**
- * For use beside servers of a release without MACs and peppers: it accepts their rows, and they understand its rows.
+ * For use beside servers of a release that writes the `unsealed` tables without MACs and peppers: it accepts their rows
+ * there, and they understand its rows.
  */
-export const trusting = (macs: RowMac): RowMac => ({
-  ...macs,
-  isAuthentic: () => true,
-  pepper: (_kind, hash) => Buffer.from(hash),
-  isPeppered: (_kind, hash, stored) => same(Buffer.from(hash), stored),
-  isOldPepper: () => false,
-  sealPassword: (phc) => phc
-})
+export const trusting = (macs: RowMac, unsealed: ReadonlySet<string>): RowMac => {
+  const plainKinds: ReadonlySet<string> = new Set(
+    Object.entries(credentials).flatMap(([table, kind]) => (unsealed.has(table) ? [kind] : []))
+  )
+  return {
+    ...macs,
+    isAuthentic: (table, row) => unsealed.has(table) || macs.isAuthentic(table, row),
+    pepper: (kind, hash) => (plainKinds.has(kind) ? Buffer.from(hash) : macs.pepper(kind, hash)),
+    isPeppered: (kind, hash, stored) =>
+      plainKinds.has(kind) ? same(Buffer.from(hash), stored) : macs.isPeppered(kind, hash, stored),
+    isOldPepper: () => false,
+    sealPassword: (phc) => (unsealed.has("users") ? phc : macs.sealPassword(phc))
+  }
+}
 
 /** Constant-time. Without `stored` it takes as long, and is false. */
 const same = (expected: Buffer, stored: Uint8Array | undefined): boolean => {
@@ -128,7 +136,7 @@ const peppered = (key: KeyRing.RingKey, kind: string, hash: Uint8Array) =>
 
 /** `onForged` receives the table and the ids of a row whose MAC does not match. */
 export const make = (
-  { credentials, passwords, rows }: Keys,
+  { credentials: peppers, passwords, rows }: Keys,
   onForged: (table: string, row: string) => void
 ): RowMac => {
   const macs = new Map(Array.from(rows.live, ([generation, key]) => [generation, cachedMacs(key)]))
@@ -144,12 +152,12 @@ export const make = (
       if (stored?.length !== 0) onForged(table, keyOf(table, row))
       return false
     },
-    pepper: (kind, hash) => peppered(credentials.newest, kind, hash),
+    pepper: (kind, hash) => peppered(peppers.newest, kind, hash),
     isPeppered: (kind, hash, stored) => {
-      const key = stored === undefined ? undefined : KeyRing.madeBy(credentials, stored)
-      return same(peppered(key ?? credentials.newest, kind, hash), key === undefined ? undefined : stored)
+      const key = stored === undefined ? undefined : KeyRing.madeBy(peppers, stored)
+      return same(peppered(key ?? peppers.newest, kind, hash), key === undefined ? undefined : stored)
     },
-    isOldPepper: (stored) => !KeyRing.isNewest(credentials, stored),
+    isOldPepper: (stored) => !KeyRing.isNewest(peppers, stored),
     sealPassword: (phc) => PasswordBox.seal(passwords, phc),
     openPassword: (stored) =>
       PasswordBox.isSealed(stored) ? PasswordBox.open(passwords, stored) : Either.right(stored),

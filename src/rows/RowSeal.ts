@@ -16,22 +16,33 @@ import * as RowMac from "./RowMac.ts"
 import {
   columnName,
   columnsOf,
-  jsonColumns,
-  authorizationTables,
   type AuthorizationRow,
-  type AuthorizationTable
+  type AuthorizationTable,
+  authorizationTables
 } from "./AuthorizationRows.ts"
 
 const warnNotSealed = Effect.logWarning(
   "Rows are accepted without a valid MAC while servers of an earlier release may run (AMPOULE_SEAL_ROWS=later). When none runs any more, start this one with AMPOULE_SEAL_ROWS=once."
 )
 
+/** The column that contains JSON, by table. */
+const jsonColumns: ReadonlyMap<AuthorizationTable, string> = new Map([
+  ["machine_rules", "claims"],
+  ["device_requests", "teams"],
+  ["second_person_requests", "payload"],
+  ["oauth_grants", "payload"],
+  ["oauth_refresh_tokens", "payload"],
+  ["oauth_codes", "payload"],
+  ["oauth_interactions", "payload"],
+  ["value_requests", "askedBy"]
+])
+
 /** The row with the database's column names. */
-const byColumn = (row: object): Record<string, unknown> =>
+const byColumn = (table: AuthorizationTable, row: object): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(row).map(([name, value]) => [
       columnName(name),
-      jsonColumns.has(name) && value !== null ? JSON.stringify(value) : value
+      jsonColumns.get(table) === name && value !== null ? JSON.stringify(value) : value
     ])
   )
 
@@ -58,7 +69,10 @@ export class RowSeal extends Effect.Service<RowSeal>()("rows/RowSeal", {
     const load = Effect.gen(function* () {
       const macs = yield* current
       if (state.settled) return macs
-      if (unsealed === "later" && !(yield* OldRows.areSealed({ sql, macs }))) return RowMac.trusting(macs)
+      if (unsealed === "later") {
+        const tables = yield* OldRows.unsealed({ sql, macs })
+        if (tables.size > 0) return RowMac.trusting(macs, tables)
+      }
       yield* OldRows.sealTables({ sql, macs }, unsealed)
       state.settled = true
       return macs
@@ -81,7 +95,7 @@ export class RowSeal extends Effect.Service<RowSeal>()("rows/RowSeal", {
       others: Readonly<Record<string, unknown>> = {}
     ) =>
       Effect.zipWith(ready, RowJournal.noteInsert(table, row), (macs) =>
-        sql.insert({ ...byColumn(row), ...others, mac: macs.of(table, row) })
+        sql.insert({ ...byColumn(table, row), ...others, mac: macs.of(table, row) })
       )
 
     /**
@@ -101,7 +115,7 @@ export class RowSeal extends Effect.Service<RowSeal>()("rows/RowSeal", {
         const own = rows.filter((row) => macs.isAuthentic(table, row))
         for (const row of own) {
           const after = changed(row)
-          const set = { ...byColumn(after), ...others, mac: macs.of(table, { ...row, ...after }) }
+          const set = { ...byColumn(table, after), ...others, mac: macs.of(table, { ...row, ...after }) }
           yield* RowJournal.noteUpdate(table, row, { ...row, ...after })
           const key = Object.entries(row).filter(([name]) =>
             authorizationTables[table].key.some((part) => part === name)

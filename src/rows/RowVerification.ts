@@ -15,9 +15,9 @@ import {
   columnsOf,
   isAuthorizationTable,
   keyOf,
-  authorizationTables,
   type AuthorizationRow,
-  type AuthorizationTable
+  type AuthorizationTable,
+  authorizationTables
 } from "./AuthorizationRows.ts"
 
 /** Actions of releases without `rows`, after which the named thing is void. */

@@ -5,6 +5,7 @@
  * credential that both planned and ran receives it.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
+import type * as Statement from "@effect/sql/Statement"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -12,7 +13,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
 import { IntegrityFailure, ValidationFailed } from "#schema/Errors.ts"
-import { EnvironmentIdOut, type RunPlanId } from "#schema/Ids.ts"
+import { EnvironmentIdOut, type RunPlanId, UserIdOut } from "#schema/Ids.ts"
 import type { EnvironmentQuery, ReportRun } from "#schema/SecretRequests.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
@@ -25,6 +26,8 @@ import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { days } from "#src/Days.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import { methods } from "#src/Methods.ts"
+import { columnsOf } from "#src/rows/AuthorizationRows.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as SecretNames from "./SecretNames.ts"
 
@@ -40,6 +43,7 @@ const services = Effect.all({
   audit: Audit,
   crypto: Crypto,
   keys: ServiceKeys,
+  rowSeal: RowSeal,
   sql: SqlClient.SqlClient
 })
 type Needs = Effect.Effect.Success<typeof services>
@@ -56,37 +60,61 @@ const plan = Effect.fn("RunPlans.plan")(function* (
   needs: Needs,
   at: EnvironmentQuery & { readonly keys?: ReadonlyArray<string> }
 ) {
-  const { crypto, sql } = needs
+  const { crypto, rowSeal, sql } = needs
   const id = yield* crypto.uuid
   const { injected, permit, problems } = yield* SecretNames.plan(needs, at, targetOf(id))
   const { caller, target } = permit
   if (problems.length > 0) return { id: undefined, injected, problems, target }
   const now = yield* Clock.currentTimeMillis
-  yield* Rows.run(sql`
-    INSERT INTO run_plans (id, environment_id, credential_id, user_id, created_at, expires_at)
-    VALUES (${id}, ${target.environmentId}, ${caller.credentialId}, ${caller.user?.id ?? null}, ${new Date(now)},
-      ${new Date(now + keptMillis)})`)
+  const values = yield* rowSeal.values("run_plans", {
+    id,
+    environmentId: target.environmentId,
+    credentialId: caller.credentialId,
+    userId: caller.user?.id ?? null,
+    createdAt: new Date(now),
+    expiresAt: new Date(now + keptMillis),
+    startedBy: null,
+    tellsOutput: false,
+    ...notEnded,
+    startedAt: null
+  })
+  yield* Rows.run(sql`INSERT INTO run_plans ${values}`)
   return { id, injected, problems, target }
 })
 
 /** Starts the run, again if need be, with this credential. Returns its record in the trail. */
 export const begun = Effect.fnUntraced(function* (
-  { sql }: Pick<Needs, "sql">,
+  { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
   { caller, target }: EnvironmentPermit<"secrets:run">,
   id: RunPlanId
 ) {
   const now = yield* Clock.currentTimeMillis
-  const user = caller.user?.id ?? null
-  const exists = yield* Rows.exists(sql`
-    UPDATE run_plans SET started_at = ${new Date(now)}, started_by = ${caller.credentialId},
-      tells_output = coalesce(user_id = ${user}::uuid, false) OR credential_id = ${caller.credentialId},
-      expires_at = ${new Date(now + runMillis)},
-      ended_at = NULL, exit_code = NULL, duration_millis = NULL, output = NULL
-    WHERE id = ${id} AND environment_id = ${target.environmentId} AND expires_at > ${new Date(now)} RETURNING id`)
-  return exists ? targetOf(id) : yield* unknownPlan
+  const where = sql`id = ${id} AND environment_id = ${target.environmentId} AND expires_at > ${new Date(now)}`
+  const plans = yield* Rows.transaction(sql, function* () {
+    return yield* rowSeal.update(
+      "run_plans",
+      where,
+      ({ credentialId, userId }) => ({
+        startedAt: new Date(now),
+        startedBy: caller.credentialId,
+        tellsOutput: credentialId === caller.credentialId || (userId !== null && userId === caller.user?.id),
+        expiresAt: new Date(now + runMillis),
+        ...notEnded
+      }),
+      { output: null }
+    )
+  })
+  return plans > 0 ? targetOf(id) : yield* unknownPlan
 })
 
-const placeOf = (id: string): ServiceBox.Place => ({ purpose: "run output", ids: [id] })
+/** The box of an output opens for its plan, its environment and those who planned and started it. */
+const placeOf = ({ credentialId, environmentId, id, startedBy, userId }: PlanRow): ServiceBox.Place => ({
+  purpose: "run output",
+  ids: [id, environmentId, credentialId, userId ?? "", startedBy ?? ""]
+})
+
+/** Place of an output that the release before sealed, an hour ago at most. */
+const formerPlaceOf = ({ id }: PlanRow): ServiceBox.Place => ({ purpose: "run output", ids: [id] })
 
 const outputKey = ({ keys }: Needs) => dieWhenVaultIsDown(keys.ring("run-output"))
 
@@ -95,54 +123,63 @@ const readable = (text: string): string => [...text.replace(/[^\P{C}\n\t]/gu, ""
 
 /** Reports the end of a run, once, with the credential that started it. */
 const report = Effect.fn("RunPlans.report")(function* (needs: Needs, body: ReportRun) {
-  const { access, audit, crypto, sql } = needs
+  const { access, audit, crypto, rowSeal, sql } = needs
   const { durationMillis, exitCode, output, plan: id } = body
   const permit = yield* access.environment("secrets:run", body, { audit: "run.report" })
   const { caller, target } = permit
   const now = yield* Clock.currentTimeMillis
   const text = output === undefined ? "" : readable(Redacted.value(output))
-  const sealed =
-    text === ""
-      ? null
-      : ServiceBox.seal(
-          yield* outputKey(needs),
-          placeOf(id),
-          Buffer.from(text),
-          yield* crypto.randomBytes(Envelope.saltLength)
-        )
+  const key = text === "" ? undefined : yield* outputKey(needs)
+  const salt = yield* crypto.randomBytes(Envelope.saltLength)
   return yield* Rows.transaction(sql, function* () {
-    const row = yield* Rows.findOne(
-      ReportedRow,
-      sql`
-        UPDATE run_plans SET ended_at = ${new Date(now)}, exit_code = ${exitCode}, duration_millis = ${durationMillis},
-          output = CASE WHEN tells_output THEN ${sealed}::bytea END, expires_at = ${new Date(now + keptMillis)}
-        WHERE id = ${id} AND environment_id = ${target.environmentId} AND started_by = ${caller.credentialId}
-          AND ended_at IS NULL AND expires_at > ${new Date(now)}
-        RETURNING output IS NOT NULL AS kept`
-    )
+    const where = sql`
+      id = ${id} AND environment_id = ${target.environmentId} AND started_by = ${caller.credentialId}
+        AND ended_at IS NULL AND expires_at > ${new Date(now)}`
+    const row = yield* planWhere(needs, sql`${where} FOR UPDATE`)
     if (row === undefined) return yield* unknownPlan
+    const output =
+      key === undefined || !row.tellsOutput ? null : ServiceBox.seal(key, placeOf(row), Buffer.from(text), salt)
+    const end = { endedAt: new Date(now), exitCode, durationMillis, expiresAt: new Date(now + keptMillis) }
+    yield* rowSeal.update("run_plans", where, () => end, { output })
     yield* audit.append(permit.event(targetOf(id, `exit code ${exitCode}`)))
-    return { plan: id, outputKept: row.kept }
+    return { plan: id, outputKept: output !== null }
   })
 })
 
-const ReportedRow = Schema.Struct({ kept: Schema.Boolean })
+/** Cells of a run that has not ended. */
+const notEnded = { endedAt: null, exitCode: null, durationMillis: null }
+
 const PlanRow = Schema.Struct({
+  id: Schema.String,
   environmentId: EnvironmentIdOut,
-  started: Schema.Boolean,
+  credentialId: Schema.String,
+  userId: Schema.NullOr(UserIdOut),
+  createdAt: Schema.DateFromSelf,
+  expiresAt: Schema.DateFromSelf,
+  startedAt: Schema.NullOr(Schema.DateFromSelf),
+  startedBy: Schema.NullOr(Schema.String),
+  tellsOutput: Schema.Boolean,
+  endedAt: Schema.NullOr(Schema.DateFromSelf),
   exitCode: Schema.NullOr(Schema.Number),
   durationMillis: Schema.NullOr(Schema.Number),
-  output: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+  output: Schema.NullOr(Schema.Uint8ArrayFromSelf),
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+})
+type PlanRow = typeof PlanRow.Type
+
+/** A plan that a server wrote as it is. */
+const planWhere = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, where: Statement.Fragment) {
+  const columns = sql.literal(columnsOf("run_plans"))
+  const row = yield* Rows.findOne(PlanRow, sql`SELECT ${columns}, output, mac FROM run_plans WHERE ${where}`)
+  return row !== undefined && (yield* rowSeal.ready).isAuthentic("run_plans", row) ? row : undefined
 })
 
-const ownPlan = Effect.fnUntraced(function* ({ sql }: Needs, caller: Caller, id: RunPlanId) {
+const ownPlan = Effect.fnUntraced(function* (needs: Needs, caller: Caller, id: RunPlanId) {
   const now = new Date(yield* Clock.currentTimeMillis)
-  return yield* Rows.findOne(
-    PlanRow,
-    sql`
-      SELECT environment_id, started_at IS NOT NULL AS started, exit_code, duration_millis::float8 AS duration_millis, output
-      FROM run_plans
-      WHERE id = ${id} AND expires_at > ${now}
+  return yield* planWhere(
+    needs,
+    needs.sql`
+      id = ${id} AND expires_at > ${now}
         AND (credential_id = ${caller.credentialId} OR user_id = ${caller.user?.id ?? null}::uuid)`
   )
 })
@@ -154,11 +191,14 @@ const status = Effect.fn("RunPlans.status")(function* (needs: Needs, id: RunPlan
   const permit = yield* needs.access
     .environmentWithId("secrets:run", row.environmentId, { audit: "run.read" })
     .pipe(Effect.catchTag("ENVIRONMENT_NOT_FOUND", () => unknownPlan))
-  const { durationMillis, exitCode, output, started } = row
-  if (exitCode === null || durationMillis === null) return { status: started ? "started" : "planned" }
+  const { durationMillis, exitCode, output, startedAt } = row
+  if (exitCode === null || durationMillis === null) return { status: startedAt === null ? "planned" : "started" }
   const ended = { status: "ended", exitCode, durationMillis }
   if (output === null) return ended
-  const opened = ServiceBox.open(yield* outputKey(needs), placeOf(id), output)
+  const key = yield* outputKey(needs)
+  const opened = Either.orElse(ServiceBox.open(key, placeOf(row), output), () =>
+    ServiceBox.open(key, formerPlaceOf(row), output)
+  )
   if (Either.isLeft(opened)) return yield* new IntegrityFailure()
   yield* needs.audit.record(permit.event(targetOf(id)))
   return { ...ended, output: opened.right.toString() }

@@ -68,6 +68,9 @@ const RequestRow = Schema.Struct({
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 type RequestRow = typeof RequestRow.Type
+/** The sentence under the MAC; the column has that of a request of the release before. */
+const aboutOf = ({ about, payload }: RequestRow): string =>
+  "about" in payload && typeof payload.about === "string" ? payload.about : about
 const GrantsRow = Schema.Struct({ personGrants: Schema.NullOr(Schema.String) })
 const ResetRow = Schema.Struct({ userId: UserIdOut })
 
@@ -131,7 +134,7 @@ const open = Effect.fnUntraced(function* (needs: Needs, caller: Caller, teamIds:
         teamId: row.teamId,
         user: { id: row.userId, email: row.email },
         kind,
-        about: row.about,
+        about: aboutOf(row),
         status: isPending ? "pending" : "approved",
         mayDecide: isPending && row.userId !== own && decidable.has(row.teamId),
         hasLink: !isPending && row.userId === own,
@@ -173,7 +176,7 @@ const toDecide = Effect.fnUntraced(function* (
   if (role === null || !manages(role)) return yield* gone()
   const action = audit === "second_person.approve" ? "members:raise" : "members:manage"
   const permit = yield* Effect.catchTag(needs.access.team(action, row.teamId, { audit }), "TEAM_NOT_FOUND", gone)
-  const event = permit.event({ target: { type: "second_person_request", id, name: row.about } })
+  const event = permit.event({ target: { type: "second_person_request", id, name: aboutOf(row) } })
   return { permit, event, row }
 })
 

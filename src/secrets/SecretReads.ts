@@ -15,6 +15,7 @@ import { Exposure } from "#src/trail-use/Exposure.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { methods } from "#src/Methods.ts"
@@ -35,6 +36,7 @@ interface Needs extends OpenSecrets.Caches {
   readonly access: Access
   readonly exposure: Exposure
   readonly limiter: RateLimiter
+  readonly rowSeal: RowSeal
   readonly sealingKeys: SealingKeys
 }
 interface Paging {
@@ -360,6 +362,7 @@ export const make = Effect.gen(function* () {
     dataKeys: yield* DataKeys,
     exposure: yield* Exposure,
     limiter: yield* RateLimiter,
+    rowSeal: yield* RowSeal,
     sealingKeys: yield* SealingKeys,
     snapshots: yield* Snapshots,
     sql: yield* SqlClient.SqlClient

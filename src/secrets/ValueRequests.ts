@@ -3,6 +3,7 @@
  * server; no conversation sees it. A request lives 10 minutes and is answered once.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
+import type * as Statement from "@effect/sql/Statement"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -33,6 +34,7 @@ import { type Policy as Limit, RateLimiter } from "#src/limits/RateLimiter.ts"
 import { days } from "#src/Days.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import { methods } from "#src/Methods.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as SecretRows from "./SecretRows.ts"
 import * as ValueSource from "./ValueSource.ts"
@@ -80,10 +82,10 @@ const RequestRow = Schema.Struct({
   secretId: Schema.NullOr(SecretIdOut),
   version: Schema.NullOr(Schema.Number),
   createdAt: Schema.DateFromSelf,
-  expiresAt: Schema.DateFromSelf
+  expiresAt: Schema.DateFromSelf,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 type RequestRow = typeof RequestRow.Type
-const StatusRow = Schema.Struct({ id: Schema.String, status: Status })
 
 /** The request as the page shows it. */
 type ValueRequest = Pick<
@@ -105,6 +107,7 @@ interface Needs {
   readonly access: Access
   readonly audit: Audit
   readonly crypto: Crypto
+  readonly rowSeal: RowSeal
   readonly bus: EventBus["Type"]
   readonly limiter: RateLimiter
   readonly writing: LockedEnvironment.Needs
@@ -126,10 +129,18 @@ const columns = (sql: SqlClient.SqlClient) =>
   sql.literal(`
     v.id, v.code, v.credential_id, v.asked_by, v.user_id, v.team_id, v.project_id, p.name AS project_name, p.visibility,
     v.environment_id, e.slug AS environment, v.key, v.note, v.replace, v.status, v.secret_id, v.version, v.created_at,
-    v.expires_at
+    v.expires_at, v.mac
     FROM value_requests v
     JOIN environments e ON e.id = v.environment_id AND e.deleted_at IS NULL
     JOIN projects p ON p.id = v.project_id AND p.deleted_at IS NULL`)
+
+/** Requests that a server wrote as they are. The page shows place and key of a request, and the answer goes there. */
+const requestsWhere = ({ rowSeal, sql }: Needs, where: Statement.Fragment) =>
+  Effect.zipWith(rowSeal.ready, Rows.findAll(RequestRow, sql`SELECT ${columns(sql)} WHERE ${where}`), (macs, rows) =>
+    rows.filter((row) => macs.isAuthentic("value_requests", row))
+  )
+const requestWhere = (needs: Needs, where: Statement.Fragment) =>
+  Effect.map(requestsWhere(needs, where), ([row]): RequestRow | undefined => row)
 
 /** The answer goes to the asking credential once; until then the same question finds it. */
 const reported = Effect.fnUntraced(function* ({ sql }: Needs, row: RequestRow) {
@@ -141,15 +152,14 @@ const reported = Effect.fnUntraced(function* ({ sql }: Needs, row: RequestRow) {
 
 /** The same question of the same credential, as long as its answer was not reported. */
 const earlierRequest = (
-  { sql }: Needs,
+  needs: Needs,
   { caller, target }: EnvironmentPermit<"secrets:write">,
   at: { readonly key: string; readonly replace: boolean; readonly now: number }
 ) =>
-  Rows.findOne(
-    RequestRow,
-    sql`
-      SELECT ${columns(sql)}
-      WHERE v.credential_id = ${caller.credentialId} AND v.environment_id = ${target.environmentId} AND v.key = ${at.key}
+  requestWhere(
+    needs,
+    needs.sql`
+      v.credential_id = ${caller.credentialId} AND v.environment_id = ${target.environmentId} AND v.key = ${at.key}
         AND v.replace = ${at.replace} AND v.expires_at > ${new Date(at.now)} AND v.reported_at IS NULL
       ORDER BY v.created_at DESC LIMIT 1`
   )
@@ -159,7 +169,7 @@ const earlierRequest = (
  * person who may write.
  */
 const newRequest = Effect.fnUntraced(function* (
-  { crypto, sql }: Needs,
+  { crypto, rowSeal, sql }: Needs,
   { caller, target }: EnvironmentPermit<"secrets:write">,
   asked: {
     readonly key: string
@@ -174,23 +184,26 @@ const newRequest = Effect.fnUntraced(function* (
   const now = yield* Clock.currentTimeMillis
   const expiresAt = new Date(now + asked.lifetime)
   const name = caller.user !== null && caller.kind === "session" ? caller.user.email : caller.name
-  const insert = Rows.run(
-    sql`INSERT INTO value_requests ${sql.insert({
-      id,
-      code,
-      credential_id: caller.credentialId,
-      asked_by: JSON.stringify({ kind: caller.kind, name }),
-      user_id: asked.userId,
-      team_id: target.teamId,
-      project_id: target.projectId,
-      environment_id: target.environmentId,
-      key: asked.key,
-      note: asked.note ?? null,
-      replace: asked.replace,
-      status: "pending",
-      created_at: new Date(now),
-      expires_at: expiresAt
-    })}`
+  const row = {
+    id,
+    code,
+    credentialId: caller.credentialId,
+    askedBy: { kind: caller.kind, name },
+    userId: asked.userId,
+    teamId: target.teamId,
+    projectId: target.projectId,
+    environmentId: target.environmentId,
+    key: asked.key,
+    note: asked.note ?? null,
+    replace: asked.replace,
+    status: "pending",
+    secretId: null,
+    version: null,
+    createdAt: new Date(now),
+    expiresAt
+  }
+  const insert = Effect.flatMap(rowSeal.values("value_requests", row), (values) =>
+    Rows.run(sql`INSERT INTO value_requests ${values}`)
   )
   return { id, code, expiresAt, insert }
 })
@@ -242,11 +255,8 @@ const askPerson = Effect.fn("ValueRequests.askPerson")(function* (
   return { code: created.code, expiresAt: created.expiresAt }
 })
 
-const ownRequest = ({ sql }: Needs, requestId: string, caller: Caller) =>
-  Rows.findOne(
-    RequestRow,
-    sql`SELECT ${columns(sql)} WHERE v.id = ${requestId} AND v.credential_id = ${caller.credentialId}`
-  )
+const ownRequest = (needs: Needs, requestId: string, caller: Caller) =>
+  requestWhere(needs, needs.sql`v.id = ${requestId} AND v.credential_id = ${caller.credentialId}`)
 
 /** The state of a request of this credential. Waits up to `millis` for a decision. */
 const outcome = Effect.fn("ValueRequests.outcome")(function* (needs: Needs, requestId: string, millis: number) {
@@ -268,9 +278,9 @@ const outcome = Effect.fn("ValueRequests.outcome")(function* (needs: Needs, requ
 })
 
 /** A request that this person may answer; any other does not exist for them. */
-const visible = Effect.fnUntraced(function* ({ sql }: Needs, code: string) {
+const visible = Effect.fnUntraced(function* (needs: Needs, code: string) {
   const caller = yield* CurrentCaller
-  const row = yield* Rows.findOne(RequestRow, sql`SELECT ${columns(sql)} WHERE v.code = ${code}`)
+  const row = yield* requestWhere(needs, needs.sql`v.code = ${code}`)
   const user = caller.user
   if (row === undefined || user === null) return yield* new GrantNotFound()
   // The agent of another person asked: a person lured to this page must not answer (MCP elicitation, phishing).
@@ -289,16 +299,16 @@ const show = Effect.fn("ValueRequests.show")(function* (needs: Needs, code: stri
 
 /** Takes the request, if it is still open: of two parallel answers one is stored. */
 const decide = Effect.fnUntraced(function* (
-  { sql }: Needs,
+  { rowSeal, sql }: Needs,
   row: RequestRow,
   userId: UserId,
   status: "stored" | "declined"
 ) {
   const now = yield* DateTime.nowAsDate
-  const isClosed = yield* Rows.exists(sql`
-    UPDATE value_requests SET status = ${status}, decided_at = ${now}, decided_by = ${userId}
-    WHERE id = ${row.id} AND status = 'pending' AND expires_at > ${now} RETURNING id`)
-  if (!isClosed) return yield* new GrantAlreadyDecided()
+  const where = sql`id = ${row.id} AND status = 'pending' AND expires_at > ${now}`
+  const others = { decided_at: now, decided_by: userId }
+  const closed = yield* rowSeal.update("value_requests", where, () => ({ status }), others)
+  if (closed === 0) return yield* new GrantAlreadyDecided()
 })
 
 const announce = ({ bus }: Needs, row: RequestRow) =>
@@ -309,13 +319,11 @@ const announce = ({ bus }: Needs, row: RequestRow) =>
   )
 
 /** The answered and the open ones of these requests. */
-const states = Effect.fnUntraced(function* ({ sql }: Needs, ids: ReadonlyArray<string>) {
+const states = Effect.fnUntraced(function* (needs: Needs, ids: ReadonlyArray<string>) {
   const now = yield* DateTime.nowAsDate
-  const rows = yield* Rows.findAll(
-    StatusRow,
-    sql`
-      SELECT id, status FROM value_requests
-      WHERE id = any(${ids}::uuid[]) AND (status <> 'pending' OR expires_at > ${now})`
+  const rows = yield* requestsWhere(
+    needs,
+    needs.sql`v.id = any(${ids}::uuid[]) AND (v.status <> 'pending' OR v.expires_at > ${now})`
   )
   return {
     answered: rows.filter(({ status }) => status !== "pending").map(({ id }) => id),
@@ -341,8 +349,7 @@ const provide = Effect.fn("ValueRequests.provide")(function* (needs: Needs, code
     ],
     answer: Effect.fnUntraced(function* (written) {
       const { id, version } = yield* onlySecret(written)
-      yield* Rows.run(needs.sql`
-        UPDATE value_requests SET secret_id = ${id}, version = ${version} WHERE id = ${row.id}`)
+      yield* needs.rowSeal.update("value_requests", needs.sql`id = ${row.id}`, () => ({ secretId: id, version }))
       return { id, version }
     })
   })
@@ -352,7 +359,9 @@ const provide = Effect.fn("ValueRequests.provide")(function* (needs: Needs, code
 
 const decline = Effect.fn("ValueRequests.decline")(function* (needs: Needs, code: string) {
   const { row, user } = yield* visible(needs, code)
-  yield* decide(needs, row, user.id, "declined")
+  yield* Rows.transaction(needs.sql, function* () {
+    yield* decide(needs, row, user.id, "declined")
+  })
   yield* announce(needs, row)
 })
 
@@ -372,6 +381,7 @@ export class ValueRequests extends Effect.Service<ValueRequests>()("secrets/Valu
       access: yield* Access,
       audit: yield* Audit,
       crypto: yield* Crypto,
+      rowSeal: yield* RowSeal,
       bus: yield* EventBus,
       limiter: yield* RateLimiter,
       writing: yield* LockedEnvironment.services

@@ -16,6 +16,7 @@ import { days } from "#src/Days.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Housekeeping from "#src/Housekeeping.ts"
 import { Outbound } from "#src/outbound/Outbound.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as Rows from "#src/database/Rows.ts"
 import { slackBody } from "./SlackText.ts"
 import { AttemptLog } from "./Webhooks.ts"
@@ -47,7 +48,13 @@ const wallClock = Clock.make()
 export const pauseAfter = (attempts: number, random: number): number =>
   Math.min(maxPause, firstPause * 2 ** Math.min(attempts - 1, 20)) * (0.5 + random)
 
-const services = Effect.all({ sql: SqlClient.SqlClient, crypto: Crypto, secrets: WebhookSecrets, outbound: Outbound })
+const services = Effect.all({
+  sql: SqlClient.SqlClient,
+  crypto: Crypto,
+  rowSeal: RowSeal,
+  secrets: WebhookSecrets,
+  outbound: Outbound
+})
 type Needs = Effect.Effect.Success<typeof services>
 
 const LeaseRow = Schema.Struct({
@@ -60,7 +67,10 @@ const LeaseRow = Schema.Struct({
   log: AttemptLog,
   createdAt: Schema.DateFromSelf,
   url: Schema.String,
+  events: Schema.NullOr(Schema.Array(Schema.String)),
   format: WebhookFormat,
+  enabled: Schema.Boolean,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf),
   /** Slug of the event's project; null for other formats and for events without a project that still exists. */
   project: Schema.NullOr(Schema.String)
 })
@@ -118,7 +128,8 @@ const take = Effect.fnUntraced(function* ({ sql }: Needs, atMost: number, sendin
       UPDATE webhook_deliveries d SET attempts = d.attempts + 1, next_at = ${new Date(now + lease)}
       FROM taken t JOIN webhooks w ON w.id = t.webhook_id
       WHERE d.webhook_id = t.webhook_id AND d.event_id = t.event_id
-      RETURNING d.webhook_id, w.team_id, d.event_id, d.event, d.body, d.attempts, d.log, d.created_at, w.url, w.format,
+      RETURNING d.webhook_id, w.team_id, d.event_id, d.event, d.body, d.attempts, d.log, d.created_at, w.url,
+        w.events, w.format, w.enabled, w.mac,
         (SELECT p.slug FROM projects p WHERE w.format = 'slack' AND p.team_id = w.team_id
           AND p.id = (d.body::jsonb ->> 'project')::uuid) AS project`
   )
@@ -141,11 +152,18 @@ const keysOf = ({ secrets }: Needs, row: LeaseRow, sealed: ReadonlyArray<SecretR
     (secret) => secrets.open(row.teamId, secret)
   )
 
+/** An address that no server wrote gets no event. */
+const checkWebhook = ({ rowSeal }: Needs, { webhookId: id, ...row }: LeaseRow) =>
+  Effect.flatMap(rowSeal.ready, (macs) =>
+    macs.isAuthentic("webhooks", { id, ...row }) ? Effect.void : Effect.fail("altered")
+  )
+
 /** One attempt; a failure is a result too. */
 const attempt = (needs: Needs, row: LeaseRow, sealed: ReadonlyArray<SecretRow>): Effect.Effect<Attempt> =>
   Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
     const { event, eventId, format, url, webhookId } = row
+    yield* checkWebhook(needs, row)
     const body = format === "slack" ? slackBody(row.body, row.project) : row.body
     const keys = yield* Effect.mapError(keysOf(needs, row, sealed, now), () => "secret")
     const { status } = yield* Effect.mapError(

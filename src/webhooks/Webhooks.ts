@@ -4,6 +4,7 @@ import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as Struct from "effect/Struct"
 import { PlanLimitReached, RouteNotFound, ValidationFailed } from "#schema/Errors.ts"
 import { type TeamId, TeamIdOut, type WebhookId, WebhookIdOut } from "#schema/Ids.ts"
 import {
@@ -27,6 +28,8 @@ import { Tokens } from "#src/credentials/Tokens.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
 import { Outbound } from "#src/outbound/Outbound.ts"
+import * as RowJournal from "#src/rows/RowJournal.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as Rows from "#src/database/Rows.ts"
 import { type SealedSecret, WebhookSecrets } from "./WebhookSecrets.ts"
 
@@ -37,6 +40,7 @@ const services = Effect.all({
   sql: SqlClient.SqlClient,
   crypto: Crypto,
   audit: Audit,
+  rowSeal: RowSeal,
   tokens: Tokens,
   secrets: WebhookSecrets,
   outbound: Outbound
@@ -59,8 +63,12 @@ const WebhookRow = Schema.Struct({
   format: WebhookFormat,
   enabled: Schema.Boolean,
   createdAt: Rows.Iso,
-  updatedAt: Rows.Iso
+  updatedAt: Rows.Iso,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
+
+/** The webhook as responses show it. */
+const webhookOf = (row: typeof WebhookRow.Type) => Struct.omit(row, "mac")
 
 const FailingRow = Schema.Struct({ id: WebhookIdOut })
 
@@ -90,7 +98,7 @@ const deliveryOf = ({ nextAt, ...row }: typeof DeliveryRow.Type): WebhookDeliver
 })
 
 const columns = (sql: SqlClient.SqlClient) =>
-  sql.literal("id, team_id, name, url, events, format, enabled, created_at, updated_at")
+  sql.literal("id, team_id, name, url, events, format, enabled, created_at, updated_at, mac")
 const deliveryColumns = (sql: SqlClient.SqlClient) =>
   sql.literal("event_id, event, state, attempts, log, created_at, next_at, finished_at")
 
@@ -108,12 +116,13 @@ const eventAbout = (permit: Manage, { id, name }: Pick<Webhook, "id" | "name">) 
   permit.event({ target: { type: "webhook", id, name } })
 
 /** The team's webhook, locked. */
-const lockedWebhook = Effect.fnUntraced(function* ({ sql }: Needs, teamId: TeamId, id: WebhookId) {
+const lockedWebhook = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, teamId: TeamId, id: WebhookId) {
   const row = yield* Rows.findOne(
     WebhookRow,
     sql`SELECT ${columns(sql)} FROM webhooks WHERE id = ${id} AND team_id = ${teamId} FOR NO KEY UPDATE`
   )
-  return row ?? (yield* notFound())
+  if (row === undefined || !(yield* rowSeal.ready).isAuthentic("webhooks", row)) return yield* notFound()
+  return webhookOf(row)
 })
 
 const storeSecret = ({ sql }: Needs, id: WebhookId, sealed: SealedSecret) =>
@@ -127,7 +136,7 @@ const mayCreate = Effect.fn("Webhooks.mayCreate")(function* ({ access }: Needs, 
 })
 
 const create = Effect.fn("Webhooks.create")(function* (needs: Needs, teamId: TeamId, input: CreateWebhook) {
-  const { access, audit, crypto, secrets, sql, tokens } = needs
+  const { access, audit, crypto, rowSeal, secrets, sql, tokens } = needs
   const permit = yield* access.team("webhooks:direct", teamId, { audit: "webhook.create" })
   yield* checkUrl(needs, input.url)
   const id = WebhookIdOut.make(yield* crypto.uuid)
@@ -137,27 +146,28 @@ const create = Effect.fn("Webhooks.create")(function* (needs: Needs, teamId: Tea
     const n = yield* Rows.count(sql`SELECT count(*) AS n FROM webhooks WHERE team_id = ${teamId}`)
     if (n >= webhooksPerTeam) return yield* new PlanLimitReached()
     const now = yield* DateTime.nowAsDate
-    const row = yield* Rows.single(
-      WebhookRow,
-      sql`
-          INSERT INTO webhooks (id, team_id, name, url, events, format, enabled, created_by, created_at, updated_at)
-          VALUES (${id}, ${teamId}, ${input.name}, ${input.url}, ${input.events ?? null}::text[],
-            ${input.format ?? "json"}, true, ${user.id}, ${now}, ${now})
-          RETURNING ${columns(sql)}`
+    const { events = null, format = "json", name, url } = input
+    const values = yield* rowSeal.values(
+      "webhooks",
+      { id, teamId, url, events, format, enabled: true },
+      { name, created_by: user.id, created_at: now, updated_at: now }
     )
+    const row = yield* Rows.single(WebhookRow, sql`INSERT INTO webhooks ${values} RETURNING ${columns(sql)}`)
     yield* storeSecret(needs, id, sealed)
     yield* audit.append(eventAbout(permit, row))
-    const response: WebhookWithSecret = { ...row, secret: text }
+    const response: WebhookWithSecret = { ...webhookOf(row), secret: text }
     return response
   })
 })
 
-const list = Effect.fn("Webhooks.list")(function* ({ access, sql }: Needs, teamId: TeamId) {
+const list = Effect.fn("Webhooks.list")(function* ({ access, rowSeal, sql }: Needs, teamId: TeamId) {
   yield* access.team("tokens:manage", teamId, { audit: "webhook.list" })
-  const webhooks: ReadonlyArray<Webhook> = yield* Rows.findAll(
+  const rows = yield* Rows.findAll(
     WebhookRow,
     sql`SELECT ${columns(sql)} FROM webhooks WHERE team_id = ${teamId} ORDER BY id DESC LIMIT ${webhooksPerTeam}`
   )
+  const macs = yield* rowSeal.ready
+  const webhooks: ReadonlyArray<Webhook> = rows.filter((row) => macs.isAuthentic("webhooks", row)).map(webhookOf)
   return webhooks
 })
 
@@ -181,21 +191,16 @@ const update = Effect.fn("Webhooks.update")(function* (
   id: WebhookId,
   input: UpdateWebhook
 ) {
-  const { access, audit, sql, tokens } = needs
+  const { access, audit, rowSeal, sql, tokens } = needs
   const permit = yield* access.team("webhooks:direct", teamId, { audit: "webhook.update" })
   yield* checkUrl(needs, input.url)
   return yield* change(needs, permit.event(), function* () {
     yield* tokens.stillManages(permit)
     const before = yield* lockedWebhook(needs, teamId, id)
     const { enabled, events, format, name, url } = { ...before, ...input }
-    const row = yield* Rows.single(
-      WebhookRow,
-      sql`
-          UPDATE webhooks SET name = ${name}, url = ${url}, events = ${events}::text[], format = ${format},
-            enabled = ${enabled},
-            updated_at = ${yield* DateTime.nowAsDate}
-          WHERE id = ${id} RETURNING ${columns(sql)}`
-    )
+    const others = { name, updated_at: yield* DateTime.nowAsDate }
+    yield* rowSeal.update("webhooks", sql`id = ${id}`, () => ({ url, events, format, enabled }), others)
+    const row = yield* lockedWebhook(needs, teamId, id)
     yield* audit.append(eventAbout(permit, row))
     return row
   })
@@ -219,7 +224,7 @@ const rotate = Effect.fn("Webhooks.rotate")(function* (needs: Needs, teamId: Tea
       sql`UPDATE webhooks SET updated_at = ${new Date(now)} WHERE id = ${id} RETURNING ${columns(sql)}`
     )
     yield* audit.append(eventAbout(permit, row))
-    const response: WebhookWithSecret = { ...row, secret: text }
+    const response: WebhookWithSecret = { ...webhookOf(row), secret: text }
     return response
   })
 })
@@ -230,7 +235,7 @@ const remove = Effect.fn("Webhooks.remove")(function* (needs: Needs, teamId: Tea
   yield* change(needs, permit.event(), function* () {
     yield* tokens.stillManages(permit)
     const row = yield* lockedWebhook(needs, teamId, id)
-    yield* Rows.run(sql`DELETE FROM webhooks WHERE id = ${id}`)
+    yield* RowJournal.remove(sql, "webhooks", sql`id = ${id}`)
     yield* audit.append(eventAbout(permit, row))
   })
 })

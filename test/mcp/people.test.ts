@@ -12,7 +12,9 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { allScopes } from "#schema/Scopes.ts"
 import { Changes } from "#src/mcp/Changes.ts"
+import { columnName, type authorizationTables } from "#src/rows/AuthorizationRows.ts"
 import { auditEntry, parsed } from "#test/support/Json.ts"
+import * as Seals from "#test/support/Seals.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as Clients from "./Clients.ts"
@@ -125,9 +127,70 @@ layer(McpApp.shared, { excludeTestServices: true })("a value that a person types
       const { ask, browser } = yield* scene
       const { url = "" } = (yield* ask()).output("request_secret_value")
       const sql = yield* SqlClient.SqlClient
-      yield* sql`UPDATE value_requests SET expires_at = expires_at - interval '11 minutes' WHERE code = ${url.slice(-24)}`
+      yield* Seals.after(
+        "value_requests",
+        sql`UPDATE value_requests SET expires_at = expires_at - interval '11 minutes' WHERE code = ${url.slice(-24)}`
+      )
       assert.strictEqual((yield* go(browser, url)).status, 404)
       assert.strictEqual((yield* go(browser, `${url}/store`, [["value", "x"]])).status, 404)
+    })
+  )
+
+  it.effect("is stored where the page says, or nowhere: a writer of the database cannot turn the request", () =>
+    Effect.gen(function* () {
+      const { base, browser, place, project } = yield* scene
+      const scoped = yield* World.token({
+        team: project.team,
+        mcpScopes: allScopes,
+        environments: [project.production, project.development]
+      })
+      const at = { ...place, environment: "production", key: "LIVE_KEY" }
+      const { url = "" } = (yield* Clients.raw(base, "POST", {
+        bearer: scoped.text,
+        ...Clients.modernCall("request_secret_value", at)
+      })).output("request_secret_value")
+      const code = url.slice(-24)
+      const sql = yield* SqlClient.SqlClient
+      /** SQL of another value of each column. */
+      const forged: Readonly<Record<(typeof authorizationTables)["value_requests"]["columns"][number], string>> = {
+        id: "gen_random_uuid()",
+        code: "translate(code, 'abcdefgh', 'hgfedcba') || 'x'",
+        credentialId: "gen_random_uuid()",
+        askedBy: `'{"kind": "session", "name": "the owner"}'`,
+        userId: `'${project.team.owner.id}'`,
+        teamId: `'${(yield* World.project()).team.id}'`,
+        projectId: `'${(yield* World.project({ team: project.team })).id}'`,
+        environmentId: `'${project.development.id}'`,
+        key: "'OTHER_KEY'",
+        note: "'Paste the root key here'",
+        replace: "NOT replace",
+        status: "'declined'",
+        secretId: "gen_random_uuid()",
+        version: "7",
+        createdAt: "created_at + interval '1 minute'",
+        expiresAt: "expires_at + interval '1 day'"
+      }
+      const page = yield* go(browser, url)
+      assert.include(page.text, "production")
+      for (const [column, value] of Object.entries(forged)) {
+        const name = columnName(column)
+        yield* sql`CREATE TEMP TABLE kept_request AS SELECT * FROM value_requests WHERE code = ${code}`
+        yield* sql`UPDATE value_requests SET ${sql(name)} = ${sql.literal(value)} WHERE code = ${code}`
+        const answer = yield* go(browser, `${url}/store`, [["value", "the production key"]])
+        assert.strictEqual(answer.status, 404, column)
+        yield* sql`DELETE FROM value_requests WHERE credential_id = ${scoped.id} OR code = ${code}`
+        yield* sql`INSERT INTO value_requests SELECT * FROM kept_request`
+        yield* sql`DROP TABLE kept_request`
+      }
+      assert.strictEqual((yield* go(browser, url)).status, 200)
+      const stored = yield* go(browser, `${url}/store`, [["value", "the production key"]])
+      assert.strictEqual(stored.status, 200)
+      const read = (environment: string) =>
+        TestApp.get(`/secrets/inject?projectId=${project.id}&environment=${environment}`, {
+          bearer: scoped.text
+        })
+      assert.include((yield* read("production")).text, "the production key")
+      assert.notInclude((yield* read("development")).text, "the production key")
     })
   )
 

@@ -5,7 +5,9 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { allScopes } from "#schema/Scopes.ts"
 import { Ampoule } from "#test/cli/Ampoule.ts"
+import { columnName, type authorizationTables } from "#src/rows/AuthorizationRows.ts"
 import { auditEntry } from "#test/support/Json.ts"
+import * as Seals from "#test/support/Seals.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as Clients from "./Clients.ts"
@@ -116,10 +118,60 @@ layer(Layer.merge(McpApp.shared, Ampoule.Default), { excludeTestServices: true }
       const { error } = yield* TestApp.get(elsewhere, { bearer: agent.text })
       assert.deepInclude(error, { code: "VALIDATION_FAILED", field: "plan" })
       const sql = yield* SqlClient.SqlClient
-      yield* sql`UPDATE run_plans SET expires_at = now() - interval '1 second' WHERE id = ${plan ?? ""}`
+      yield* Seals.after(
+        "run_plans",
+        sql`UPDATE run_plans SET expires_at = now() - interval '1 second' WHERE id = ${plan ?? ""}`
+      )
       assert.strictEqual((yield* begin(plan)).status, 400)
       assert.strictEqual((yield* report(plan)).status, 400)
       assert.strictEqual((yield* status(plan)).refusal.code, "VALIDATION_FAILED")
+    })
+  )
+
+  it.effect("is refused once a writer of the database changed it, to all", () =>
+    Effect.gen(function* () {
+      const { agent, begin, planned, project, report, status } = yield* scene
+      const other = yield* World.token({ team: project.team, mcpScopes: allScopes })
+      const { plan = "" } = yield* planned()
+      assert.strictEqual((yield* begin(plan)).status, 200)
+      assert.strictEqual((yield* report(plan)).status, 201)
+      const sql = yield* SqlClient.SqlClient
+      /** SQL of another value of each column. */
+      const forged: Readonly<Record<(typeof authorizationTables)["run_plans"]["columns"][number], string>> = {
+        id: "gen_random_uuid()",
+        environmentId: `'${project.staging.id}'`,
+        credentialId: `'${other.id}'`,
+        userId: `'${project.team.owner.id}'`,
+        createdAt: "created_at + interval '1 hour'",
+        expiresAt: "expires_at + interval '1 day'",
+        startedAt: "started_at + interval '1 hour'",
+        startedBy: `'${other.id}'`,
+        tellsOutput: "NOT tells_output",
+        endedAt: "ended_at + interval '1 hour'",
+        exitCode: "0",
+        durationMillis: "duration_millis + 1"
+      }
+      for (const [column, value] of Object.entries(forged)) {
+        const name = columnName(column)
+        yield* sql`CREATE TEMP TABLE kept_plan AS SELECT * FROM run_plans WHERE id = ${plan}`
+        yield* sql`UPDATE run_plans SET ${sql(name)} = ${sql.literal(value)} WHERE id = ${plan}`
+        for (const bearer of [agent.text, other.text]) {
+          const { refusal } = yield* status(plan, bearer)
+          assert.strictEqual(refusal.code, "VALIDATION_FAILED", `${column}: ${bearer === other.text ? "other" : "own"}`)
+        }
+        if (column !== "environmentId") assert.strictEqual((yield* begin(plan)).status, 400, column)
+        yield* sql`DELETE FROM run_plans WHERE created_at IN (SELECT created_at FROM kept_plan) OR id = ${plan}`
+        yield* sql`INSERT INTO run_plans SELECT * FROM kept_plan ON CONFLICT (id) DO NOTHING`
+        yield* sql`DROP TABLE kept_plan`
+        assert.deepInclude((yield* status(plan)).output, { exitCode: 1, output: "the end[2J\n" }, column)
+      }
+      // The output is a box of its plan: another row of the same person does not open it.
+      const second = (yield* planned()).plan ?? ""
+      yield* begin(second)
+      yield* report(second)
+      yield* sql`
+        UPDATE run_plans SET output = (SELECT output FROM run_plans WHERE id = ${plan}) WHERE id = ${second}`
+      assert.strictEqual((yield* status(second)).refusal.code, "INTEGRITY_FAILURE")
     })
   )
 })

@@ -3,7 +3,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import { randomUUID } from "node:crypto"
 import * as RowJournal from "#src/rows/RowJournal.ts"
-import { keyOf, authorizationTables, type AuthorizationRow } from "#src/rows/AuthorizationRows.ts"
+import { keyOf, type AuthorizationRow, authorizationTables } from "#src/rows/AuthorizationRows.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 

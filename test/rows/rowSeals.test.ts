@@ -14,9 +14,9 @@ import { RowSeal } from "#src/rows/RowSeal.ts"
 import {
   columnName,
   columnsOf,
-  authorizationTables,
   type AuthorizationRow,
-  type AuthorizationTable
+  type AuthorizationTable,
+  authorizationTables
 } from "#src/rows/AuthorizationRows.ts"
 import * as TrailVerification from "#src/trail/TrailVerification.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
@@ -70,7 +70,9 @@ const shortLived: ReadonlySet<string> = new Set<AuthorizationTable>([
   "oauth_codes",
   "oauth_access_tokens",
   "oauth_interactions",
-  "passkey_challenges"
+  "passkey_challenges",
+  "value_requests",
+  "run_plans"
 ])
 
 describe("a statement of the server", () => {
@@ -146,6 +148,11 @@ const scene = Effect.gen(function* () {
   const invited = { session: session.text, json: { email: `${granted.id}@invited.example`, role: "member" } }
   const invitation = yield* TestApp.post(`/teams/${victim.team.id}/invitations`, invited)
   assert.strictEqual(invitation.status, 201, invitation.text)
+  const hook = yield* TestApp.post(`/teams/${victim.team.id}/webhooks`, {
+    session: session.text,
+    json: { name: "hook", url: "https://hooks.example/team" }
+  })
+  assert.strictEqual(hook.status, 201, hook.text)
   const device = yield* TestApp.post("/auth/cli/device", { headers: { "x-forwarded-for": "127.0.0.1" } })
   assert.isBelow(device.status, 300, device.text)
   const lookupId = TokenText.parse(device.json.deviceCode)?.id ?? ""
@@ -165,6 +172,7 @@ const scene = Effect.gen(function* () {
       environments: null
     }),
     request: accessRequest.json.id,
+    webhook: hook.json.id,
     granted,
     ofGranted: yield* World.session(granted),
     ofOwner: session,
@@ -229,9 +237,11 @@ const requests = (s: Pick<Scene, "ofOwner">) =>
 const byToken = (s: Scene) => readsValue(s, { bearer: s.token.text })
 const byMember = (s: Scene) => readsValue(s, { session: s.ofMember.text })
 
-/** Used once, or by others' programs: tried in the journeys of `test/oauth`, `test/machines` and of reset links. */
+/** Used once, or by others' programs: tried in the journeys of `test/oauth`, `test/machines`, `test/mcp` and of reset links. */
 type Elsewhere =
   | "second_person_requests"
+  | "value_requests"
+  | "run_plans"
   | "totp_factors"
   | "recovery_codes"
   | "sign_in_steps"
@@ -443,6 +453,21 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
       manages: attackers.team,
       loginId: id,
       askedBy: attackers.person
+    }
+  },
+  webhooks: {
+    row: (s) => `id = '${s.webhook}'`,
+    works: (s) =>
+      Effect.map(TestApp.get(`/teams/${s.victim.team.id}/webhooks`, { session: s.ofOwner.text }), ({ json }) =>
+        json.items.some(({ id }) => id === s.webhook)
+      ),
+    forged: {
+      id,
+      teamId: attackers.team,
+      url: withValue("'https://evil.example/hook'"),
+      events: withValue("ARRAY['access.break_glass']"),
+      format: withValue("'slack'"),
+      enabled: flipped("enabled")
     }
   },
   oauth_grants: {
@@ -760,6 +785,44 @@ layer(TestApp.layer, { excludeTestServices: true })("a database of a release bef
       yield* rename("altered", "write")
       assert.isFalse(yield* reads)
       assert.isFalse(yield* byToken(s))
+    })
+  )
+
+  it.effect("that gave MACs to other tables is believed in the new tables alone", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const s = yield* scene
+      const macs = yield* (yield* RowSeal).ready
+      yield* sql`UPDATE webhooks SET mac = NULL`
+      yield* sql`DELETE FROM sealed_tables WHERE name IN ('webhooks', 'value_requests', 'run_plans')`
+      const unsealed = yield* OldRows.unsealed({ sql, macs })
+      assert.sameMembers([...unsealed], ["webhooks", "value_requests", "run_plans"])
+      const refused = yield* Effect.flip(OldRows.sealTables({ sql, macs }, "never"))
+      assert.include(refused.message, "AMPOULE_SEAL_ROWS=once")
+      const beside = yield* Effect.provide(
+        RowSeal,
+        Layer.fresh(RowSeal.Default).pipe(Layer.provide(Layer.succeed(OldRows.UnsealedRows, "later")))
+      )
+      const believes = (table: "webhooks" | "memberships", where: string) =>
+        Effect.gen(function* () {
+          const [row] = yield* sql<AuthorizationRow<AuthorizationTable> & { readonly mac: Uint8Array | null }>`
+            SELECT ${sql.literal(columnsOf(table))}, mac FROM ${sql(table)} WHERE ${sql.literal(where)}`
+          return (yield* beside.ready).isAuthentic(table, row as never)
+        })
+      assert.isTrue(yield* believes("webhooks", `id = '${s.webhook}'`))
+      const membership = `user_id = '${s.member.id}'`
+      assert.isTrue(yield* believes("memberships", membership))
+      yield* sql`UPDATE memberships SET role = 'owner' WHERE ${sql.literal(membership)}`
+      assert.isFalse(yield* believes("memberships", membership))
+      const { secret } = TokenText.parse(s.token.text) ?? assert.fail("no token")
+      const [token] = yield* sql<{ readonly salt: Uint8Array; readonly hash: Uint8Array }>`
+        SELECT salt, hash FROM api_tokens WHERE id = ${s.token.id}`
+      assert.isTrue(TokenText.verify(yield* beside.ready, "at", token, secret))
+
+      yield* OldRows.sealTables({ sql, macs }, "once")
+      assert.isTrue(yield* probes.webhooks.works(s))
+      yield* sql`UPDATE webhooks SET mac = NULL WHERE id = ${s.webhook}`
+      assert.isFalse(yield* believes("webhooks", `id = '${s.webhook}'`))
     })
   )
 })

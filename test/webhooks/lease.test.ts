@@ -17,10 +17,14 @@ import { WebhookSecrets } from "#src/webhooks/WebhookSecrets.ts"
 import { serve } from "#test/machines/LocalIssuer.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
+import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
+import * as Seals from "#test/support/Seals.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 import * as World from "#test/support/World.ts"
 
-const app = Layer.merge(WebhookSecrets.Default, Outbound.Default).pipe(
+const app = Layer.mergeAll(WebhookSecrets.Default, Outbound.Default, RowSeal.Default).pipe(
+  Layer.provideMerge(ServiceKeys.Default),
   Layer.provideMerge(Layer.provide(VaultLocal.layerMemory, Crypto.Default)),
   Layer.provideMerge(Layer.mergeAll(Crypto.Default, TestDatabase.layer, TestApp.config())),
   Layer.provideMerge(MovableClock.layer)
@@ -51,6 +55,7 @@ const hook = (url: string, count = 1) =>
         INSERT INTO webhook_secrets (id, webhook_id, root_key_id, wrapped)
         VALUES (${sealed.id}, ${id}, ${sealed.rootKeyId}, ${sealed.wrapped})`
     }
+    yield* Seals.give("webhooks")
     const change = Effect.gen(function* () {
       const event = { keys: ["A"] }
       const actor = { type: "user", id: team.owner.id, name: team.owner.email }
@@ -111,6 +116,33 @@ layer(app, { excludeTestServices: true })("a delivery", (it) => {
       asked[0].answer()
       yield* Effect.all([first.dispatcher.drain, second.dispatcher.drain])
       assert.deepStrictEqual(yield* rows, [{ state: "delivered", attempts: 2 }])
+    })
+  )
+
+  it.scoped("is not sent to an address that a writer of the database put in", () =>
+    Effect.gen(function* () {
+      const { asked, has, url } = yield* receiver
+      const { change, rows } = yield* hook(url)
+      const sql = yield* SqlClient.SqlClient
+      yield* change
+      yield* sql`UPDATE webhooks SET url = ${`${url}/elsewhere`} WHERE url = ${url}`
+      const sender = yield* process
+      yield* Effect.addFinalizer(() => sender.kill)
+      yield* until(
+        "the attempt is noted",
+        Effect.map(rows, ([row]) => row.attempts === 1)
+      )
+      const problems = sql<{ readonly log: ReadonlyArray<{ readonly problem: string }> }>`
+        SELECT log FROM webhook_deliveries`
+      yield* until(
+        "its problem is noted",
+        Effect.map(problems, ([{ log }]) => log[0]?.problem === "altered")
+      )
+      assert.lengthOf(asked, 0)
+      yield* sql`UPDATE webhooks SET url = ${url} WHERE url = ${`${url}/elsewhere`}`
+      yield* MovableClock.advance(lease)
+      yield* has(1)
+      asked[0].answer()
     })
   )
 

@@ -225,7 +225,8 @@ const problems: ReadonlyMap<string | null, string> = new Map([
   ["address", "the address is not public"],
   ["connection", "no connection"],
   ["timeout", "no answer within ten seconds"],
-  ["secret", "the secret could not be decrypted"]
+  ["secret", "the secret could not be decrypted"],
+  ["altered", "the webhook was altered in the database"]
 ])
 const outcomeOf = ({ problem, status }: WebhookDelivery["log"][number]) =>
   status === null ? (problems.get(problem) ?? "no answer") : `answered ${status}`
