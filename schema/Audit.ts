@@ -179,7 +179,8 @@ export const AuditEntry = Schema.Struct({
   ),
   contains: optional(
     Schema.Record({ key: Key, value: Integer }).annotations({
-      description: "For a read: secrets handed out inside composed values. Versions by key."
+      description:
+        "For a read: secrets handed out inside composed values. Versions by key; 0: unknown, from a sealed file."
     })
   ),
   revision: optional(

@@ -136,11 +136,12 @@ export class ExposureHistory {
     const actor = way === "wrote" && target?.type === "change_request" ? target : entry.actor
     const versionInfo = way === "opened" ? {} : versions === undefined ? { revision } : { versions }
     const inside = Object.keys(contains).sort()
+    const insideVersions = way === "opened" ? undefined : inside.map((key) => contains[key])
     const parts = [
       { keys, keyList, versions: undefined, revision: undefined, ...versionInfo },
       ...(inside.length === 0
         ? []
-        : [{ keys: inside, keyList: undefined, versions: inside.map((key) => contains[key]), revision: undefined }])
+        : [{ keys: inside, keyList: undefined, revision: undefined, versions: insideVersions }])
     ]
     for (const part of parts) {
       const id = JSON.stringify([environmentId, part, keyList, way, certain, via, actor.type, actor.id])

@@ -233,6 +233,26 @@ const openEntries = Effect.fnUntraced(function* (
   )
 })
 
+const PartRow = Schema.Struct({ key: Schema.String })
+
+/** Most secrets of an environment, hence of the parts of its values. */
+const maxParts = 5_000
+
+/** Secrets that the values of these keys may be composed of, by any kept version: a file can be old. */
+const partsOf = ({ sql }: Needs, { environmentId }: EnvironmentTarget, keys: ReadonlyArray<string>) =>
+  Rows.findAll(
+    PartRow,
+    sql`
+      WITH RECURSIVE needed (key) AS (
+        SELECT unnest(${keys}::text[]) COLLATE "C"
+        UNION
+        SELECT unnest(v.refs) COLLATE "C" FROM needed n
+        JOIN secrets s ON s.environment_id = ${environmentId} AND s.key = n.key
+        JOIN secret_versions v ON v.secret_id = s.id
+      )
+      SELECT key FROM needed WHERE key <> ALL(${keys}::text[]) ORDER BY key LIMIT ${maxParts}`
+  )
+
 /** Values by name, all or nothing: the first invalid entry is in the error's field. */
 const openFile = Effect.fnUntraced(function* (
   needs: Needs,
@@ -246,8 +266,10 @@ const openFile = Effect.fnUntraced(function* (
     needs.audit.record({ ...permit.event({ keys: namesOf(entries) }), outcome: "denied", reason: error._tag })
   )
   const active = newer === undefined ? undefined : yield* verifyKey(needs, target, newer)
-  // The entry has no versions: only the person who sealed the file knows them.
-  yield* needs.audit.record(permit.event({ keys: [...values.keys()], revision: target.revision }))
+  const keys = [...values.keys()]
+  // The entry has no versions, 0 for parts: only the person who sealed the file knows them.
+  const contains = Object.fromEntries((yield* partsOf(needs, target, keys)).map(({ key }) => [key, 0]))
+  yield* needs.audit.record(permit.event({ keys, contains, revision: target.revision }))
   const response: OpenedSealedValues = {
     keyId,
     values: Object.fromEntries([...values].map(([name, value]) => [name, Redacted.value(value)])),

@@ -38,8 +38,9 @@ const isHandOut = (sql: SqlClient.SqlClient, actions: ReadonlyArray<string>, wit
       OR (${withWrites} AND b ? 'versions' AND coalesce(b ->> 'typed', 'true') = 'true'))`
 
 /** Reads of an earlier release: their entries name neither versions nor the secrets inside of composed values. */
-const isBare = `action IN ('secret.inject', 'secret.read', 'secret.list_values')
-  AND NOT b ?| '{versions,revision,contains}'::text[] AND coalesce(b #>> '{target,type}', '') <> 'environment'`
+const isBare = `((action IN ('secret.inject', 'secret.read', 'secret.list_values')
+    AND NOT b ?| '{versions,revision,contains}'::text[] AND coalesce(b #>> '{target,type}', '') <> 'environment')
+  OR (action = 'sealed.open' AND NOT b ? 'contains'))`
 
 /**
  * References of secrets in the environments of bare reads, each since its first version that is kept. The trail does not
@@ -107,7 +108,8 @@ const readRows = (sql: SqlClient.SqlClient, options: HandOutOptions) => sql`
       CASE WHEN r.way <> 'opened' AND NOT r.b ? 'versions' THEN (r.b ->> 'revision')::bigint END AS revision
     WHERE r.way = 'wrote' OR NOT ${options.isAgain}::boolean
     UNION ALL
-    SELECT true, true, array_agg(key ORDER BY key), array_agg(value::integer ORDER BY key), NULL
+    SELECT true, true, array_agg(key ORDER BY key),
+      CASE WHEN r.way <> 'opened' THEN array_agg(value::integer ORDER BY key) END, NULL
     FROM jsonb_each_text(r.b -> 'contains') HAVING count(*) > 0 AND NOT ${options.isAgain}::boolean
     UNION ALL
     SELECT true, false, array_agg(i.key ORDER BY i.key), NULL, NULL FROM (${insideBare(sql, options)}) AS i HAVING count(*) > 0

@@ -1,6 +1,8 @@
 /** Authors hold the values that they typed: reproductions of the review of 26 November, H2, each with its twin. */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as SealedEnv from "#src/sealed/SealedEnv.ts"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
@@ -200,6 +202,34 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
       const after = (yield* TestApp.get(`${incidents}/${opened.json.id}`, as)).json
       assert.isFalse(after.exposed.find(({ key }) => key === "OUTER")?.out)
       assert.includeMembers(keysOf(after.exposed), ["OUTER"])
+    })
+  )
+
+  it.scoped("counts beside the reader of a sealed file, who holds the parts of its values in an unknown version", () =>
+    Effect.gen(function* () {
+      const { as, incidents, project, report, team } = yield* bench
+      const carol = yield* World.member(team, "member")
+      const session = yield* sessionOf(carol)
+      const keypair = (yield* TestApp.get(`/environments/${project.development.id}/keypair`, as)).json
+      const key = yield* SealedEnv.parsePublicKey(keypair.publicKey)
+      const recipient = yield* SealedEnv.recipient(project.development.id, key)
+      const entry = yield* SealedEnv.sealEntry(recipient, "DB_URL", Redacted.make("postgres://d1@db"))
+      const manifest = yield* SealedEnv.sealManifest(recipient, new Map([["DB_URL", entry]]))
+      const opened = yield* TestApp.post(`/environments/${project.development.id}/sealed-values/open`, {
+        session,
+        json: { keyId: keypair.keyId, entries: { DB_URL: entry, _manifest: manifest } }
+      })
+      assert.strictEqual(opened.status, 200, opened.text)
+      const { exposed } = yield* report(carol)
+      assert.deepStrictEqual([...exposed].map(([name, { certain, ways }]) => [name, certain, ways]).sort(), [
+        ["DB_PASSWORD", false, ["opened"]],
+        ["DB_URL", false, ["opened"]]
+      ])
+      const incident = yield* TestApp.post(incidents, { ...as, json: { person: carol.email } })
+      const { note } = (yield* TestApp.get(`${incidents}/${incident.json.id}/note`, as)).json
+      const burnDown = Either.getOrThrow(Note.open(note, yield* vaultKeys(yield* Vault)))
+      const upTo = new Date(Date.parse(burnDown.head.upTo) + 3_600_000).toISOString()
+      assert.deepStrictEqual(problemsOf(yield* exported, { ...burnDown, head: { ...burnDown.head, upTo } }), [])
     })
   )
 })

@@ -93,6 +93,8 @@ layer(McpApp.shared, { excludeTestServices: true })("a value that a person types
       const entry = auditEntry(rows[0])
       assert.strictEqual(entry.actor.type, "user")
       assert.strictEqual(entry.via, "dashboard")
+      // The person holds what they typed; the agent that asked does not.
+      assert.isTrue(entry.typed)
     })
   )
 

@@ -119,7 +119,7 @@ const reads = ({ at, me, secrets, w }: Place) => {
     read(
       opened,
       { action: "secret.inject", ...url, revision: 4 },
-      { action: "sealed.open", keys: keys("URL"), revision: 4 }
+      { action: "sealed.open", keys: keys("URL"), contains: { BASE: 0 }, revision: 4 }
     ),
     read(secrets.diff({ projectId: w.projectId, sourceEnv: w.development, targetEnv: w.production }).pipe(me), {
       action: "secret.diff",

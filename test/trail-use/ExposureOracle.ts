@@ -80,7 +80,10 @@ export const oracle = (text: string): ReadonlyMap<string, string> => {
     const isApproved = way === "wrote" && e.target?.type === "change_request"
     const actor = (isApproved ? proposers.get(e.target?.id ?? "") : undefined) ?? `${e.actor.type} ${e.actor.id}`
     const holder = way === "backup" ? `backup ${e.target?.id ?? ""}` : (owners.get(actor) ?? actor)
-    const names = [...handed, ...Object.entries(e.contains ?? {})].flatMap(([key, version]) =>
+    const inside = Object.entries(e.contains ?? {}).map(
+      ([key, version]) => [key, way === "opened" ? undefined : version] as const
+    )
+    const names = [...handed, ...inside].flatMap(([key, version]) =>
       way === "backup" && version === 0
         ? []
         : [[e.environmentId, key, version ?? "unknown", holder, way, e.via].join(" ")]
