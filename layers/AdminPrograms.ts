@@ -36,6 +36,15 @@ const notFound = () =>
     hint: "`ampoule admin users` lists the accounts."
   })
 
+const ambiguous = ({ accounts }: Operator.AccountAmbiguous) =>
+  new CliFailure({
+    message: `${accounts.length} accounts have this e-mail address, and no witness vouches for one of them.`,
+    hint: `Name one by its id: ${accounts
+      .slice(0, 10)
+      .map(({ email, id }) => `${id} is ${email}`)
+      .join("; ")}.`
+  })
+
 const lastOwner = ({ teams }: Operator.LastOwner) =>
   new CliFailure({
     message: `The person is the last active owner of ${teams.join(", ")}.`,
@@ -49,9 +58,23 @@ export const users: AdminPrograms["users"] = (options) =>
     withCliFailures
   )
 
+const addressHeld = () =>
+  new CliFailure({
+    message: "Another account has this address, and a witness vouches for it.",
+    hint: "Change the address of that account first, or remove it."
+  })
+
+export const vouch: AdminPrograms["vouch"] = (account) =>
+  Effect.flatMap(needs, (made) => Operator.vouch(made, account)).pipe(
+    Effect.catchTags({ AccountNotFound: notFound, AccountAmbiguous: ambiguous, AddressHeld: addressHeld }),
+    asOperator,
+    Effect.provide(onDatabase),
+    withCliFailures
+  )
+
 export const resetLink: AdminPrograms["resetLink"] = (email) =>
   Effect.flatMap(needs, (made) => Operator.resetLink(made, email)).pipe(
-    Effect.catchTag("AccountNotFound", notFound),
+    Effect.catchTags({ AccountNotFound: notFound, AccountAmbiguous: ambiguous }),
     asOperator,
     Effect.provide(onDatabase),
     withCliFailures
@@ -65,7 +88,12 @@ const notOurs = () =>
 
 export const changeEmail: AdminPrograms["changeEmail"] = (email, to) =>
   Effect.flatMap(needs, (made) => Operator.changeEmail(made, email, to)).pipe(
-    Effect.catchTags({ AccountNotFound: notFound, NAME_TAKEN: addressInUse, FORBIDDEN: notOurs }),
+    Effect.catchTags({
+      AccountNotFound: notFound,
+      AccountAmbiguous: ambiguous,
+      NAME_TAKEN: addressInUse,
+      FORBIDDEN: notOurs
+    }),
     asOperator,
     Effect.provide(onDatabase),
     withCliFailures
@@ -73,7 +101,7 @@ export const changeEmail: AdminPrograms["changeEmail"] = (email, to) =>
 
 export const removeFactor: AdminPrograms["removeFactor"] = (email) =>
   Effect.flatMap(needs, (made) => Operator.removeFactor(made, email)).pipe(
-    Effect.catchTag("AccountNotFound", notFound),
+    Effect.catchTags({ AccountNotFound: notFound, AccountAmbiguous: ambiguous }),
     asOperator,
     Effect.provide(onDatabase),
     withCliFailures
@@ -81,7 +109,7 @@ export const removeFactor: AdminPrograms["removeFactor"] = (email) =>
 
 export const removeUser: AdminPrograms["removeUser"] = (email, options) =>
   Effect.flatMap(needs, (made) => Operator.removeUser(made, email, options)).pipe(
-    Effect.catchTags({ AccountNotFound: notFound, LastOwner: lastOwner }),
+    Effect.catchTags({ AccountNotFound: notFound, AccountAmbiguous: ambiguous, LastOwner: lastOwner }),
     asOperator,
     Effect.provide(onDatabase),
     withCliFailures
@@ -89,7 +117,7 @@ export const removeUser: AdminPrograms["removeUser"] = (email, options) =>
 
 export const setUserActive: AdminPrograms["setUserActive"] = (email, active, options) =>
   Effect.flatMap(needs, (made) => Operator.setActive(made, email, active, options)).pipe(
-    Effect.catchTags({ AccountNotFound: notFound, LastOwner: lastOwner }),
+    Effect.catchTags({ AccountNotFound: notFound, AccountAmbiguous: ambiguous, LastOwner: lastOwner }),
     asOperator,
     Effect.provide(onDatabase),
     withCliFailures
@@ -107,7 +135,7 @@ export const teams: AdminPrograms["teams"] = (options) =>
 
 export const createTeam: AdminPrograms["createTeam"] = (name, owner) =>
   Effect.flatMap(needs, (made) => OperatorTeams.create(made, name, { email: owner })).pipe(
-    Effect.catchTag("AccountNotFound", notFound),
+    Effect.catchTags({ AccountNotFound: notFound, AccountAmbiguous: ambiguous }),
     asOperator,
     Effect.provide(onDatabase),
     withCliFailures

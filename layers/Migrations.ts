@@ -56,6 +56,7 @@ import _0050_change_content from "#migrations/0050_change_content.ts"
 import _0051_service_key_generations from "#migrations/0051_service_key_generations.ts"
 import _0052_authors from "#migrations/0052_authors.ts"
 import _0053_more_row_seals from "#migrations/0053_more_row_seals.ts"
+import _0054_provisional_accounts from "#migrations/0054_provisional_accounts.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -112,7 +113,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0050_change_content": _0050_change_content,
   "0051_service_key_generations": _0051_service_key_generations,
   "0052_authors": _0052_authors,
-  "0053_more_row_seals": _0053_more_row_seals
+  "0053_more_row_seals": _0053_more_row_seals,
+  "0054_provisional_accounts": _0054_provisional_accounts
 }
 
 type Registry = typeof registry
@@ -143,7 +145,8 @@ const servedFrom: ReadonlyMap<number, number> = new Map([
   [50, 49],
   [51, 50],
   [52, 51],
-  [53, 52]
+  [53, 52],
+  [54, 53]
 ])
 
 const LEDGER = "effect_sql_migrations"

@@ -116,6 +116,7 @@ export const AuditAction = Schema.Literal(
   "factor.vouch",
   "account.update",
   "email.change",
+  "email.confirm",
   "password.change",
   "password.reset_link",
   "password.reset",

@@ -364,6 +364,12 @@ export const Email = Schema.transform(
   { strict: true, decode: (s) => s.normalize("NFC").toLowerCase(), encode: (s) => s }
 ).annotations({ jsonSchema: { type: "string", format: "email", maxLength: 254 } })
 
+/**
+ * The address of an account that is named by it, or by "address (by Team)" while the account is provisional and another
+ * one has the address. An address contains no space.
+ */
+export const addressOf = (name: string): string => name.split(" ", 1)[0] ?? name
+
 /** Number of characters; undefined if the text is not well-formed. */
 const characters = (redacted: Redacted.Redacted): number | undefined => {
   const s = Redacted.value(redacted)

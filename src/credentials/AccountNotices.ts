@@ -13,6 +13,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { Caller } from "#schema/Caller.ts"
 import type { UserId } from "#schema/Ids.ts"
+import { addressOf } from "#schema/Values.ts"
 import { RequestInfo } from "#src/database/RequestInfo.ts"
 import { AppConfig } from "#src/AppConfig.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
@@ -108,7 +109,7 @@ const sentences: { readonly [Kind in NoticeKind]: (notice: DueRow) => string } =
 const line = (text: string) => text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ")
 
 /** The old address receives the notice of a changed address: a thief of the account may own the new one. */
-const recipientOf = ({ about, email, kind }: DueRow) => (kind === "email_changed" ? about : email)
+const recipientOf = ({ about, email, kind }: DueRow) => addressOf(kind === "email_changed" ? about : email)
 
 const messageOf = (notice: DueRow, baseUrl: string): Message => ({
   to: recipientOf(notice),

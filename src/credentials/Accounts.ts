@@ -27,14 +27,23 @@ export interface Needs {
 /** Longest stored user agent; the start identifies a browser well enough. */
 export const maxUserAgent = 256
 
+/** Witness of an account's address. `none`: the account is provisional. */
+export const VouchedBy = Schema.Literal("none", "issuer", "mailbox", "operator")
+export type VouchedBy = typeof VouchedBy.Type
+
 export const AccountRow = Schema.Struct({
   id: UserIdOut,
+  /** The address, or "address (by Team)" (`addressOf`). */
   email: Schema.String,
   name: Schema.String,
   passwordHash: Schema.String,
   secondFactor: Schema.Boolean,
   /** The next sign-in is good for nothing but choosing what comes back. */
   recovering: Schema.Boolean,
+  /** Null: made before witnesses existed, which counts as vouched. */
+  vouchedBy: Schema.NullOr(VouchedBy),
+  /** The team whose invitation or issuer made the account, if one did. */
+  madeBy: Schema.NullOr(TeamIdOut),
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf),
   memberships: Schema.Array(
     Schema.Struct({
@@ -50,20 +59,58 @@ export const AccountRow = Schema.Struct({
 })
 export type AccountRow = typeof AccountRow.Type
 
-/** The account, or undefined when none exists or the MAC of its row fails. */
-export const find = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, column: "email" | "id", value: string) =>
+/** Whether the account holds its address, so that no other account is made for it. */
+export const isVouched = ({ vouchedBy }: Pick<AccountRow, "vouchedBy">): boolean => vouchedBy !== "none"
+
+const accountsWhere = ({ rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">, where: Statement.Fragment, limit: number) =>
   Effect.zipWith(
     rowSeal.ready,
-    Rows.findOne(
+    Rows.findAll(
       AccountRow,
       sql`
-      SELECT u.id, u.email, u.name, u.password_hash, u.second_factor, u.recovering, u.mac,
+      SELECT u.id, u.email, u.name, u.password_hash, u.second_factor, u.recovering, u.vouched_by, u.made_by, u.mac,
         (SELECT coalesce(json_agg(json_build_object('id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
             'active', m.active, 'signInOnly', t.sign_in_only, 'breakGlass', m.break_glass) ORDER BY t.id), '[]'::json)
           FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id) AS memberships
-      FROM users u WHERE ${sql(column)} = ${value}`
+      FROM users u WHERE ${where} LIMIT ${limit}`
     ),
-    (macs, row) => (row !== undefined && macs.isAuthentic("users", row) ? row : undefined)
+    (macs, rows) => rows.filter((row) => macs.isAuthentic("users", row))
+  )
+
+/** The account, or undefined when none exists or the MAC of its row fails. */
+export const find = (needs: Pick<Needs, "rowSeal" | "sql">, id: UserId) =>
+  Effect.map(accountsWhere(needs, needs.sql`u.id = ${id}`, 1), (rows) => rows[0])
+
+/** Accounts of one address at most: the list that a sign-in goes through. */
+export const accountsPerAddress = 500
+
+/**
+ * All accounts of an address, the one that is named by it first. The only look-up of a person by an address
+ * (`test/credentials/byAddress.test.ts`).
+ */
+export const atAddress = (needs: Pick<Needs, "rowSeal" | "sql">, address: string) =>
+  accountsWhere(
+    needs,
+    needs.sql`${hasAddress(needs.sql, address)} ORDER BY u.email <> ${address}, u.id`,
+    accountsPerAddress
+  )
+
+/** Condition on `users u`, for look-ups among the people of one team. */
+export const hasAddress = (sql: SqlClient.SqlClient, address: string): Statement.Fragment =>
+  sql`split_part(u.email, ' ', 1) = ${address}`
+
+/** Class of the advisory locks of addresses, an arbitrary constant. */
+const addressLocks = 97_109_114
+
+/**
+ * Locks addresses to the end of the transaction. The first lock of every transaction that makes, moves or vouches for
+ * an account.
+ */
+export const lockAddresses = ({ sql }: Pick<Needs, "sql">, ...addresses: ReadonlyArray<string>) =>
+  Effect.forEach(
+    [...new Set(addresses)].toSorted(),
+    (address) => Rows.run(sql`SELECT pg_advisory_xact_lock(${addressLocks}::int, hashtext(${address}))`),
+    { discard: true }
   )
 
 /** Events that concern a person, not a team: one entry in the trail of each of their teams, or one without a team. */
@@ -79,6 +126,7 @@ export const inEachTeam = (
 
 export interface KnownDevice {
   readonly id: string
+  readonly userId: UserId
   readonly text: Redacted.Redacted
 }
 
@@ -87,13 +135,13 @@ export const deviceLife = days(90)
 const devicesPerPerson = 32
 
 const devicePattern = /^([0-9A-Za-z]{16})\.([0-9A-Za-z]{43})$/
-const DeviceRow = Schema.Struct({ id: Schema.String, ...TokenText.ProofRow.fields })
+const DeviceRow = Schema.Struct({ id: Schema.String, userId: UserIdOut, ...TokenText.ProofRow.fields })
 
-/** The known device of the presented cookie, when it signed in to the account with this address before. */
+/** The known device of the presented cookie, when it signed in to one of the accounts before. */
 export const findDevice = Effect.fnUntraced(function* (
   { rowSeal, sql }: Needs,
   text: Redacted.Redacted | null,
-  email: string
+  ...userIds: ReadonlyArray<UserId>
 ) {
   const match = text === null ? null : devicePattern.exec(Redacted.value(text))
   if (text === null || match === null) return null
@@ -101,11 +149,11 @@ export const findDevice = Effect.fnUntraced(function* (
   const row = yield* Rows.findOne(
     DeviceRow,
     sql`
-      SELECT d.id, d.salt, d.hash FROM known_devices d JOIN users u ON u.id = d.user_id
-      WHERE d.lookup_id = ${lookupId} AND u.email = ${email} AND d.expires_at > ${yield* DateTime.nowAsDate}`
+      SELECT id, user_id, salt, hash FROM known_devices
+      WHERE lookup_id = ${lookupId} AND user_id = ANY(${userIds}::uuid[]) AND expires_at > ${yield* DateTime.nowAsDate}`
   )
   if (!TokenText.verify(yield* rowSeal.ready, "kd", row, secret)) return null
-  const device: KnownDevice = { id: row.id, text }
+  const device: KnownDevice = { id: row.id, userId: row.userId, text }
   return device
 })
 

@@ -1,6 +1,7 @@
 /**
- * A person's e-mail address: it signs them in, and identifies them to their teams. No server proves who owns an
- * address. A change therefore needs the password, ends the other sessions, and notifies the old address and each team.
+ * A person's e-mail address: it signs them in, and identifies them to their teams. A change needs the password, ends the
+ * other sessions, and notifies the old address and each team. The account is provisional afterwards, until a witness
+ * vouches for the new address.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
@@ -9,6 +10,7 @@ import type { Caller } from "#schema/Caller.ts"
 import { Forbidden, ValidationFailed } from "#schema/Errors.ts"
 import type { Person } from "#schema/IdentityApi.ts"
 import type { ChangeEmail } from "#schema/SessionApi.ts"
+import { addressOf } from "#schema/Values.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import * as Policy from "#src/access/Policy.ts"
@@ -70,14 +72,17 @@ const change = Effect.fn("EmailAddress.change")(function* (
   const caller = yield* access.allTeams("identity:read", { audit: "email.change" })
   const account = yield* accountOf(needs, caller)
   yield* checkMayChange(caller, account)
-  if (email === account.email) {
+  if (email === addressOf(account.email)) {
     return yield* new ValidationFailed({ field: "email", message: "This is your address already." })
   }
   const event = { actor: caller, action: "email.change" } as const
-  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.id)
   const work = Rows.transaction(sql, function* () {
+    yield* Accounts.lockAddresses(needs, addressOf(account.email), email)
     yield* lockAccount(needs, caller, account.id)
-    yield* EmailMove.move(needs, { userId: account.id, from: account.email, to: email })
+    // A statement alone displaces no account, not even a provisional one.
+    if ((yield* Accounts.atAddress(needs, email)).length > 0) return yield* EmailMove.addressTaken()
+    yield* EmailMove.move(needs, { userId: account.id, from: account.email, to: email, vouchedBy: "none" })
     const session = yield* replaceSessions(needs, caller, account, { proof: Accounts.proofOf(caller), device })
     const target = { type: "user", id: account.id, name: email } as const
     yield* audit.append(...Accounts.inEachTeam(account.memberships, { ...event, outcome: "allowed", target }))

@@ -27,7 +27,7 @@ interface Needs {
 }
 
 export const accountOf = Effect.fnUntraced(function* (needs: Pick<Needs, "rowSeal" | "sql">, caller: Caller) {
-  const account = caller.user === null ? undefined : yield* Accounts.find(needs, "id", caller.user.id)
+  const account = caller.user === null ? undefined : yield* Accounts.find(needs, caller.user.id)
   if (account === undefined || !Accounts.coversAccount(caller, account)) return yield* new Forbidden()
   return account
 })
@@ -96,7 +96,7 @@ export const confirmWith = <E>(
   cookies: PresentedCookies,
   use: Effect.Effect<Accounts.FactorProof, E>
 ) =>
-  Effect.flatMap(Accounts.findDevice(needs, cookies.device, account.email), (device) =>
+  Effect.flatMap(Accounts.findDevice(needs, cookies.device, account.id), (device) =>
     Rows.transaction(needs.sql, function* () {
       yield* lockAccount(needs, caller, account.id)
       const proof = yield* use

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import { ValidationFailed } from "#schema/Errors.ts"
 import * as Rows from "#src/database/Rows.ts"
 
-/** Cyrillic and Greek letters, and the Latin letters that look the same. `migrations/0047` indexes by them. */
+/** Cyrillic and Greek letters, and the Latin letters that look the same. `migrations/0054` indexes by them. */
 export const lookAlikes = {
   letters: "аеорсухіјѕһԁԛԝвкмнтοανρυικτχ",
   latin: "aeopcyxijshdqwbkmhtoavpuiktx"
@@ -53,12 +53,21 @@ const refused = () =>
       "This address cannot have a new account: it mixes letters of several scripts, or looks like the address of an account."
   })
 
-/** Part of the caller's transaction, before the account takes the address. VALIDATION_FAILED. */
-export const check = Effect.fnUntraced(function* ({ sql }: { readonly sql: SqlClient.SqlClient }, email: string) {
+/**
+ * Part of the caller's transaction, before the account takes the address. VALIDATION_FAILED. A provisional look-alike
+ * refuses neither an address that a witness vouches for nor one in Latin letters, so it blocks no address.
+ */
+export const check = Effect.fnUntraced(function* (
+  { sql }: { readonly sql: SqlClient.SqlClient },
+  email: string,
+  isVouched: boolean
+) {
   if (!isPlain(email)) return yield* refused()
+  const skeleton = skeletonOf(email)
+  const counts = isVouched || email === skeleton ? sql`vouched_by IS DISTINCT FROM 'none'` : sql`true`
   const isTaken = yield* Rows.exists(sql`
     SELECT 1 FROM users
-    WHERE translate(email, ${sql.literal(`'${lookAlikes.letters}', '${lookAlikes.latin}'`)}) = ${skeletonOf(email)}
-      AND email <> ${email} LIMIT 1`)
+    WHERE translate(split_part(email, ' ', 1), ${sql.literal(`'${lookAlikes.letters}', '${lookAlikes.latin}'`)}) = ${skeleton}
+      AND split_part(email, ' ', 1) <> ${email} AND ${counts} LIMIT 1`)
   if (isTaken) return yield* refused()
 })

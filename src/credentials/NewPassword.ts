@@ -13,6 +13,7 @@ import * as Schema from "effect/Schema"
 import type { Caller } from "#schema/Caller.ts"
 import { CredentialExpired, CredentialInvalid, CredentialRevoked, SignInFailed } from "#schema/Errors.ts"
 import { TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
+import { addressOf } from "#schema/Values.ts"
 import type { ChangePassword, ResetPassword } from "#schema/SessionApi.ts"
 import type { Audit } from "#src/trail/Audit.ts"
 import { RequestInfo } from "#src/database/RequestInfo.ts"
@@ -27,6 +28,7 @@ import * as Rows from "#src/database/Rows.ts"
 import * as AccountNotices from "./AccountNotices.ts"
 import * as Accounts from "./Accounts.ts"
 import type { Passwords } from "./Passwords.ts"
+import * as ProvisionalAccounts from "./ProvisionalAccounts.ts"
 import { type Revocation, revocationEvents } from "./Revocation.ts"
 import * as Recovery from "./RecoveryRows.ts"
 import * as TokenText from "./TokenText.ts"
@@ -69,6 +71,24 @@ const setPassword = Effect.fnUntraced(function* (
   return yield* WaysIn.end(needs, wayOut, { person: userId, teamId: null })
 })
 
+/**
+ * Hash of a new password for the account, which no other account of its address has, so that a password opens one of
+ * them. Constant work: one computation, and one comparison with all the others.
+ */
+const hashOfNew = Effect.fnUntraced(function* (
+  needs: Needs,
+  { email, id }: Pick<Accounts.AccountRow, "id" | "email">,
+  password: Redacted.Redacted
+) {
+  const address = addressOf(email)
+  yield* ProvisionalAccounts.limitComparisons(needs.limiter, address)
+  const accounts = yield* Accounts.atAddress(needs, address)
+  const others = accounts.filter((one) => one.id !== id).map((one) => one.passwordHash)
+  const passwordHash = yield* needs.passwords.hash(password, "newPassword", others[0])
+  const { index } = yield* needs.passwords.find(others, password)
+  return index === undefined ? passwordHash : yield* ProvisionalAccounts.refusedPassword("newPassword")
+})
+
 const wrongPassword = (field: string) => new SignInFailed({ field, message: "The current password is wrong." })
 
 /**
@@ -105,8 +125,8 @@ export const changePassword = Effect.fn("Sessions.changePassword")(function* (
   caller: Caller,
   input: ChangePassword
 ) {
-  const { audit, passwords, sql } = needs
-  const account = caller.user === null ? undefined : yield* Accounts.find(needs, "id", caller.user.id)
+  const { audit, sql } = needs
+  const account = caller.user === null ? undefined : yield* Accounts.find(needs, caller.user.id)
   if (account === undefined) return yield* new SignInFailed()
   const verified = verifyCurrent(needs, caller, account, input.currentPassword, "currentPassword")
   yield* Effect.tapErrorTag(verified, SignInFailed.code, (error) =>
@@ -119,7 +139,7 @@ export const changePassword = Effect.fn("Sessions.changePassword")(function* (
       })
     )
   )
-  const phc = yield* passwords.hash(input.newPassword, "newPassword")
+  const phc = yield* hashOfNew(needs, account, input.newPassword)
   return yield* Rows.transaction(sql, function* () {
     const activeTeam = yield* Accounts.activeTeamOf(needs, caller.credentialId)
     const revoked = yield* setPassword(needs, "password_change", account.id, phc, account.passwordHash)
@@ -193,9 +213,9 @@ const openReset = Effect.fnUntraced(function* (needs: Needs, code: Redacted.Reda
 })
 
 export const resetPassword = Effect.fn("Sessions.resetPassword")(function* (needs: Needs, input: ResetPassword) {
-  const { audit, passwords, revocation, sql } = needs
+  const { audit, revocation, sql } = needs
   const reset = yield* openReset(needs, input.code)
-  const phc = yield* passwords.hash(input.newPassword, "newPassword")
+  const phc = yield* hashOfNew(needs, { id: reset.userId, email: reset.email }, input.newPassword)
   return yield* Rows.transaction(sql, function* () {
     const now = yield* DateTime.nowAsDate
     const used = yield* Rows.exists(

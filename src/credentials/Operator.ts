@@ -7,19 +7,22 @@ import * as Data from "effect/Data"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
+import { TeamIdOut, type UserId, UserIdOut, uuidPattern } from "#schema/Ids.ts"
 import { Role } from "#schema/Scopes.ts"
+import { addressOf } from "#schema/Values.ts"
 import type { Audit } from "#src/trail/Audit.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import type { RowSeal } from "#src/rows/RowSeal.ts"
 import { removeApprover } from "#src/access/TeamRows.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/database/Rows.ts"
+import * as Accounts from "./Accounts.ts"
 import { inEachTeam } from "./Accounts.ts"
 import * as AccountNotices from "./AccountNotices.ts"
 import * as EmailMove from "./EmailMove.ts"
 import * as Factors from "./Factors.ts"
 import * as NewPassword from "./NewPassword.ts"
+import * as ProvisionalAccounts from "./ProvisionalAccounts.ts"
 import { type Revocation, revocationEvents } from "./Revocation.ts"
 import * as WaysIn from "./WaysIn.ts"
 
@@ -32,14 +35,22 @@ export interface Needs {
   readonly baseUrl: string
 }
 
-export class AccountNotFound extends Data.TaggedError("AccountNotFound") {}
+class AccountNotFound extends Data.TaggedError("AccountNotFound") {}
 /** Names of the teams whose last active owner the person is. */
 export class LastOwner extends Data.TaggedError("LastOwner")<{ readonly teams: ReadonlyArray<string> }> {}
+
+/** Several accounts have the address, and no witness vouches for one of them. */
+export class AccountAmbiguous extends Data.TaggedError("AccountAmbiguous")<{
+  readonly accounts: ReadonlyArray<{ readonly id: UserId; readonly email: string }>
+}> {}
 
 const AccountRow = Schema.Struct({
   id: UserIdOut,
   email: Schema.String,
   name: Schema.String,
+  vouchedBy: Schema.NullOr(Accounts.VouchedBy),
+  /** Name of the team that made the account. */
+  madeBy: Schema.NullOr(Schema.String),
   createdAt: Schema.DateFromSelf,
   memberships: Schema.Array(
     Schema.Struct({ teamId: TeamIdOut, teamName: Schema.String, role: Role, active: Schema.Boolean })
@@ -48,7 +59,8 @@ const AccountRow = Schema.Struct({
 export type Account = typeof AccountRow.Type
 
 const columns = `
-  u.id, u.email, u.name, u.created_at,
+  u.id, u.email, u.name, u.created_at, u.vouched_by,
+  (SELECT t.name FROM teams t WHERE t.id = u.made_by) AS made_by,
   (SELECT coalesce(json_agg(json_build_object('teamId', t.id, 'teamName', t.name, 'role', m.role, 'active', m.active)
       ORDER BY t.name, t.id), '[]'::json)
     FROM memberships m JOIN teams t ON t.id = m.team_id WHERE m.user_id = u.id) AS memberships
@@ -57,29 +69,67 @@ const columns = `
 /** Address of a removed account: its row stays, since other rows refer to it. */
 const removedDomain = "@removed.invalid"
 
+export interface ListQuery {
+  readonly search: string
+  readonly limit: number
+  /** Only accounts that no witness vouched for. */
+  readonly unvouched: boolean
+}
+
+/** The installation's issuer vouches for the address of an account of before, by an identity with that address. */
+const byIssuer = `
+  EXISTS (SELECT 1 FROM sign_in_identities i
+    WHERE i.user_id = u.id AND i.source = '' AND i.witness = 'address' AND i.suspended_at IS NULL)`
+
 /** Accounts whose e-mail address contains `search`, by address. */
 export const list = Effect.fn("Operator.list")(function* (
   { audit, sql }: Needs,
-  { limit, search }: { readonly search: string; readonly limit: number }
+  { limit, search, unvouched }: ListQuery
 ) {
   yield* audit.record({ actor: "system", action: "member.list", outcome: "allowed", teamId: null })
+  const isUnvouched = sql`(u.vouched_by = 'none' OR (u.vouched_by IS NULL AND NOT ${sql.literal(byIssuer)}))`
   return yield* Rows.findAll(
     AccountRow,
     sql`
       SELECT ${sql.literal(columns)}
       WHERE u.email <> u.id::text || ${removedDomain} AND position(lower(${search}) in lower(u.email)) > 0
+        AND ${unvouched ? isUnvouched : sql`true`}
       ORDER BY u.email LIMIT ${limit}`
   )
 })
 
-/** Locks the account's teams, then its row, in the lock order of membership changes. */
-const lock = Effect.fnUntraced(function* ({ sql }: Needs, email: string) {
+/**
+ * Finds an account by its id, by its name ("address (by Team)") or by its address, and locks the address. AccountAmbiguous
+ * when several have the address and none is vouched for.
+ */
+export const lookUp = Effect.fnUntraced(function* (
+  needs: Pick<Needs, "sql" | "rowSeal">,
+  text: string,
+  /** A further address to lock. */
+  ...also: ReadonlyArray<string>
+) {
+  const byId = uuidPattern.test(text) ? yield* Accounts.find(needs, UserIdOut.make(text)) : undefined
+  const address = addressOf(byId?.email ?? text)
+  yield* Accounts.lockAddresses(needs, address, ...also)
+  const accounts = yield* Accounts.atAddress(needs, address)
+  if (byId !== undefined) return accounts.find(({ id }) => id === byId.id) ?? (yield* new AccountNotFound())
+  if (text !== address) return accounts.find(({ email }) => email === text) ?? (yield* new AccountNotFound())
+  const account = accounts.find(Accounts.isVouched) ?? accounts[0]
+  if (account === undefined) return yield* new AccountNotFound()
+  if (accounts.length > 1 && !Accounts.isVouched(account)) return yield* new AccountAmbiguous({ accounts })
+  return account
+})
+
+/** Locks the account's address, its teams, then its row, in the lock order of membership changes. */
+const lock = Effect.fnUntraced(function* (needs: Needs, text: string) {
+  const { sql } = needs
+  const { id } = yield* lookUp(needs, text)
   yield* Rows.run(sql`
-    SELECT t.id FROM teams t JOIN memberships m ON m.team_id = t.id JOIN users u ON u.id = m.user_id
-    WHERE u.email = ${email} ORDER BY t.id FOR NO KEY UPDATE OF t`)
+    SELECT t.id FROM teams t JOIN memberships m ON m.team_id = t.id
+    WHERE m.user_id = ${id} ORDER BY t.id FOR NO KEY UPDATE OF t`)
   const account = yield* Rows.findOne(
     AccountRow,
-    sql`SELECT ${sql.literal(columns)} WHERE u.email = ${email} FOR NO KEY UPDATE OF u`
+    sql`SELECT ${sql.literal(columns)} WHERE u.id = ${id} FOR NO KEY UPDATE OF u`
   )
   return account ?? (yield* new AccountNotFound())
 })
@@ -103,17 +153,28 @@ export const resetLink = Effect.fn("Operator.resetLink")((needs: Needs, email: s
   })
 )
 
-/** For a person who cannot change the address themselves: an issuer vouches for it, or they mistyped it. */
-export const changeEmail = Effect.fn("Operator.changeEmail")((needs: Needs, email: string, to: string) =>
+/** For a person who cannot change the address themselves. The operator vouches for the new one. */
+export const changeEmail = Effect.fn("Operator.changeEmail")((needs: Needs, text: string, to: string) =>
   Rows.transaction(needs.sql, function* () {
-    const account = yield* lock(needs, email)
-    yield* EmailMove.move(needs, { userId: account.id, from: email, to })
+    const { id } = yield* lookUp(needs, text, to)
+    const account = yield* lock(needs, id)
+    yield* EmailMove.move(needs, { userId: id, from: account.email, to, vouchedBy: "operator" })
     yield* needs.revocation.sessionsOf(account.id)
     const target = { type: "user", id: account.id, name: to } as const
     yield* needs.audit.append(
       ...inEachTeam(teamsOf(account), { ...eventBase(account), action: "email.change", target })
     )
     return { ...account, email: to }
+  })
+)
+
+/** The account holds its address from now on. AddressHeld when another vouched account does. */
+export const vouch = Effect.fn("Operator.vouch")((needs: Needs, text: string) =>
+  Rows.transaction(needs.sql, function* () {
+    const account = yield* lock(needs, text)
+    const address = addressOf(account.email)
+    yield* ProvisionalAccounts.vouch(needs, { id: account.id, address }, "operator", "system")
+    return { ...account, email: address, vouchedBy: "operator" } satisfies Account
   })
 )
 
@@ -189,6 +250,7 @@ const end = Effect.fnUntraced(function* (needs: Needs, account: Account) {
     name: "Removed",
     updated_at: yield* DateTime.nowAsDate
   })
+  yield* ProvisionalAccounts.settle(needs, addressOf(account.email))
   return revoked
 })
 

@@ -6,13 +6,13 @@ import * as Data from "effect/Data"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { type TeamId, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
+import { type TeamId, TeamIdOut } from "#schema/Ids.ts"
 import { Plan } from "#schema/Scopes.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import { insertTeam } from "#src/access/TeamRows.ts"
 import * as Rows from "#src/database/Rows.ts"
-import { AccountNotFound, type Needs } from "./Operator.ts"
+import { lookUp, type Needs } from "./Operator.ts"
 
 class TeamNotFound extends Data.TaggedError("OperatorTeamNotFound") {}
 
@@ -74,11 +74,8 @@ export const create = Effect.fn("OperatorTeams.create")(
   (needs: Needs, name: string, owner: { readonly email: string }) =>
     Rows.transaction(needs.sql, function* () {
       const { audit, crypto, sql } = needs
-      const account = yield* Rows.findOne(
-        Schema.Struct({ id: UserIdOut }),
-        sql`SELECT id FROM users WHERE email = ${owner.email} FOR NO KEY UPDATE`
-      )
-      if (account === undefined) return yield* new AccountNotFound()
+      const account = yield* lookUp(needs, owner.email)
+      yield* Rows.run(sql`SELECT id FROM users WHERE id = ${account.id} FOR NO KEY UPDATE`)
       const id = TeamIdOut.make(yield* crypto.uuid)
       yield* insertTeam(needs, {
         id,

@@ -105,7 +105,7 @@ const add = Effect.fn("Passkeys.add")(function* (
   const challenge = yield* Challenges.take(needs, addPurpose(account.id, caller), cookies.passkey, answer)
   const passkey = challenge === undefined ? undefined : yield* Proof.verifyAttestation(rp, challenge, answer)
   if (passkey === undefined) return yield* attestationRefused()
-  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.id)
   return yield* Rows.transaction(sql, function* () {
     yield* FactorChanges.lockAccount(needs, caller, account.id)
     const n = yield* Rows.count(sql`SELECT count(*)::int AS n FROM passkeys WHERE user_id = ${account.id}`)
@@ -145,7 +145,7 @@ const remove = Effect.fn("Passkeys.remove")(function* (
   const { audit, sql } = needs
   yield* FactorChanges.checkRecent(caller)
   const account = yield* FactorChanges.accountOf(needs, caller)
-  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.id)
   return yield* Rows.transaction(sql, function* () {
     yield* FactorChanges.lockAccount(needs, caller, account.id)
     const row = yield* Rows.findOne(
@@ -234,8 +234,8 @@ const signIn = Effect.fn("Passkeys.signIn")(function* (
 ) {
   const notAccepted = () => new SignInFailed({ message: "This passkey does not sign in here." })
   const row = yield* PasskeyRows.find(needs, answer.id)
-  const account = row === undefined ? undefined : yield* Accounts.find(needs, "id", row.userId)
-  const device = account === undefined ? null : yield* Accounts.findDevice(needs, cookies.device, account.email)
+  const account = row === undefined ? undefined : yield* Accounts.find(needs, row.userId)
+  const device = account === undefined ? null : yield* Accounts.findDevice(needs, cookies.device, account.id)
   const work = Effect.gen(function* () {
     const { counter, passkey } = yield* check(needs, signInPurpose, answer, cookies)
     if (account === undefined || passkey === undefined || counter === undefined || isShutOut(account)) {
@@ -258,7 +258,7 @@ const tooLate = () => new CredentialExpired({ message: "This sign-in took too lo
 
 const stepOf = Effect.fnUntraced(function* (needs: Needs, cookies: PresentedCookies) {
   const step = yield* SignInSteps.find(needs, cookies.step)
-  const account = step === undefined ? undefined : yield* Accounts.find(needs, "id", step.userId)
+  const account = step === undefined ? undefined : yield* Accounts.find(needs, step.userId)
   if (step === undefined || account === undefined || isShutOut(account)) return yield* tooLate()
   return { step, account, purpose: { purpose: "second-step", userId: account.id, boundTo: step.id } as const }
 })
@@ -285,7 +285,7 @@ const finishStep = Effect.fn("Passkeys.finishStep")(function* (
 ) {
   const { account, step, purpose } = yield* stepOf(needs, cookies)
   const row = yield* PasskeyRows.find(needs, answer.id)
-  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.id)
   const work = Effect.gen(function* () {
     const { counter, passkey } = yield* check(needs, purpose, answer, cookies)
     if (passkey === undefined || counter === undefined) return yield* assertionRefused()
@@ -327,7 +327,7 @@ const confirm = Effect.fn("Passkeys.confirm")(function* (
   cookies: PresentedCookies
 ) {
   const account = yield* FactorChanges.accountOf(needs, caller)
-  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.id)
   const work = Effect.gen(function* () {
     const { counter, passkey } = yield* check(needs, confirmPurpose(account, caller), answer, cookies)
     if (passkey === undefined || counter === undefined) return yield* assertionRefused()

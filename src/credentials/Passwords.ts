@@ -2,6 +2,7 @@
 import * as argon2 from "@node-rs/argon2"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
+import { timingSafeEqual } from "node:crypto"
 import { ValidationFailed } from "#schema/Errors.ts"
 import { RequestInfo } from "#src/database/RequestInfo.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
@@ -38,11 +39,20 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
         Effect.tapError(turns.take(addressBucket(ip), work), () => Effect.sync(() => Metrics.rateLimited("password:")))
       )
 
-    const compute = (text: string) =>
+    /** The salt of the `sibling`, a stored hash of another account of the address, or a random one. */
+    const saltFor = (sibling: string | undefined) =>
+      Effect.flatMap(rowSeal.ready, (macs) =>
+        Effect.flatMap(Effect.orDie(macs.openPassword(sibling ?? "")), (phc) => {
+          const salt = saltOf(phc)
+          return salt === undefined ? crypto.randomBytes(saltLength) : Effect.succeed(salt)
+        })
+      )
+
+    const compute = (text: string, sibling: string | undefined) =>
       Effect.zipWith(
         rowSeal.ready,
-        inTurn(
-          Effect.flatMap(crypto.randomBytes(16), (salt) =>
+        Effect.flatMap(saltFor(sibling), (salt) =>
+          inTurn(
             Effect.promise(() => argon2.hash(text, { ...parameters, algorithm: argon2id, version: version13, salt }))
           )
         ),
@@ -61,39 +71,53 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
 
     /**
      * Sealed hash of a password that `NewPassword` accepted. Refuses the most common ones, naming `field`. RATE_LIMITED
-     * when the queue is full.
+     * when the queue is full. `sibling`: stored hash of another account of the address, whose salt it shares, so that one
+     * computation compares a password with all accounts of the address.
      */
-    const hash = Effect.fn("Passwords.hash")(function* (password: Redacted.Redacted, field: string) {
+    const hash = Effect.fn("Passwords.hash")(function* (password: Redacted.Redacted, field: string, sibling?: string) {
       const text = canonical(password)
       if (yield* isCommon(text)) {
         return yield* new ValidationFailed({ field, message: "The password is one of the most common ones." })
       }
-      return yield* compute(text)
+      return yield* compute(text, sibling)
     })
 
     /**
-     * Whether the password has this hash. Undefined (no such person) and an account without a password take as long.
-     * `stale`: the hash has old parameters, or is not sealed. RATE_LIMITED for everyone when the queue is full.
+     * Index of the first stored hash that is the password's, or undefined. No hash at all takes as long as one, and
+     * hashes of one salt take as long as one. `stale`: that hash has old parameters, or is not sealed. RATE_LIMITED when
+     * the queue is full.
      */
-    const verify = Effect.fn("Passwords.verify")(function* (stored: string | undefined, password: Redacted.Redacted) {
+    const find = Effect.fn("Passwords.find")(function* (stored: ReadonlyArray<string>, password: Redacted.Redacted) {
       const macs = yield* rowSeal.ready
-      const absent = macs.sealPassword(absentHash)
-      const opened = yield* Effect.orDie(macs.openPassword(stored ?? absent))
-      const hasPassword = stored !== undefined && opened.startsWith("$argon2")
-      const phc = hasPassword ? opened : absentHash
-      const matches = yield* inTurn(Effect.promise(() => argon2.verify(phc, canonical(password))))
-      return { matches: matches && hasPassword, stale: isStale(phc) || macs.sealPassword(phc) !== stored }
+      const opened = yield* Effect.orDie(Effect.forEach(stored, macs.openPassword))
+      const matches = new Set<string>()
+      for (const group of groupsOf(opened, absentHash)) {
+        const hashes = yield* inTurn(Effect.promise(() => matchesIn(group, canonical(password))))
+        for (const phc of hashes) matches.add(phc)
+      }
+      const index = opened.findIndex((phc) => matches.has(phc))
+      const phc = opened[index]
+      if (phc === undefined) return { index: undefined, stale: false }
+      return { index, stale: isStale(phc) || macs.sealPassword(phc) !== stored[index] }
     })
+
+    /** Whether the password has this hash. Undefined (no such person) and an account without a password take as long. */
+    const verify = (stored: string | undefined, password: Redacted.Redacted) =>
+      Effect.map(find(stored === undefined ? [] : [stored], password), ({ index, stale }) => ({
+        matches: index !== undefined,
+        stale
+      }))
 
     /**
      * Hash of a just verified password with today's parameters; undefined when the queue is full, since the old hash
-     * still works.
+     * still works. `sibling`: as in `hash`.
      */
-    const rehash = (password: Redacted.Redacted) =>
-      Effect.catchTag(compute(canonical(password)), "RATE_LIMITED", () => Effect.succeed(undefined))
+    const rehash = (password: Redacted.Redacted, sibling?: string) =>
+      Effect.catchTag(compute(canonical(password), sibling), "RATE_LIMITED", () => Effect.succeed(undefined))
 
     return {
       hash,
+      find,
       verify,
       rehash,
       /** Exposed for tests. */
@@ -101,6 +125,38 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
     } as const
   })
 }) {}
+
+/** Bytes. */
+const saltLength = 16
+
+/** The salt of a PHC text, if it is one of this server's length. */
+const saltOf = (phc: string): Uint8Array | undefined => {
+  const salt = Buffer.from(phc.split("$")[4] ?? "", "base64")
+  return phc.startsWith("$argon2") && salt.length === saltLength ? salt : undefined
+}
+
+/** Hashes by salt and parameters. Without any hash, the one of no password, so that the work is the same. */
+const groupsOf = (opened: ReadonlyArray<string>, absentHash: string): ReadonlyArray<ReadonlyArray<string>> => {
+  const groups = new Map<string, Array<string>>()
+  for (const phc of opened) {
+    if (!phc.startsWith("$argon2")) continue
+    const saltAndParameters = phc.slice(0, phc.lastIndexOf("$"))
+    groups.set(saltAndParameters, [...(groups.get(saltAndParameters) ?? []), phc])
+  }
+  return groups.size === 0 ? [[absentHash]] : [...groups.values()]
+}
+
+/** Hashes of the password, of those with one salt and the same parameters, in one computation. */
+const matchesIn = async (group: ReadonlyArray<string>, password: string): Promise<ReadonlyArray<string>> => {
+  const [first = "", ...more] = group
+  const salt = saltOf(first)
+  if (more.length === 0 || salt === undefined) {
+    const verified = await Promise.all(group.map((phc) => argon2.verify(phc, password)))
+    return group.filter((_, i) => verified[i])
+  }
+  const own = Buffer.from(await argon2.hash(password, { ...argon2.parseOptions(first), salt }))
+  return group.filter((phc) => own.length === phc.length && timingSafeEqual(own, Buffer.from(phc)))
+}
 
 const isStale = (phc: string): boolean => {
   const used = argon2.parseOptions(phc)

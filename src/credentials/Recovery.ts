@@ -26,7 +26,7 @@ const tooLate = () => new CredentialExpired({ message: "This sign-in took too lo
 
 const stepOf = Effect.fnUntraced(function* (needs: Needs, text: Redacted.Redacted | null) {
   const step = yield* SignInSteps.find(needs, text, true)
-  const account = step === undefined ? undefined : yield* Accounts.find(needs, "id", step.userId)
+  const account = step === undefined ? undefined : yield* Accounts.find(needs, step.userId)
   if (step === undefined || account === undefined || isShutOut(account) || !account.recovering) return yield* tooLate()
   return { step, account }
 })
@@ -81,10 +81,10 @@ const finish = Effect.fn("Recovery.finish")(function* (
     )
     return yield* Factors.finishRemoval(needs, account.id)
   })
-  const after = yield* Accounts.find(needs, "id", account.id)
+  const after = yield* Accounts.find(needs, account.id)
   if (after === undefined) return yield* tooLate()
   if (hasFactor) return { step: yield* SignInSteps.begin(needs, account.id) }
-  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.id)
   const browser = { session: cookies.session, device }
   const result = yield* openChecked(needs, after, browser, { prove: Effect.succeed(Accounts.noFactor) })
   return Option.isSome(result) ? { session: result.value.session } : yield* tooLate()

@@ -127,7 +127,7 @@ const confirmApp = Effect.fn("SecondFactor.confirmApp")(function* (
   yield* checkRecent(caller)
   const account = yield* accountOf(needs, caller)
   const key = yield* Factors.keyOf(needs)
-  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.id)
   const work = Rows.transaction(sql, function* () {
     yield* lockAccount(needs, caller, account.id)
     const row = yield* Factors.totpOf(needs, account.id, false)
@@ -164,7 +164,7 @@ const removeApp = Effect.fn("SecondFactor.removeApp")(function* (
   const { audit, sql } = needs
   yield* checkRecent(caller)
   const account = yield* accountOf(needs, caller)
-  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.id)
   return yield* Rows.transaction(sql, function* () {
     yield* lockAccount(needs, caller, account.id)
     yield* RowJournal.remove(sql, "totp_factors", sql`user_id = ${account.id}`)

@@ -118,16 +118,26 @@ const targetOf = (issuer: string) => ({ type: "sign_in_issuer", id: issuer, name
 export const isShutOut = ({ memberships }: Accounts.AccountRow) =>
   memberships.length > 0 && !memberships.some((team) => team.active)
 
+const refusalOf = (account: Accounts.AccountRow | undefined, reason: string) =>
+  Accounts.inEachTeam(account?.memberships ?? [], {
+    actor: account === undefined ? "system" : { userId: account.id, email: account.email },
+    action: "session.create",
+    outcome: "denied",
+    reason
+  })
+
 export const recordRefusal = (
   { audit }: Pick<Needs, "audit">,
   account: Accounts.AccountRow | undefined,
   reason: string
+) => audit.record(...refusalOf(account, reason))
+
+/** A refused attempt at all accounts of an address; none of them: an attempt at an unknown address. */
+export const recordRefusals = (
+  { audit }: Pick<Needs, "audit">,
+  accounts: ReadonlyArray<Accounts.AccountRow>,
+  reason: string
 ) =>
   audit.record(
-    ...Accounts.inEachTeam(account?.memberships ?? [], {
-      actor: account === undefined ? "system" : { userId: account.id, email: account.email },
-      action: "session.create",
-      outcome: "denied",
-      reason
-    })
+    ...(accounts.length === 0 ? refusalOf(undefined, reason) : accounts.flatMap((one) => refusalOf(one, reason)))
   )

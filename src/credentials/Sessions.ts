@@ -36,7 +36,8 @@ import {
   type SignInResult,
   type CheckedCookies,
   type PresentedCookies,
-  recordRefusal
+  recordRefusal,
+  recordRefusals
 } from "./SessionOpening.ts"
 import * as SignInSteps from "./SignInSteps.ts"
 
@@ -82,40 +83,50 @@ const withCode = <E>(
   })
 
 /**
- * Checks the password once. `ofFactor`: the next step for an account with a second factor. None: the password changed
- * during the check.
+ * Checks the password once, against all `accounts` of the address: it opens the account that it belongs to. `ofFactor`:
+ * the next step for an account with a second factor. None: the password changed during the check.
  */
 const attempt = <A, E>(
   needs: Needs,
+  accounts: ReadonlyArray<Accounts.AccountRow>,
   input: SignIn,
   cookies: CheckedCookies,
   ofFactor: (account: Accounts.AccountRow) => Effect.Effect<Option.Option<A>, E>
 ) =>
   Effect.gen(function* () {
     const { passwords } = needs
-    const account = yield* Accounts.find(needs, "email", input.email)
-    const { matches, stale } = yield* passwords.verify(account?.passwordHash, input.password)
-    if (account === undefined || !matches || isShutOut(account)) {
+    const hashes = accounts.map((one) => one.passwordHash)
+    const { index, stale } = yield* passwords.find(hashes, input.password)
+    const account = index === undefined ? undefined : accounts[index]
+    if (account === undefined || isShutOut(account)) {
       // An unknown address leaves an entry too, so that neither time nor work shows who has an account.
-      yield* recordRefusal(needs, account, SignInFailed.code)
+      const attempted = account === undefined ? accounts.slice(0, refusalsPerAttempt) : [account]
+      yield* recordRefusals(needs, attempted, SignInFailed.code)
       return yield* new SignInFailed()
     }
     if (account.secondFactor && !account.recovering && !(yield* Authenticators.hasAny(needs, account.id))) {
-      yield* recordRefusal(needs, account, SecondFactorFailed.code)
+      yield* recordRefusals(needs, [account], SecondFactorFailed.code)
       return yield* new SecondFactorFailed({
         message:
           "Your passkeys and codes were put out of use. Ask an owner or admin of your team for a link to set a new password."
       })
     }
+    const rehash = passwords.rehash(input.password, account.passwordHash)
     const next: Effect.Effect<Option.Option<A | SignInResult>, E> = account.secondFactor || account.recovering
       ? ofFactor(account)
-      : Effect.flatMap(stale ? passwords.rehash(input.password) : Effect.succeed(undefined), (renewedHash) =>
+      : Effect.flatMap(stale ? rehash : Effect.succeed(undefined), (renewedHash) =>
           openChecked(needs, account, cookies, { prove: Effect.succeed(Accounts.noFactor), renewedHash })
         )
     return yield* next
   })
 
-/** Ends the session that the browser still presents, against session fixation. */
+/** Accounts of one address whose trails a wrong password is written to. */
+const refusalsPerAttempt = 10
+
+/**
+ * Ends the session that the browser still presents, against session fixation. A known device has its own count of wrong
+ * passwords for its account alone; the other accounts of the address come after it, with the count of the address.
+ */
 const byPassword = <A, E>(
   needs: Needs,
   input: SignIn,
@@ -123,18 +134,27 @@ const byPassword = <A, E>(
   ofFactor: (account: Accounts.AccountRow, cookies: CheckedCookies) => Effect.Effect<Option.Option<A>, E>
 ) =>
   Effect.gen(function* () {
-    const device = yield* Accounts.findDevice(needs, cookies.device, input.email)
-    const browser = { session: cookies.session, device }
-    // The repetition serves two simultaneous sign-ins that both renew the hash of one password.
-    const work = Effect.repeat(
-      attempt(needs, input, browser, (account) => ofFactor(account, browser)),
-      { until: Option.isSome, times: 1 }
-    ).pipe(
-      Effect.flatten,
-      Effect.catchTag("NoSuchElementException", () => new SignInFailed())
-    )
-    const limit = { buckets: yield* signInBuckets(input.email, device), policy: signInPolicy }
-    return yield* Attempts.attempt(needs.limiter, limit, work, Predicate.isTagged(SignInFailed.code))
+    const accounts = yield* Accounts.atAddress(needs, input.email)
+    const device = yield* Accounts.findDevice(needs, cookies.device, ...accounts.map((one) => one.id))
+    const attemptAt = (isCandidate: (account: Accounts.AccountRow) => boolean, device: Accounts.KnownDevice | null) =>
+      Effect.gen(function* () {
+        const browser = { session: cookies.session, device }
+        const once = Effect.flatMap(Accounts.atAddress(needs, input.email), (rows) =>
+          attempt(needs, rows.filter(isCandidate), input, browser, (account) => ofFactor(account, browser))
+        )
+        // The repetition serves two simultaneous sign-ins that both renew the hash of one password.
+        const work = Effect.repeat(once, { until: Option.isSome, times: 1 }).pipe(
+          Effect.flatten,
+          Effect.catchTag("NoSuchElementException", () => new SignInFailed())
+        )
+        const limit = { buckets: yield* signInBuckets(input.email, device), policy: signInPolicy }
+        return yield* Attempts.attempt(needs.limiter, limit, work, Predicate.isTagged(SignInFailed.code))
+      })
+    if (device === null) return yield* attemptAt(() => true, null)
+    const isDevices = ({ id }: Accounts.AccountRow) => id === device.userId
+    const ofDevice = attemptAt(isDevices, device)
+    if (accounts.every(isDevices)) return yield* ofDevice
+    return yield* Effect.catchTag(ofDevice, SignInFailed.code, () => attemptAt((account) => !isDevices(account), null))
   })
 
 /** Signs in with one request, which has the code when the account has a second factor. */
@@ -178,9 +198,9 @@ const finish = Effect.fn("Sessions.finish")(function* (
   cookies: PresentedCookies
 ) {
   const signInStep = yield* SignInSteps.find(needs, step)
-  const account = signInStep === undefined ? undefined : yield* Accounts.find(needs, "id", signInStep.userId)
+  const account = signInStep === undefined ? undefined : yield* Accounts.find(needs, signInStep.userId)
   if (signInStep === undefined || account === undefined || isShutOut(account)) return yield* tooLate()
-  const device = yield* Accounts.findDevice(needs, cookies.device, account.email)
+  const device = yield* Accounts.findDevice(needs, cookies.device, account.id)
   const browser = { session: cookies.session, device }
   const result = yield* withCode(needs, account, browser, code, (prove) =>
     openChecked(needs, account, browser, {

@@ -17,6 +17,7 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as Accounts from "./Accounts.ts"
+import * as ProvisionalAccounts from "./ProvisionalAccounts.ts"
 import { Passwords } from "./Passwords.ts"
 import { insertTeam } from "#src/access/TeamRows.ts"
 import * as TokenText from "./TokenText.ts"
@@ -142,17 +143,15 @@ const prepare = (needs: Needs) =>
 type FirstOwner = Omit<SetupRequest, "setupCode">
 
 /** Part of the setup's transaction. */
-const insertOwner = Effect.fnUntraced(function* ({ crypto, rowSeal, sql }: Needs, input: FirstOwner, phc: string) {
+const insertOwner = Effect.fnUntraced(function* (needs: Needs, input: FirstOwner, phc: string) {
+  const { crypto, rowSeal, sql } = needs
   const now = yield* DateTime.nowAsDate
   const user: Person = { id: UserIdOut.make(yield* crypto.uuid), email: input.email, name: input.name }
   const teamId = TeamIdOut.make(yield* crypto.uuid)
   const { email, id, name } = user
-  const account = yield* rowSeal.values(
-    "users",
-    { id, email, passwordHash: phc, secondFactor: false, recovering: false },
-    { name, created_at: now, updated_at: now }
-  )
-  yield* Rows.run(sql`INSERT INTO users ${account}`)
+  // The operator has the setup code.
+  const account = { id, email, name, passwordHash: phc, vouchedBy: "operator", madeBy: null, now } as const
+  yield* Effect.catchTag(ProvisionalAccounts.insert(needs, account), "AddressHeld", Effect.die)
   // The first team of an instance has the plan `team`.
   const team = { id: teamId, name: input.teamName, plan: "team", owner: id, now, by: null } as const
   yield* Effect.catchTag(insertTeam({ rowSeal, sql }, team), "FORBIDDEN", Effect.die)

@@ -109,6 +109,7 @@ const words: Readonly<Record<AuditAction, string>> = {
   "factor.vouch": "confirmed a passkey, an app or a linked sign-in",
   "account.update": "changed their name",
   "email.change": "changed an e-mail address",
+  "email.confirm": "confirmed an e-mail address",
   "password.change": "changed their password",
   "password.reset_link": "made a password link",
   "password.reset": "set a new password by a link",

@@ -184,8 +184,8 @@ const replaceEarlier = Effect.fnUntraced(function* (needs: Needs, userId: UserId
 
 /** Id of the person's known device; null for an unknown browser. */
 const deviceOf = Effect.fnUntraced(function* (needs: Needs, cookie: Redacted.Redacted | null) {
-  const { email } = yield* currentPerson
-  return (yield* findDevice(needs, cookie, email))?.id ?? null
+  const { id } = yield* currentPerson
+  return (yield* findDevice(needs, cookie, id))?.id ?? null
 })
 
 const give = Effect.fn("OAuthGrants.give")(function* (needs: Needs, grant: NewOAuthGrant) {

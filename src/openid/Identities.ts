@@ -10,7 +10,7 @@ import * as Schema from "effect/Schema"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
 import { Forbidden, GrantNotFound, NameTaken, ValidationFailed } from "#schema/Errors.ts"
 import { type TeamId, TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
-import { Email } from "#schema/Values.ts"
+import { addressOf, Email } from "#schema/Values.ts"
 import type { MySignIn } from "#schema/SignInApi.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
@@ -18,6 +18,7 @@ import * as TeamRows from "#src/access/TeamRows.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as AccountNotices from "#src/credentials/AccountNotices.ts"
 import * as Accounts from "#src/credentials/Accounts.ts"
+import * as ProvisionalAccounts from "#src/credentials/ProvisionalAccounts.ts"
 import { Witness } from "#src/credentials/IdentityState.ts"
 import { accountOf, checkRecent } from "#src/credentials/FactorChanges.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
@@ -94,7 +95,7 @@ const statedAddress = (claim: unknown): string | null =>
   typeof claim === "string" && /^[^\p{Cc}\p{Cs}]{1,254}$/u.test(claim) ? claim : null
 
 const witnessOf = (caller: Caller, account: Accounts.AccountRow, issuer: Issuer, claims: Claims): Witness =>
-  verifiedEmail(issuer, claims) === account.email
+  verifiedEmail(issuer, claims) === addressOf(account.email)
     ? "address"
     : caller.issuer === issuer.key && caller.confirmedTeams === null
       ? "session"
@@ -134,6 +135,23 @@ export const recordUse = Effect.fnUntraced(function* (
   }
 })
 
+/**
+ * Part of the caller's transaction, whose first lock it takes: the installation's issuer vouches for the address of a
+ * provisional account that its identity opens.
+ */
+export const vouch = Effect.fnUntraced(function* (
+  needs: Pick<Needs, "sql" | "rowSeal" | "audit">,
+  issuer: Issuer,
+  claims: Claims,
+  { email, id, vouchedBy }: Accounts.AccountRow
+) {
+  const address = addressOf(email)
+  if (vouchedBy !== "none" || issuer.teamId !== null || verifiedEmail(issuer, claims) !== address) return
+  // Another account that a witness vouches for keeps the address.
+  const work = ProvisionalAccounts.vouch(needs, { id, address }, "issuer", "system")
+  yield* Effect.catchTag(work, "AddressHeld", () => Effect.void)
+})
+
 /** Checks that the caller may link another identity now; STEP_UP_REQUIRED without a recent proof. */
 export const checkMayLink = Effect.fnUntraced(function* (
   needs: Pick<Needs, "rowSeal" | "sql">,
@@ -161,6 +179,7 @@ export const link = Effect.fnUntraced(function* (
   const { audit, sql } = needs
   const account = yield* checkMayLink(needs, caller, issuer)
   yield* Rows.transaction(sql, function* () {
+    yield* vouch(needs, issuer, claims, account)
     yield* Rows.run(sql`SELECT id FROM users WHERE id = ${account.id} FOR NO KEY UPDATE`)
     if (yield* Accounts.hasEnded(needs, caller.credentialId)) return yield* new Forbidden()
     const n = yield* Rows.count(sql`SELECT count(*) AS n FROM sign_in_identities WHERE user_id = ${account.id}`)

@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { type TeamId, TeamIdOut, type UserId } from "#schema/Ids.ts"
 import type { Role } from "#schema/Scopes.ts"
+import { addressOf } from "#schema/Values.ts"
 import type { Audit } from "#src/trail/Audit.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
@@ -126,7 +127,7 @@ const removeMember = Effect.fnUntraced(function* (needs: Needs, at: At, teamId: 
     sql,
     "invitations",
     { revoked_at: at.now },
-    sql`team_id = ${teamId} AND email = ${email} AND accepted_at IS NULL AND revoked_at IS NULL`
+    sql`team_id = ${teamId} AND email = ${addressOf(email)} AND accepted_at IS NULL AND revoked_at IS NULL`
   )
   yield* revocation.linksBy(id, teamId)
   yield* revocation.sessionsWithoutTeam(id)

@@ -12,12 +12,12 @@ import * as Schema from "effect/Schema"
 import type { Caller } from "#schema/Caller.ts"
 import { Forbidden, SignInFailed } from "#schema/Errors.ts"
 import { type UserId, UserIdOut } from "#schema/Ids.ts"
-import { Name } from "#schema/Values.ts"
+import { addressOf, Name } from "#schema/Values.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as IdentityState from "#src/credentials/IdentityState.ts"
 import * as Authenticators from "#src/credentials/Authenticators.ts"
-import * as NewAddress from "#src/credentials/NewAddress.ts"
+import * as ProvisionalAccounts from "#src/credentials/ProvisionalAccounts.ts"
 import * as Accounts from "#src/credentials/Accounts.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
 import { isShutOut, openChecked, type SignInResult, type PresentedCookies } from "#src/credentials/SessionOpening.ts"
@@ -142,27 +142,42 @@ const useUp = ({ sql }: Needs, flow: Flow.Flow) =>
 
 const decodeName = Schema.decodeUnknownOption(Name)
 
-/** Part of the caller's transaction: creates an account without a password, with this identity as its only sign-in. */
+/**
+ * Part of the caller's transaction, whose first lock it takes: creates an account without a password, with this identity
+ * as its only sign-in. The installation's issuer vouches for the address. A team's own one does not, so the account is
+ * provisional. An address never links an account.
+ */
 const createAccount = Effect.fnUntraced(function* (needs: Needs, issuer: Issuer, claims: Claims, now: Date) {
-  const { crypto, rowSeal, sql } = needs
+  const { crypto } = needs
   const email = Identities.verifiedEmail(issuer, claims)
   if (email === undefined) return yield* new SignInRefused({ reason: "EMAIL_UNVERIFIED" })
-  yield* Effect.mapError(NewAddress.check({ sql }, email), () => new SignInRefused({ reason: "EMAIL_LOOKS_ALIKE" }))
+  yield* Accounts.lockAddresses(needs, email)
+  const { teamId } = issuer
+  const accounts = yield* Accounts.atAddress(needs, email)
+  // A member of the issuer's own team signs in to the account that they have there, and links the issuer.
+  const isMember = accounts.some(({ memberships }) => memberships.some(({ id }) => id === teamId))
+  if (isMember) return yield* new SignInRefused({ reason: "EMAIL_TAKEN" })
   const id = UserIdOut.make(yield* crypto.uuid)
-  const row = yield* rowSeal.values(
-    "users",
-    { id, email, passwordHash: "", secondFactor: false, recovering: false },
-    { name: Option.getOrElse(decodeName(claims["name"]), () => email), created_at: now, updated_at: now }
+  const name = Option.getOrElse(decodeName(claims["name"]), () => email)
+  const vouchedBy = teamId === null ? "issuer" : "none"
+  yield* ProvisionalAccounts.insert(needs, { id, email, name, passwordHash: "", vouchedBy, madeBy: teamId, now }).pipe(
+    Effect.catchTags({
+      AddressHeld: () => new SignInRefused({ reason: "EMAIL_TAKEN" }),
+      VALIDATION_FAILED: () => new SignInRefused({ reason: "EMAIL_LOOKS_ALIKE" })
+    })
   )
-  const created = yield* Rows.exists(sql`INSERT INTO users ${row} ON CONFLICT (email) DO NOTHING RETURNING id`)
-  // An address never links an account.
-  if (!created) return yield* new SignInRefused({ reason: "EMAIL_TAKEN" })
   const isNew = yield* Identities.insert(needs, issuer, claims, id, { closedTeams: null, witness: "address" })
   if (!isNew) return yield* new SignInRefused({ reason: "FLOW_USED" })
   return { id, email }
 })
 
-const PersonRow = Schema.Struct({ id: UserIdOut, email: Schema.String })
+/** Part of the caller's transaction: the account that the identity opens. */
+const accountOfIdentity = Effect.fnUntraced(function* (needs: Needs, issuer: Issuer, claims: Claims, userId: UserId) {
+  const account = yield* Accounts.find(needs, userId)
+  if (account === undefined) return yield* new SignInRefused({ reason: "SHUT_OUT" })
+  yield* Identities.vouch(needs, issuer, claims, account)
+  return account
+})
 
 /**
  * The identity's account, with the roles of the issuer's rules applied. A rule that matches a new identity creates an
@@ -170,7 +185,6 @@ const PersonRow = Schema.Struct({ id: UserIdOut, email: Schema.String })
  */
 const accountFor = (needs: Needs, issuer: Issuer, claims: Claims) =>
   Rows.transaction(needs.sql, function* () {
-    const { sql } = needs
     const now = yield* DateTime.nowAsDate
     const rules = yield* JoinRules.of(needs, issuer)
     const identity = yield* Identities.find(needs, issuer, claims)
@@ -183,9 +197,9 @@ const accountFor = (needs: Needs, issuer: Issuer, claims: Claims) =>
     const person =
       identity === undefined
         ? yield* createAccount(needs, issuer, claims, now)
-        : yield* Rows.single(PersonRow, sql`SELECT id, email FROM users WHERE id = ${identity.userId}`)
+        : yield* accountOfIdentity(needs, issuer, claims, identity.userId)
     yield* JoinRules.apply(needs, { person, issuer: issuer.key, now }, rules, claims)
-    const isAccounts = Identities.verifiedEmail(issuer, claims) === person.email
+    const isAccounts = Identities.verifiedEmail(issuer, claims) === addressOf(person.email)
     if (identity !== undefined) yield* Identities.recordUse(needs, identity, { claims, isAccounts, now })
     return person.id
   })
@@ -208,7 +222,7 @@ const enter = Effect.fnUntraced(function* (
   /** The caller whom the sign-in confirms; null: it opens a session. */
   confirmed: Caller | null
 ) {
-  const account = yield* Accounts.find(needs, "id", userId)
+  const account = yield* Accounts.find(needs, userId)
   const identity = yield* Identities.find(needs, issuer, claims)
   const { teamId } = issuer
   const isIn = teamId === null || account?.memberships.some(({ active, id }) => active && id === teamId) === true
@@ -232,7 +246,7 @@ const enter = Effect.fnUntraced(function* (
   }
   const browser = {
     session: cookies.session,
-    device: yield* Accounts.findDevice(needs, cookies.device, account.email)
+    device: yield* Accounts.findDevice(needs, cookies.device, account.id)
   }
   const now = yield* DateTime.nowAsDate
   const proof: Accounts.FactorProof = hasFactor

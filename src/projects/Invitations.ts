@@ -4,9 +4,11 @@
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
+import * as Data from "effect/Data"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type { Caller } from "#schema/Caller.ts"
@@ -24,6 +26,7 @@ import {
 import type { Person } from "#schema/IdentityApi.ts"
 import { type TeamId, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import { Plan, Role } from "#schema/Scopes.ts"
+import { addressOf } from "#schema/Values.ts"
 import type { AcceptInvitation, Invitation, Invite } from "#schema/TeamsApi.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
@@ -34,12 +37,15 @@ import * as RowJournal from "#src/rows/RowJournal.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as TeamRows from "#src/access/TeamRows.ts"
 import { AppConfig } from "#src/AppConfig.ts"
+import * as Accounts from "#src/credentials/Accounts.ts"
 import * as NewAddress from "#src/credentials/NewAddress.ts"
+import * as ProvisionalAccounts from "#src/credentials/ProvisionalAccounts.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { type OpenedSession, Sessions } from "#src/credentials/Sessions.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
+import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { days } from "#src/Days.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
@@ -50,6 +56,7 @@ const services = Effect.all({
   crypto: Crypto,
   baseUrl: Effect.map(AppConfig, (config) => config.baseUrl),
   audit: Audit,
+  limiter: RateLimiter,
   passwords: Passwords,
   rowSeal: RowSeal,
   secondPerson: SecondPerson,
@@ -144,9 +151,9 @@ const checkInvite = Effect.fnUntraced(function* (
         (SELECT count(*) FROM invitations WHERE team_id = ${teamId} AND accepted_at IS NULL
           AND revoked_at IS NULL AND expires_at > ${now}) AS open,
         EXISTS (SELECT 1 FROM memberships m JOIN users u ON u.id = m.user_id
-          WHERE m.team_id = ${teamId} AND u.email = ${email}) AS is_member`
+          WHERE m.team_id = ${teamId} AND ${Accounts.hasAddress(sql, email)}) AS is_member`
   )
-  if ((yield* userWithEmail(needs, email)) === undefined) yield* NewAddress.check(needs, email)
+  if ((yield* Accounts.atAddress(needs, email)).length === 0) yield* NewAddress.check(needs, email, false)
   if (places.isMember) return yield* new NameTaken({ field: "email", message: "The person is a member already." })
   if (places.members + places.open >= Plans.membersPerTeam) return yield* new PlanLimitReached()
 })
@@ -257,55 +264,75 @@ const preview = Effect.fn("Invitations.preview")(function* (needs: Needs, code: 
   return { email, role, teamName: team.name }
 })
 
-const userWithEmail = ({ sql }: Needs, email: string) =>
-  Rows.findOne(UserRow, sql`SELECT id, email, name FROM users WHERE email = ${email}`)
-
 /** Refusal of a missing member: only a signed-in person may omit it. */
 const missing = (field: string) => new ValidationFailed({ field, message: "This member is required." })
 
 /**
+ * Whether an account keeps a new one from the address: a witness vouches for it, or it is in the team already. Any other
+ * provisional account makes way.
+ */
+const blocks =
+  (teamId: TeamId) =>
+  (account: Accounts.AccountRow): boolean =>
+    Accounts.isVouched(account) || account.memberships.some(({ id }) => id === teamId)
+
+interface AcceptingPerson {
+  readonly user: UserRow
+  /** A new account: its hash, and the hashes of the accounts that its password was compared with. */
+  readonly account: { readonly passwordHash: string; readonly others: ReadonlyArray<string> } | null
+}
+
+/**
  * The accepting person. Every refusal before the last step is the same, and takes the same time, whether or not the
- * address has an account. A complete attempt does reveal it. An address with an account gets 401. One without gets 200,
- * which uses up the link and makes the account (docs/security.md).
+ * address has an account. A complete attempt does reveal one that a witness vouches for. Such an address gets 401. Any
+ * other gets 200, which uses up the link and makes an account (docs/security.md).
  */
 const personFor = Effect.fnUntraced(function* (
   needs: Needs,
-  { email }: InvitationRow,
+  { email, teamId }: InvitationRow,
   input: AcceptInvitation,
   currentUser: Caller["user"]
 ) {
   if (currentUser !== null) {
-    if (currentUser.email === email) return { user: currentUser, passwordHash: null }
-    return yield* new Forbidden({
-      message: "The invitation is for another person. Sign out, then open the link again."
-    })
+    if (addressOf(currentUser.email) !== email) {
+      return yield* new Forbidden({
+        message: "The invitation is for another person. Sign out, then open the link again."
+      })
+    }
+    const person: AcceptingPerson = { user: currentUser, account: null }
+    return person
   }
   if (input.name === undefined) return yield* missing("name")
   if (input.password === undefined) return yield* missing("password")
-  const passwordHash = yield* needs.passwords.hash(input.password, "password")
-  if ((yield* userWithEmail(needs, email)) !== undefined) return yield* signInFirst()
+  yield* ProvisionalAccounts.limitComparisons(needs.limiter, email)
+  const accounts = yield* Accounts.atAddress(needs, email)
+  const others = accounts.map((one) => one.passwordHash)
+  const passwordHash = yield* needs.passwords.hash(input.password, "password", others[0])
+  const { index } = yield* needs.passwords.find(others, input.password)
+  if (accounts.some(blocks(teamId))) return yield* signInFirst()
+  if (index !== undefined) return yield* ProvisionalAccounts.refusedPassword("password")
   const id = UserIdOut.make(yield* needs.crypto.uuid)
-  return { user: { id, email, name: input.name }, passwordHash }
+  const person: AcceptingPerson = { user: { id, email, name: input.name }, account: { passwordHash, others } }
+  return person
 })
 
 const signInFirst = () =>
   new Unauthenticated({ message: "This address has an account. Sign in, then open the link again." })
 
+/** Between the comparison of a password and the transaction, another account of the address came or changed. */
+class AccountsChanged extends Data.TaggedError("AccountsChanged") {}
+
 const createUser = Effect.fnUntraced(function* (
-  { rowSeal, sql }: Needs,
+  needs: Needs,
   { email, id, name }: UserRow,
-  passwordHash: string,
-  now: Date
+  { others, passwordHash }: NonNullable<AcceptingPerson["account"]>,
+  { now, teamId }: { readonly teamId: TeamId; readonly now: Date }
 ) {
-  yield* NewAddress.check({ sql }, email)
-  const row = yield* rowSeal.values(
-    "users",
-    { id, email, passwordHash, secondFactor: false, recovering: false },
-    { name, created_at: now, updated_at: now }
-  )
-  const created = yield* Rows.exists(sql`INSERT INTO users ${row} ON CONFLICT (email) DO NOTHING RETURNING id`)
-  // Another invitation created the account a moment ago.
-  if (!created) return yield* signInFirst()
+  const accounts = yield* Accounts.atAddress(needs, email)
+  if (accounts.some(blocks(teamId))) return yield* signInFirst()
+  if (accounts.some((one) => !others.includes(one.passwordHash))) return yield* new AccountsChanged()
+  const account = { id, email, name, passwordHash, vouchedBy: "none", madeBy: teamId, now } as const
+  yield* Effect.catchTag(ProvisionalAccounts.insert(needs, account), "AddressHeld", signInFirst)
 })
 
 /** Makes the person a member, once per link. Returns whether they are new to the team, and their teams. */
@@ -331,23 +358,17 @@ const join = Effect.fnUntraced(function* (
   return { isNew, teams, target }
 })
 
-/**
- * Creates and signs in a new person. A person with an account must be signed in to it (UNAUTHENTICATED), and no other
- * person may be (FORBIDDEN). The link works once, even for simultaneous attempts.
- */
-const accept = Effect.fn("Invitations.accept")(function* (
-  needs: Needs,
-  input: AcceptInvitation,
-  caller: Caller | null
-) {
+/** One attempt. AccountsChanged: it decides again, from the start. */
+const acceptOnce = Effect.fnUntraced(function* (needs: Needs, input: AcceptInvitation, caller: Caller | null) {
   const { audit, sessions, sql } = needs
   const invitation = yield* find(needs, input.code)
   const { teamId } = invitation
-  const { passwordHash, user } = yield* personFor(needs, invitation, input, caller?.user ?? null)
+  const { account, user } = yield* personFor(needs, invitation, input, caller?.user ?? null)
   const actor = { userId: user.id, email: user.email }
   const event = { actor, action: "member.join", outcome: "allowed", teamId } as const
   return yield* change(needs, event, function* () {
     const now = yield* DateTime.nowAsDate
+    yield* Accounts.lockAddresses(needs, invitation.email)
     yield* lockTeam(needs, teamId)
     const isFirst = yield* Rows.exists(
       RowJournal.noteEnds(sql, "invitations")`
@@ -355,10 +376,10 @@ const accept = Effect.fn("Invitations.accept")(function* (
         WHERE id = ${invitation.id} AND accepted_at IS NULL AND revoked_at IS NULL RETURNING id`
     )
     if (!isFirst) return yield* new CredentialRevoked()
-    if (passwordHash !== null) yield* createUser(needs, user, passwordHash, now)
+    if (account !== null) yield* createUser(needs, user, account, { teamId, now })
     const { isNew, target, teams } = yield* join(needs, invitation, user, caller, now)
     const session: Option.Option<OpenedSession> =
-      passwordHash === null ? Option.none() : Option.some(yield* sessions.open(user.id, teamId))
+      account === null ? Option.none() : Option.some(yield* sessions.open(user.id, teamId))
     yield* audit.append(
       ...(isNew ? [{ ...event, target }] : []),
       ...(Option.isNone(session) ? [] : [{ ...event, action: "session.create" } as const])
@@ -367,6 +388,20 @@ const accept = Effect.fn("Invitations.accept")(function* (
     return { user: person, teams, session }
   })
 })
+
+/** Attempts of one request, while other accounts of the address come or change. */
+const attemptsPerRequest = 5
+
+/**
+ * Creates and signs in a new person, whose account is provisional. A person with a vouched account must be signed in to
+ * it (UNAUTHENTICATED), and no other person may be (FORBIDDEN). The link works once, even for simultaneous attempts.
+ */
+const accept = Effect.fn("Invitations.accept")((needs: Needs, input: AcceptInvitation, caller: Caller | null) =>
+  acceptOnce(needs, input, caller).pipe(
+    Effect.retry({ times: attemptsPerRequest, while: Predicate.isTagged("AccountsChanged") }),
+    Effect.catchTag("AccountsChanged", Effect.die)
+  )
+)
 
 export class Invitations extends Effect.Service<Invitations>()("projects/Invitations", {
   effect: Effect.map(services, (needs) => methods(needs, { invite, list, withdraw, preview, accept }))

@@ -11,6 +11,7 @@ import { AccessGrantIdOut, EnvironmentIdOut, ProjectIdOut, type TeamId, type Use
 import type { EndAccess, EndedAccess } from "#schema/PersonAccessApi.ts"
 import { GrantLevel, Role } from "#schema/Scopes.ts"
 import type { Member, UpdateMember } from "#schema/TeamsApi.ts"
+import { addressOf } from "#schema/Values.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
@@ -203,7 +204,7 @@ const removeMember = Effect.fnUntraced(function* (
     sql,
     "invitations",
     { revoked_at: now },
-    sql`team_id = ${teamId} AND email = ${member.email} AND accepted_at IS NULL AND revoked_at IS NULL`
+    sql`team_id = ${teamId} AND email = ${addressOf(member.email)} AND accepted_at IS NULL AND revoked_at IS NULL`
   )
   yield* revocation.linksBy(member.userId, teamId)
   if (options.signOut) yield* revocation.sessionsWithoutTeam(member.userId)

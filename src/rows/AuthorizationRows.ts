@@ -14,7 +14,11 @@ interface TableColumns {
  * end.
  */
 export const authorizationTables = {
-  users: { key: ["id"], columns: ["id", "email", "passwordHash", "secondFactor", "recovering"], ended: [] },
+  users: {
+    key: ["id"],
+    columns: ["id", "email", "passwordHash", "secondFactor", "recovering", "vouchedBy", "madeBy"],
+    ended: []
+  },
   teams: {
     key: ["id"],
     columns: [
@@ -302,7 +306,7 @@ export const authorizationTables = {
  * text, and so the same MAC, as before.
  */
 export const laterDefaults: ReadonlyMap<string, Readonly<Record<string, unknown>>> = new Map([
-  ["users", { secondFactor: false, recovering: false }],
+  ["users", { secondFactor: false, recovering: false, vouchedBy: null, madeBy: null }],
   [
     "teams",
     {

@@ -88,6 +88,7 @@ export const journaledActions: ReadonlySet<string> = new Set<AuditAction>([
   "factor.vouch",
   "account.update",
   "email.change",
+  "email.confirm",
   "password.change",
   "password.reset"
 ])

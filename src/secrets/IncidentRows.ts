@@ -8,6 +8,7 @@ import type { ExposedValue, IncidentQuery } from "#schema/IncidentApi.ts"
 import { rowsWithActors } from "#src/trail/ExposureRows.ts"
 import type { Subject } from "#src/trail/IncidentExposure.ts"
 import type { ExposedLine } from "#src/audit/Incident.ts"
+import { hasAddress } from "#src/credentials/Accounts.ts"
 import * as Rows from "#src/database/Rows.ts"
 
 const NamedRow = Schema.Struct({ id: Schema.String, name: Schema.String })
@@ -44,7 +45,7 @@ const people = (sql: SqlClient.SqlClient, teamId: TeamId, text: string) =>
     NamedRow,
     sql`
       SELECT u.id, u.email AS name FROM users u
-      WHERE (u.id = ${idOr(text)}::uuid OR lower(u.email) = lower(${text}))
+      WHERE (u.id = ${idOr(text)}::uuid OR lower(u.email) = lower(${text}) OR ${hasAddress(sql, text.toLowerCase())})
         AND (EXISTS (SELECT 1 FROM memberships m WHERE m.team_id = ${teamId} AND m.user_id = u.id)
           OR EXISTS (SELECT 1 FROM ${sql.literal(rowsWithActors)}
             WHERE r.project_id IN (SELECT id FROM projects WHERE team_id = ${teamId})

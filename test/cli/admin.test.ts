@@ -65,6 +65,20 @@ describe("ampoule admin", () => {
         assert.strictEqual(back.status, 0, back.stderr)
         assert.include(back.stdout, '"email": "ada@example.com"')
 
+        // Witnesses of addresses: the setup's operator vouched for the first account.
+        assert.match(
+          (yield* run("admin", "accounts")).stdout,
+          /ada@example\.com +operator +\d{4}-\d\d-\d\d +[0-9a-f-]{36} +Platform/
+        )
+        const unvouched = yield* run("admin", "accounts", "--unvouched", "--json")
+        assert.deepStrictEqual([unvouched.status, JSON.parse(unvouched.stdout)], [0, { items: [], hasMore: false }])
+        const vouched = yield* run("admin", "accounts", "vouch", "ADA@example.com", "--yes")
+        assert.strictEqual(vouched.status, 0, vouched.stderr)
+        assert.include(vouched.stderr, "holds the address ada@example.com.")
+        const stranger = yield* run("admin", "accounts", "vouch", "nobody@example.com", "--yes")
+        assert.deepStrictEqual([stranger.status, stranger.stdout], [1, ""])
+        assert.strictEqual((yield* run("admin", "accounts", "vouch", "nonsense", "--yes")).status, 2)
+
         // Teams: made for an account, listed, suspended, let go on, removed.
         const nobody = yield* run("admin", "create-team", "Web", "--owner", "nobody@example.com")
         assert.deepStrictEqual([nobody.status, nobody.stdout], [1, ""])

@@ -60,6 +60,8 @@ const elsewhere: Readonly<Record<string, ReadonlyArray<string>>> = {
   ],
   "operators, in test/cli/admin.test.ts alone": [
     "admin users",
+    "admin accounts",
+    "admin accounts vouch",
     "admin reset-link",
     "admin change-email",
     "admin remove-factor",

@@ -165,7 +165,7 @@ layer(TestApp.layer, { excludeTestServices: true })("the operator of the server"
       ]
       const team = yield* World.team({ owner: one })
       yield* Operator.removeUser(services, gone.email, { evenLastOwner: false })
-      const listed = yield* Operator.list(services, { search: "LIST.example", limit: 10 })
+      const listed = yield* Operator.list(services, { search: "LIST.example", limit: 10, unvouched: false })
       assert.deepStrictEqual(
         listed.map(({ email, memberships }) => [email, memberships]),
         [
@@ -173,9 +173,9 @@ layer(TestApp.layer, { excludeTestServices: true })("the operator of the server"
           [two.email, []]
         ]
       )
-      assert.lengthOf(yield* Operator.list(services, { search: "list.example", limit: 1 }), 1)
-      assert.lengthOf(yield* Operator.list(services, { search: "l%t.example", limit: 10 }), 0)
-      assert.lengthOf(yield* Operator.list(services, { search: "@removed.invalid", limit: 10 }), 0)
+      assert.lengthOf(yield* Operator.list(services, { search: "list.example", limit: 1, unvouched: false }), 1)
+      assert.lengthOf(yield* Operator.list(services, { search: "l%t.example", limit: 10, unvouched: false }), 0)
+      assert.lengthOf(yield* Operator.list(services, { search: "@removed.invalid", limit: 10, unvouched: false }), 0)
     })
   )
 })

@@ -371,8 +371,8 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
         Passwords,
         Passwords.make({
           ...passwords,
-          verify: (stored, given) =>
-            Effect.tap(passwords.verify(stored, given), () =>
+          find: (stored, given) =>
+            Effect.tap(passwords.find(stored, given), () =>
               changes++ === 0
                 ? Effect.orDie(
                     Seals.after("users", sql`UPDATE users SET password_hash = ${next} WHERE id = ${person.id}`).pipe(

@@ -68,7 +68,7 @@ const texts: ReadonlyArray<readonly [table: AuthorizationTable, row: Record<stri
   ],
   [
     "users",
-    { email: "ada@example.com", passwordHash: "$argon2id$" },
+    { email: "ada@example.com", passwordHash: "$argon2id$", vouchedBy: null, madeBy: null },
     '["users","users id","ada@example.com","$argon2id$"]'
   ],
   [

@@ -1,4 +1,5 @@
 /** A server with two issuers of its installation, and browsers that sign in by them. */
+import { assert } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -83,3 +84,16 @@ export const rule = (
   session: string | Redacted.Redacted,
   [issuer, value, role]: readonly [issuer: string, value: string, role: string]
 ) => TestApp.post(`/teams/${team.id}/sign-in/rules`, { session, json: { issuer, claim: "groups", value, role } })
+
+/** An issuer of the team's own, added by its owner. */
+export const ownIssuer = (team: World.Team, session: string) =>
+  Effect.gen(function* () {
+    const issuer = yield* FakeIssuer.make()
+    const { json, status, text } = yield* TestApp.post(`/teams/${team.id}/sign-in/issuers`, {
+      session,
+      json: { name: "Own", issuer: issuer.url, clientId: issuer.clientId, clientSecret: issuer.clientSecret }
+    })
+    assert.strictEqual(status, 201, text)
+    assert.notInclude(text, issuer.clientSecret)
+    return { issuer, key: json.key, at: `/teams/${team.id}/sign-in/issuers/${json.key}` }
+  })

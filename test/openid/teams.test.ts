@@ -32,19 +32,6 @@ const inGroups = (person: FakeIssuer.Person, groups: ReadonlyArray<string>) =>
     return yield* OpenId.signIn(corp, "corp")
   })
 
-/** An issuer of the team's own, added by its owner. */
-const ownIssuer = (team: World.Team, session: string) =>
-  Effect.gen(function* () {
-    const issuer = yield* FakeIssuer.make()
-    const { json, status, text } = yield* TestApp.post(`/teams/${team.id}/sign-in/issuers`, {
-      session,
-      json: { name: "Own", issuer: issuer.url, clientId: issuer.clientId, clientSecret: issuer.clientSecret }
-    })
-    assert.strictEqual(status, 201, text)
-    assert.notInclude(text, issuer.clientSecret)
-    return { issuer, key: json.key, at: `/teams/${team.id}/sign-in/issuers/${json.key}` }
-  })
-
 layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => {
   it.effect("a group that is lost is a role that is lost, with what the person made in it", () =>
     Effect.gen(function* () {
@@ -146,7 +133,7 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
       const victim = yield* SignIn.signedIn
       const attacker = yield* World.team()
       const { text: session } = yield* World.session(attacker.owner)
-      const { issuer, key } = yield* ownIssuer(attacker, session)
+      const { issuer, key } = yield* OpenId.ownIssuer(attacker, session)
       yield* OpenId.rule(attacker, session, [key, "all", "member"])
 
       // The subject and the address of somebody whom another issuer signs in.
@@ -383,7 +370,7 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
       const elsewhere = yield* World.team()
       yield* World.join(elsewhere, person, "member")
       const { text: session } = yield* World.session(elsewhere.owner)
-      const { issuer, key } = yield* ownIssuer(elsewhere, session)
+      const { issuer, key } = yield* OpenId.ownIssuer(elsewhere, session)
       issuer.signs(theirs)
       yield* OpenId.signIn(issuer, key, inside, "", `/app/account/sign-ins/with/${key}`)
       const bound = (yield* OpenId.signIn(issuer, key)).jar
@@ -421,7 +408,7 @@ layer(OpenId.layer, { excludeTestServices: true })("teams and issuers", (it) => 
       corp.signs(OpenId.personOf([group]))
       assert.strictEqual((yield* OpenId.signIn(corp, "corp")).answer.status, 401)
       // The issuer's address.
-      const { issuer, key } = yield* ownIssuer(team, owner)
+      const { issuer, key } = yield* OpenId.ownIssuer(team, owner)
       issuer.signs(OpenId.personOf())
       yield* sql`UPDATE sign_in_issuers SET issuer = ${corp.url} WHERE id = ${key}`
       assert.strictEqual((yield* OpenId.begin(key)).answer.status, 401)

@@ -271,7 +271,9 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
       email: text,
       passwordHash: text,
       secondFactor: flipped("second_factor"),
-      recovering: flipped("recovering")
+      recovering: flipped("recovering"),
+      vouchedBy: withValue("'operator'"),
+      madeBy: attackers.team
     }
   },
   teams: {

@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { Email } from "#schema/Values.ts"
-import type { UserAccount } from "./ServerSide.ts"
+import { accounts, recordOf, storedName, teamsOf } from "./AdminAccounts.ts"
 import { listCommand, where } from "./AdminList.ts"
 import { teamCommands } from "./AdminTeams.ts"
 import * as Ask from "#src/cli/terminal/Ask.ts"
@@ -14,24 +14,10 @@ import * as Shared from "#src/cli/terminal/Options.ts"
 import { json, note, out, plain } from "#src/cli/terminal/Output.ts"
 import { adminPrograms } from "./ServerSide.ts"
 
-const email = Shared.argument("EMAIL", "E-mail address of the account")
+const email = Shared.argument("EMAIL", "E-mail address of the account, or its id")
 const decodeEmail = Schema.decodeUnknownOption(Email)
-/** In the form that the server stores. */
-const storedAddress = (address: string) =>
-  Effect.mapError(decodeEmail(address), () => usage("EMAIL takes an e-mail address."))
 
 const evenLastOwner = Shared.flag("even-last-owner", "Allow this even if a team loses its last active owner")
-
-const recordOf = ({ createdAt, email, id, memberships, name }: UserAccount) => ({
-  id,
-  email,
-  name,
-  createdAt: createdAt.toISOString(),
-  teams: memberships.map(({ active, role, teamId, teamName }) => ({ id: teamId, name: teamName, role, active }))
-})
-
-const teamsOf = ({ memberships }: UserAccount): string =>
-  memberships.map(({ active, role, teamName }) => `${teamName} (${role}${active ? "" : ", inactive"})`).join(", ")
 
 const users = listCommand({
   name: "users",
@@ -39,7 +25,7 @@ const users = listCommand({
   examples: ["ampoule admin users", "ampoule admin users --search @example.com --json"],
   noun: "accounts",
   searched: "e-mail address",
-  read: (programs, query) => programs.users(query),
+  read: (programs, query) => programs.users({ ...query, unvouched: false }),
   recordOf,
   columns: [
     ["E-MAIL", (account) => account.email],
@@ -62,7 +48,7 @@ const resetLink = Help.command(
   { json: Shared.json, email },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const link = yield* programs.resetLink(yield* storedAddress(options.email))
+    const link = yield* programs.resetLink(yield* storedName("EMAIL", options.email))
     const url = Redacted.value(link.url)
     if (options.json) return yield* json({ resetUrl: url, expiresAt: link.expiresAt.toISOString() })
     yield* out(`${url}\n`)
@@ -93,7 +79,7 @@ const changeEmail = Help.command(
   },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const address = yield* storedAddress(options.email)
+    const address = yield* storedName("EMAIL", options.email)
     const to = yield* Effect.mapError(decodeEmail(options.to), () => usage("NEW takes an e-mail address."))
     const question = `Change the address of the account ${plain(address)} to ${plain(to)}?`
     if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was changed.")
@@ -116,7 +102,7 @@ const removeFactor = Help.command(
   { yes: Shared.yes, json: Shared.json, email },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const address = yield* storedAddress(options.email)
+    const address = yield* storedName("EMAIL", options.email)
     const question = `Remove the second factor of ${plain(address)}? Afterwards their password alone signs them in.`
     if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was removed.")
     const account = yield* programs.removeFactor(address)
@@ -143,7 +129,7 @@ const removeUser = Help.command(
   },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const address = yield* storedAddress(options.email)
+    const address = yield* storedName("EMAIL", options.email)
     const question = `Remove the account of ${plain(address)} from this server, for good?`
     if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was removed.")
     const removed = yield* programs.removeUser(address, { evenLastOwner: options.evenLastOwner })
@@ -166,7 +152,7 @@ const deactivateUser = Help.command(
   { evenLastOwner, yes: Shared.yes, json: Shared.json, email },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const address = yield* storedAddress(options.email)
+    const address = yield* storedName("EMAIL", options.email)
     const question = `Deactivate ${plain(address)} in all teams?`
     if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was changed.")
     const account = yield* programs.setUserActive(address, false, { evenLastOwner: options.evenLastOwner })
@@ -185,7 +171,9 @@ const activateUser = Help.command(
   { json: Shared.json, email },
   Effect.fnUntraced(function* (options) {
     const programs = yield* adminPrograms
-    const account = yield* programs.setUserActive(yield* storedAddress(options.email), true, { evenLastOwner: false })
+    const account = yield* programs.setUserActive(yield* storedName("EMAIL", options.email), true, {
+      evenLastOwner: false
+    })
     if (options.json) return yield* json({ account: recordOf(account) })
     yield* note(`${plain(account.email)} is active in ${plain(teamsOf(account)) || "no team"}.`)
   })
@@ -193,6 +181,7 @@ const activateUser = Help.command(
 
 const commands = [
   users,
+  accounts,
   deactivateUser,
   activateUser,
   resetLink,

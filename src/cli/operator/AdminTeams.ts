@@ -2,12 +2,13 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { uuidPattern } from "#schema/Ids.ts"
-import { Email, Name } from "#schema/Values.ts"
+import { Name } from "#schema/Values.ts"
 import * as Ask from "#src/cli/terminal/Ask.ts"
 import { usage } from "#src/cli/terminal/Failure.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { json, note, plain } from "#src/cli/terminal/Output.ts"
+import { storedName } from "./AdminAccounts.ts"
 import { listCommand, where } from "./AdminList.ts"
 import { adminPrograms, type TeamAccount } from "./ServerSide.ts"
 
@@ -31,7 +32,6 @@ const teams = listCommand({
 })
 
 const decodeName = Schema.decodeUnknown(Name)
-const decodeEmail = Schema.decodeUnknown(Email)
 
 const createTeam = Help.command(
   "create-team",
@@ -41,13 +41,13 @@ const createTeam = Help.command(
     examples: ["ampoule admin create-team Platform --owner ada@example.com"]
   },
   {
-    owner: Shared.text("owner", "email", "E-mail address of the account that owns it"),
+    owner: Shared.text("owner", "email", "E-mail address of the account that owns it, or its id"),
     json: Shared.json,
     name: Shared.argument("NAME", "Name of the team")
   },
   Effect.fnUntraced(function* (options) {
     const name = yield* Effect.mapError(decodeName(options.name), () => usage("NAME takes 1 to 100 characters."))
-    const owner = yield* Effect.mapError(decodeEmail(options.owner), () => usage("--owner takes an e-mail address."))
+    const owner = yield* storedName("--owner", options.owner)
     const programs = yield* adminPrograms
     const team = yield* programs.createTeam(name, owner)
     if (options.json) return yield* json({ team: recordOf(team) })

@@ -175,6 +175,10 @@ export interface UserAccount {
   readonly email: string
   readonly name: string
   readonly createdAt: Date
+  /** Witness of the address; `none`: provisional, null: made before 1.1. */
+  readonly vouchedBy: string | null
+  /** Name of the team whose invitation or issuer made the account. */
+  readonly madeBy: string | null
   readonly memberships: ReadonlyArray<{
     readonly teamId: string
     readonly teamName: string
@@ -205,7 +209,11 @@ export interface ListQuery {
 }
 
 export interface AdminPrograms {
-  readonly users: (query: ListQuery) => Effect.Effect<ReadonlyArray<UserAccount>, CliFailure>
+  /** Commands name an account by its address, its name ("address (by Team)") or its id. */
+  readonly users: (
+    query: ListQuery & { readonly unvouched: boolean }
+  ) => Effect.Effect<ReadonlyArray<UserAccount>, CliFailure>
+  readonly vouch: (account: string) => Effect.Effect<UserAccount, CliFailure>
   readonly resetLink: (email: string) => Effect.Effect<ResetLink, CliFailure>
   /** Returns the updated account. */
   readonly changeEmail: (email: string, to: string) => Effect.Effect<UserAccount, CliFailure>

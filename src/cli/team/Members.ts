@@ -9,6 +9,7 @@ import * as Schema from "effect/Schema"
 import { UserId } from "#schema/Ids.ts"
 import { Role } from "#schema/Scopes.ts"
 import { Invite, MembersApi, UpdateMember } from "#schema/TeamsApi.ts"
+import { addressOf } from "#schema/Values.ts"
 import * as Ask from "#src/cli/terminal/Ask.ts"
 import { call, type Connection } from "#src/cli/connection/Client.ts"
 import { CliFailure, usage } from "#src/cli/terminal/Failure.ts"
@@ -28,7 +29,11 @@ const all = ({ connection, team }: Management.Managed) =>
 const decodeId = Schema.decodeUnknown(UserId)
 /** Member by e-mail address. */
 export const memberOf = Effect.fnUntraced(function* (managed: Management.Managed, email: string) {
-  const member = (yield* all(managed)).find((one) => one.email === email.toLowerCase() || one.userId === email)
+  const items = yield* all(managed)
+  const named = items.find((one) => one.email.toLowerCase() === email.toLowerCase() || one.userId === email)
+  // A provisional account is named "address (by Team)".
+  const atAddress = items.filter((one) => addressOf(one.email) === email.toLowerCase())
+  const member = named ?? (atAddress.length === 1 ? atAddress[0] : undefined)
   if (member !== undefined) return yield* Effect.orDie(decodeId(member.userId))
   return yield* new CliFailure({
     message: `${plain(managed.team.name)} has no member with this address.`,

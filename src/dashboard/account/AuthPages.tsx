@@ -5,6 +5,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { ResetPassword, Setup as SetupRequest, SignIn } from "#schema/SessionApi.ts"
 import { AcceptInvitation } from "#schema/TeamsApi.ts"
+import { addressOf } from "#schema/Values.ts"
 import { Setup } from "#src/credentials/Setup.ts"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import { cookie, sameSite } from "#src/dashboard/frame/Cookies.ts"
@@ -128,7 +129,7 @@ const InvitePage = ({
       </>
     }
   >
-    {signedInAs !== null && signedInAs !== invitation.email ? (
+    {signedInAs !== null && addressOf(signedInAs) !== invitation.email ? (
       <>
         <p>
           You are signed in as {signedInAs}, but the invitation is for another address. Sign in with that address, or

@@ -2,6 +2,7 @@
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import { ChangeEmail, ChangeMe, ChangePassword } from "#schema/SessionApi.ts"
+import { addressOf } from "#schema/Values.ts"
 import { Beside } from "#src/dashboard/frame/Beside.tsx"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import { cookie } from "#src/dashboard/frame/Cookies.ts"
@@ -37,7 +38,7 @@ const EmailForm = ({ form, problem, visit }: Partial<Attempt> & { readonly visit
       label="Your e-mail address"
       type="email"
       autocomplete="email"
-      value={form?.text("email") ?? visit.user.email}
+      value={form?.text("email") ?? addressOf(visit.user.email)}
       problem={problem}
     />
     <Ui.TextField
@@ -58,7 +59,7 @@ const PasswordForm = ({ problem, visit }: Partial<Attempt> & { readonly visit: V
     <h2>Password</h2>
     <General problem={problem} fields={["currentPassword", "newPassword"]} />
     {/* Password managers need the name that goes with the password. */}
-    <input hidden type="email" name="email" value={visit.user.email} autocomplete="username" readonly />
+    <input hidden type="email" name="email" value={addressOf(visit.user.email)} autocomplete="username" readonly />
     <Ui.TextField
       name="currentPassword"
       label="Current password"
