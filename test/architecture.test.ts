@@ -148,6 +148,17 @@ describe("imports", () => {
     assert.deepStrictEqual(wrong, [])
   })
 
+  // A sign-in by a team's own issuer is good for that team alone: one check says what that means.
+  it("only the policy compares the team of a sign-in's issuer", () => {
+    const wrong = source
+      .filter(({ file }) => file.startsWith("src/") && file !== "src/access/Policy.ts")
+      .filter(({ text }) =>
+        /onlyTeam\s*(?:[=!]==|\?)|[=!]==\s*(?:\w+\.)?onlyTeam/.test(text.replaceAll("onlyTeam ??", ""))
+      )
+      .map(({ file }) => file)
+    assert.deepStrictEqual(wrong, [])
+  })
+
   // `constructor` and `__proto__` are inputs: on an object they find something, in a Map they do not.
   it("keep what is looked up by a text in a Map, never in an object", () => {
     const table = /(?:const|let) (\w+): (?:Readonly<)?Record<string, [^=]+> = \{(?!\s*\})/g

@@ -346,12 +346,18 @@ const opensByIssuer = ({ confirmedTeams, issuer }: SignInSource, { id, signInOnl
   (signInOnly?.some((one) => one === issuer) ?? false) && (confirmedTeams === null || confirmedTeams.includes(id))
 
 /**
- * A team may accept issuers only. A session from a team's own issuer is valid for that team only: its owners decide
- * which person the issuer names. An identity opens a team that requires its issuer only if a witness says that it is the
+ * The one check of a sign-in by a team's own issuer: it is good for that team alone, since its owners decide which
+ * person the issuer names. `teamId`: the team whose things it reaches; null: things of the installation.
+ */
+export const reaches = ({ onlyTeam }: Pick<SignInSource, "onlyTeam">, teamId: TeamId | null): boolean =>
+  onlyTeam === null || onlyTeam === teamId
+
+/**
+ * A team may accept issuers only, and an issuer may be good for one team. An identity opens a team that requires its issuer only if a witness says that it is the
  * account's person.
  */
 export const letsIn = (by: SignInSource, team: SignInRules): boolean =>
-  (by.onlyTeam === null || by.onlyTeam === team.id) &&
+  reaches(by, team.id) &&
   !(by.closedTeams?.includes(team.id) ?? false) &&
   (team.signInOnly === null || opensByIssuer(by, team) || breaksGlass(by, team))
 

@@ -5,6 +5,7 @@ import type { Caller } from "#schema/Caller.ts"
 import { Forbidden } from "#schema/Errors.ts"
 import type { TeamId, UserId } from "#schema/Ids.ts"
 import type { Plan, Role } from "#schema/Scopes.ts"
+import * as Policy from "./Policy.ts"
 import * as Rows from "#src/database/Rows.ts"
 import type { RowSeal } from "#src/rows/RowSeal.ts"
 
@@ -40,7 +41,7 @@ export const join = Effect.fnUntraced(function* (
     readonly ruledBy?: string | null
   }
 ) {
-  if (by !== null && by.onlyTeam !== null && by.onlyTeam !== teamId) return yield* goodForOneTeam()
+  if (by !== null) yield* checkReach(by, teamId)
   const row = yield* rowSeal.values(
     "memberships",
     {
@@ -61,12 +62,14 @@ export const join = Effect.fnUntraced(function* (
   )
 })
 
-/** A session of a team's own issuer is good for that team alone. */
-export const goodForOneTeam = () =>
-  new Forbidden({
-    message:
-      "Your team's own issuer signed you in, which is good for that team alone. Sign in with your password or another issuer."
-  })
+/** Refuses a session of a team's own issuer where it does not reach; null: things of the installation. */
+export const checkReach = (by: Pick<Caller, "onlyTeam">, teamId: TeamId | null) =>
+  Policy.reaches(by, teamId)
+    ? Effect.void
+    : new Forbidden({
+        message:
+          "Your team's own issuer signed you in, which is good for that team alone. Sign in with your password or another issuer."
+      })
 
 /** Inserts a team with its owner, in the caller's transaction. `by`: as in `join`. */
 export const insertTeam = Effect.fnUntraced(function* (

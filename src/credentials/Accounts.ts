@@ -9,12 +9,14 @@ import type { Caller } from "#schema/Caller.ts"
 import { type TeamId, TeamIdOut, type UserId, UserIdOut } from "#schema/Ids.ts"
 import { Plan, Role } from "#schema/Scopes.ts"
 import { RequestInfo } from "#src/database/RequestInfo.ts"
+import * as Policy from "#src/access/Policy.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import type { RowSeal } from "#src/rows/RowSeal.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import { days } from "#src/Days.ts"
 import * as Rows from "#src/database/Rows.ts"
+import * as IdentityState from "./IdentityState.ts"
 import { sessionLife } from "./Liveness.ts"
 import * as TokenText from "./TokenText.ts"
 
@@ -241,8 +243,8 @@ export const closedUnion = (...lists: ReadonlyArray<ReadonlyArray<TeamId> | null
  * Whether a session may change the whole account. A session from a team's own issuer may not when the person belongs to
  * another team. That issuer must not change how the person signs in there.
  */
-export const coversAccount = ({ onlyTeam }: Caller, { memberships }: AccountRow): boolean =>
-  onlyTeam === null || memberships.every(({ id }) => id === onlyTeam)
+export const coversAccount = (caller: Caller, { memberships }: AccountRow): boolean =>
+  memberships.every(({ id }) => Policy.reaches(caller, id))
 
 const SourceRow = Schema.Struct({
   subject: Schema.NullOr(Schema.String),
@@ -287,7 +289,8 @@ export const openSession = Effect.fnUntraced(function* (
   const { ip, userAgent } = yield* RequestInfo
   const { proof, text } = yield* TokenText.issue(needs, "ss")
   const { hash, lookupId, salt } = proof
-  const expiresAt = new Date(now.getTime() + sessionLife)
+  const graceEnd = yield* IdentityState.graceOf(needs, userId, by)
+  const expiresAt = new Date(Math.min(now.getTime() + sessionLife, graceEnd))
   const row = yield* rowSeal.values(
     "sessions",
     {

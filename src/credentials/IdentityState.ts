@@ -3,7 +3,7 @@ import type * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { TeamId } from "#schema/Ids.ts"
+import type { TeamId, UserId } from "#schema/Ids.ts"
 import { days } from "#src/Days.ts"
 import * as Rows from "#src/database/Rows.ts"
 
@@ -41,4 +41,25 @@ export const opens = Effect.fnUntraced(function* (needs: Needs, { confirmedTeams
   if (witness === "address" || witness === "session") return null
   const isInGrace = witness === null && (yield* Clock.currentTimeMillis) < (yield* graceEnd(needs))
   return isInGrace ? null : (confirmedTeams ?? [])
+})
+
+const WitnessRow = Schema.Struct({ witness: Schema.NullOr(Witness) })
+
+/**
+ * Latest end of a session by the identity of this sign-in, in ms. A session of an identity in its grace ends with the
+ * grace; others may last.
+ */
+export const graceOf = Effect.fnUntraced(function* (
+  needs: Needs,
+  userId: UserId,
+  by: Pick<IdentityState, "confirmedTeams"> & { readonly issuer: string | null; readonly subject: string | null }
+) {
+  if (by.issuer === null || by.confirmedTeams !== null) return Infinity
+  const row = yield* Rows.findOne(
+    WitnessRow,
+    needs.sql`
+      SELECT witness FROM sign_in_identities
+      WHERE user_id = ${userId} AND subject = ${by.subject} AND witness IS NULL`
+  )
+  return row === undefined ? Infinity : yield* graceEnd(needs)
 })

@@ -160,7 +160,7 @@ export const checkMayLink = Effect.fnUntraced(function* (
 ) {
   yield* checkRecent(caller)
   const account = yield* accountOf(needs, caller)
-  if (caller.onlyTeam !== null && caller.onlyTeam !== issuer.teamId) return yield* TeamRows.goodForOneTeam()
+  yield* TeamRows.checkReach(caller, issuer.teamId)
   if (issuer.teamId !== null && !account.memberships.some(({ active, id }) => active && id === issuer.teamId)) {
     return yield* new Forbidden()
   }

@@ -64,6 +64,8 @@ export interface Credential {
   readonly projects: ReadonlyArray<string> | null
   readonly environments: ReadonlyArray<string> | null
   readonly crossSite: boolean
+  /** The team of the issuer that signed the person in; absent: any. */
+  readonly onlyTeam?: TeamKey
   readonly asked: Asked
 }
 
@@ -88,6 +90,8 @@ export interface Row {
   readonly answersDeleted?: Outcome
   /** "A login that is restricted to projects or environments is 403": it tells of all of the team. */
   readonly ofTheWholeTeam?: true
+  /** It reaches beyond each single team: a session of one team's own issuer may not. */
+  readonly beyondTeams?: true
   /** It waits for no approval: where changes do, it is for owners and admins. */
   readonly direct?: true
   /** It makes a credential that reads everything of the team; nobody makes one that reads what they may not. */
@@ -190,6 +194,7 @@ const mayNot = (row: Row, c: Credential, place: Place, now: number): Outcome | u
   const standings = Object.values(c.teams)
   const lacks = ({ scopes }: { readonly scopes: ReadonlyArray<Scope> | null }) =>
     row.scope !== undefined && scopes !== null && !scopes.includes(row.scope)
+  if (row.beyondTeams === true && c.onlyTeam !== undefined) return forbidden
   if (row.subject === "self") return undefined
   if (row.subject === "allTeams") return standings.some(lacks) ? scopeMissing : undefined
   if (row.subject === "eachTeam") return standings.length > 0 && standings.every(lacks) ? scopeMissing : undefined

@@ -535,7 +535,7 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
   "PATCH /me": [mine("/me", [400, "VALIDATION_FAILED"], {})],
   "POST /me/email": [mine("/me/email", [400, "VALIDATION_FAILED"], {})],
   "POST /me/password": [mine("/me/password", [400, "VALIDATION_FAILED"], {})],
-  "POST /teams": [mine("/teams", [201], { name: "Another" })],
+  "POST /teams": [{ ...mine("/teams", [201], { name: "Another" }), beyondTeams: true }],
   "PATCH /teams/:teamId": [
     ofTeam("manage", [200], "", { name: "Team" }),
     ofTeam("own", [200], "", { plan: "team" }),
@@ -661,6 +661,8 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
   ],
   "DELETE /teams/:teamId/sign-in/rules/:ruleId": [ofTeam("own", [404, "GRANT_NOT_FOUND"], `/sign-in/rules/${nowhere}`)],
   "GET /me/sign-ins": [mine("/me/sign-ins", [200])],
-  "DELETE /me/sign-ins/:signInId": [mine(`/me/sign-ins/${nowhere}`, [404, "GRANT_NOT_FOUND"])],
+  "DELETE /me/sign-ins/:signInId": [
+    { ...mine(`/me/sign-ins/${nowhere}`, [404, "GRANT_NOT_FOUND"]), beyondTeams: true }
+  ],
   "GET /teams/:teamId/audit": [ofTeam("manage", [200], "/audit")]
 }

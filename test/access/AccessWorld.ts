@@ -442,6 +442,21 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
       cookie(Effect.flatMap(World.member(U, "owner"), World.session)),
       { teams: { U: { role: "owner", scopes: null } } }
     )
+    // Owner of both teams: the issuer of U signed the person in, so T does not exist for the session.
+    const byIssuerOfU = Effect.gen(function* () {
+      const person = yield* World.member(U, "owner")
+      yield* World.join(T, person, "owner")
+      const session = yield* World.session(person)
+      yield* Seals.after(
+        "sessions",
+        sql`UPDATE sessions SET issuer = ${`team-${U.id}`}, only_team = ${U.id} WHERE id = ${session.id}`
+      )
+      return session
+    })
+    yield* add("a session by another team's own issuer, of an owner here too", "session", cookie(byIssuerOfU), {
+      teams: { U: { role: "owner", scopes: null } },
+      onlyTeam: "U"
+    })
     yield* add("a session of someone without a team", "session", cookie(Effect.flatMap(World.person(), World.session)))
     const off = Effect.flatMap(World.member(T, "owner"), (person) =>
       Effect.zipRight(

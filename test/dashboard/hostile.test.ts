@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+import * as Seals from "#test/support/Seals.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as Browser from "./Browser.ts"
@@ -90,6 +91,35 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
         })
       }),
     120_000
+  )
+
+  it.scoped("shows no page of a team to an owner whom another team's own issuer signed in", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const rooms = yield* Rooms.furnished
+      const other = yield* World.team()
+      yield* World.join(other, rooms.owner, "owner")
+      const session = yield* World.session(rooms.owner)
+      yield* Seals.after(
+        "sessions",
+        sql`UPDATE sessions SET issuer = 'own', only_team = ${other.id} WHERE id = ${session.id}`
+      )
+      const own = [rooms.team.id, rooms.project.id]
+      let hidden = 0
+      for (const [where, path] of Object.entries(rooms.pages)) {
+        const { status, text } = yield* TestApp.get(path, { session: session.text })
+        if (own.some((id) => path.includes(id))) {
+          hidden++
+          assert.strictEqual(status, 404, where)
+        } else {
+          assert.isFalse(
+            own.some((id) => text.includes(id)),
+            where
+          )
+        }
+      }
+      assert.isAbove(hidden, 20)
+    })
   )
 
   it.scoped.skipIf(!Browser.available)(

@@ -99,6 +99,20 @@ layer(OpenId.layer, { excludeTestServices: true })("a team that requires an issu
         authenticators.map(({ opensTeam, waitsForOwner }) => [opensTeam, waitsForOwner]),
         [[true, true]]
       )
+      // A session of the last days ends with them.
+      yield* sql`UPDATE effect_sql_migrations SET created_at = created_at - interval '29 days' WHERE name = 'ways_in'`
+      const last = OpenId.sessionOf((yield* OpenId.signIn(corp, "corp")).jar)
+      const [ends] = yield* sql<{ readonly withGrace: boolean; readonly own: boolean }>`
+        SELECT s.expires_at = m.created_at + interval '30 days' AS with_grace, s.expires_at > now() AS own
+        FROM sessions s, effect_sql_migrations m
+        WHERE m.name = 'ways_in' AND s.user_id = ${member.person.id} ORDER BY s.id DESC LIMIT 1`
+      assert.deepStrictEqual(ends, { withGrace: true, own: true })
+      assert.include(
+        (yield* TestApp.get("/me", { session: last })).json.teams.map(({ id }) => id),
+        team.id
+      )
+      yield* sql`UPDATE effect_sql_migrations SET created_at = created_at + interval '29 days' WHERE name = 'ways_in'`
+
       yield* sql`UPDATE effect_sql_migrations SET created_at = created_at - interval '31 days' WHERE name = 'ways_in'`
       assert.notInclude(yield* teamsOf((yield* OpenId.signIn(corp, "corp")).jar), team.id)
       yield* sql`UPDATE effect_sql_migrations SET created_at = created_at + interval '31 days' WHERE name = 'ways_in'`
