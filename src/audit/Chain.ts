@@ -1,7 +1,7 @@
 /**
- * Hash chains of audit entries, and hashes of their long lists of keys. Entries form streams: in each, a hash covers the text of its entry and the hash before
- * (docs/security.md, "Audit"). The server writes with this folder and the command line verifies with it, so it imports
- * neither.
+ * Hash chains of audit entries, and hashes of their long lists of keys. Entries form streams: in each, a hash covers the
+ * text of its entry and the hash before (docs/security.md, "Audit"). The server writes with this folder and the command
+ * line verifies with it, so it imports neither.
  */
 import { createHash } from "node:crypto"
 

@@ -84,7 +84,7 @@ export type Step = YieldWrap<Effect.Effect<unknown, unknown, unknown>>
 
 /** Runs `work` in a transaction; failures of the database are defects. */
 export const transaction = <S extends Step, A>(sql: SqlClient.SqlClient, work: () => Generator<S, A, never>) =>
-  dieOfSql(Transaction.transaction(sql, Effect.gen(work)))
+  dieOfSql(Transaction.run(sql, Effect.gen(work)))
 
 const dieOfSql = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, Exclude<E, SqlError>, R> =>
   Effect.catchAll(self, (error) =>

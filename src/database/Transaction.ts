@@ -54,7 +54,7 @@ const withRetries = <A, E, R>(whole: Effect.Effect<A, E, R>): Effect.Effect<A, E
   whole.pipe(Effect.sandbox, Effect.retry({ times: maxRetries, while: isRace }), Effect.unsandbox)
 
 /** Runs `work` in a transaction, and again after a race with another one. Inside a transaction it uses a savepoint. */
-export const transaction = <A, E, R>(
+export const run = <A, E, R>(
   sql: SqlClient.SqlClient,
   work: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E | SqlError, R> =>

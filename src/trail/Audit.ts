@@ -184,12 +184,8 @@ const writeReads = (needs: Needs, stream: Streams.ReadStream, entries: ReadonlyA
   const lists = listsOf(entries)
   const hashes = [...lists.keys()].map((hash) => Buffer.from(hash, "hex"))
   const inserted = insertReads(needs, stream, entries, hashes)
-  for (const hash of lists.keys()) {
-    if (!needs.storedLists.has(hash)) {
-      return Effect.zipRight(KeyLists.store(needs.sql, needs.storedLists, lists), inserted)
-    }
-  }
-  return inserted
+  const areStored = [...lists.keys()].every((hash) => needs.storedLists.has(hash))
+  return areStored ? inserted : Effect.zipRight(KeyLists.store(needs.sql, needs.storedLists, lists), inserted)
 }
 
 /** Runs one batch at a time, so that entries commit in their order. */

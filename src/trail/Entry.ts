@@ -1,4 +1,7 @@
-/** An entry of the trail: its actor, its members, its hashed text, and its link to the entry before (docs/contract/audit.md). */
+/**
+ * An entry of the trail: its actor, its members, its hashed text, and its link to the entry before
+ * (docs/contract/audit.md).
+ */
 import type { AuditAction } from "#schema/Audit.ts"
 import type { Caller } from "#schema/Caller.ts"
 import type { EnvironmentId, ProjectId, TeamId } from "#schema/Ids.ts"

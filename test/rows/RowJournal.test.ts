@@ -1,10 +1,15 @@
 import { assert, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { randomUUID } from "node:crypto"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import { keyOf, type AuthorizationRow, authorizationTables } from "#src/rows/AuthorizationRows.ts"
 import * as Rows from "#src/database/Rows.ts"
+import { optional } from "#schema/Strict.ts"
+import { Audit } from "#src/trail/Audit.ts"
+import { parsed } from "#test/support/Json.ts"
+import * as TestApp from "#test/support/TestApp.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
 const member = (): AuthorizationRow<"memberships"> => ({
@@ -86,6 +91,37 @@ layer(TestDatabase.layer, { excludeTestServices: true })("the rows that an entry
       })
       const names = rows[0]?.map((text) => RowJournal.parse(text)?.name)
       assert.deepStrictEqual(names, [RowJournal.nameOf("memberships", keyOf("memberships", kept))])
+    })
+  )
+})
+
+const readBody = parsed(Schema.Struct({ rows: optional(Schema.Array(Schema.String)) }))
+
+layer(TestApp.layer, { excludeTestServices: true, timeout: "120 seconds" })("the list of changed rows", (it) => {
+  it.effect("is in every entry of a journaled action, and in others only with changes", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const audit = yield* Audit
+      const targetId = randomUUID()
+      const event = (action: "team.update" | "secret.update") => ({
+        actor: "system" as const,
+        action,
+        outcome: "allowed" as const,
+        teamId: null,
+        target: { type: "test", id: targetId, name: action }
+      })
+      const append = (changes: Effect.Effect<unknown>, ...actions: ReadonlyArray<Parameters<typeof event>[0]>) =>
+        Rows.transaction(sql, function* () {
+          yield* changes
+          yield* audit.append(...actions.map(event))
+        })
+      yield* append(Effect.void, "team.update")
+      yield* append(Effect.void, "secret.update")
+      yield* append(RowJournal.noteInsert("memberships", member()), "secret.update", "secret.update")
+      const entries = yield* sql<{ readonly body: string }>`
+        SELECT body FROM audit_entries WHERE body LIKE ${`%${targetId}%`} ORDER BY at, seq`
+      const rows = entries.map(({ body }) => readBody(body).rows?.length)
+      assert.deepStrictEqual(rows, [0, undefined, 1, 0])
     })
   )
 })
