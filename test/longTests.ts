@@ -27,6 +27,7 @@ export const longTests = [
   "test/client/package.test.ts",
   "test/crypto/cores.test.ts",
   "test/dashboard/access.test.ts",
+  "test/dashboard/approvals.test.ts",
   "test/dashboard/firstSteps.test.ts",
   "test/dashboard/hostile.test.ts",
   "test/dashboard/journeys.test.ts",

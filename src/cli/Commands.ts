@@ -18,6 +18,7 @@ import { init } from "./account/Init.ts"
 import { login, logout } from "./account/Login.ts"
 import { environments } from "./team/ManageProjects.ts"
 import { members } from "./team/Members.ts"
+import { secondPerson } from "./team/SecondPerson.ts"
 import { projects } from "./team/Projects.ts"
 import { injectCommand } from "./run/Render.ts"
 import { run } from "./run/Command.ts"
@@ -43,6 +44,7 @@ const commands = [
   environments,
   tokens,
   members,
+  secondPerson,
   graph,
   seal,
   unseal,

@@ -126,6 +126,8 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
           "environments create",
           "tokens create",
           "members invite",
+          "second-person list",
+          "second-person link",
           "sessions list",
           "sessions end",
           "sessions end-all",

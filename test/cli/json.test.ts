@@ -45,6 +45,8 @@ const elsewhere: Readonly<Record<string, ReadonlyArray<string>>> = {
     "members invite",
     "members update",
     "members remove",
+    "second-person list",
+    "second-person link",
     "sessions end",
     "sessions end-all"
   ],

@@ -1,13 +1,16 @@
 import { assert, layer } from "@effect/vitest"
+import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { ApiToken } from "#schema/ApiTokensApi.ts"
 import { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
+import { SecondPersonRequest } from "#schema/SecondPersonApi.ts"
 import { Invitation, Member } from "#schema/TeamsApi.ts"
 import { cliScopes, type Role } from "#schema/Scopes.ts"
 import { failureOf, parsed } from "#test/support/Json.ts"
+import * as Seals from "#test/support/Seals.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import { app, setUp } from "./ProjectFolder.ts"
@@ -144,6 +147,41 @@ layer(app, { excludeTestServices: true, timeout: 120_000 })("management by the c
         const unknown = yield* approved("tokens", "revoke", "nothing", "--yes")
         assert.strictEqual(unknown.code, 1)
         assert.include(unknown.stderr, "The team has no token nothing.")
+      }),
+    300_000
+  )
+
+  it.scoped(
+    "lists what waits for a second person, and makes the approved link of the person who asked",
+    () =>
+      Effect.gen(function* () {
+        const { alone, approved, team } = yield* at("admin")
+        const sql = yield* SqlClient.SqlClient
+        const owner = (yield* World.session(team.owner)).text
+        const set = yield* TestApp.patch(`/teams/${team.id}`, { session: owner, json: { secondPerson: true } })
+        assert.strictEqual(set.status, 200, set.text)
+        yield* Seals.after(
+          "memberships",
+          sql`UPDATE memberships SET updated_at = now() - interval '2 days' WHERE team_id = ${team.id}`
+        )
+        const invitation = yield* approved("members", "invite", `${team.id}@example.com`, "--role", "admin")
+        assert.include(invitation.stderr, "waits until another owner or admin approves it")
+        const list = yield* approved("second-person", "list", "--json")
+        const [item] = parsed(Schema.Array(SecondPersonRequest))(list.stdout)
+        assert.deepInclude(item, { kind: "invitation", status: "pending", mayDecide: false, hasLink: false })
+        const early = yield* approved("second-person", "link", item.id)
+        assert.strictEqual(early.code, 1)
+        assert.include(early.stderr, "approves it first")
+        const page = yield* alone("second-person", "approve", "--no-browser")
+        assert.match(page.stdout, /\/app\/waiting\n$/)
+        const decision = yield* TestApp.post(`/second-person/${item.id}/approve`, { session: owner })
+        assert.strictEqual(decision.status, 200, decision.text)
+        const ready = yield* approved("second-person", "list")
+        assert.include(ready.stdout, "approved: make your link")
+        const link = yield* approved("second-person", "link", item.id)
+        assert.match(link.stdout, /^http:\S+\/invite\?code=\S+\n$/)
+        assert.strictEqual((yield* approved("second-person", "link", item.id)).code, 1)
+        assert.strictEqual((yield* alone("second-person", "link", "nonsense")).code, 2)
       }),
     300_000
   )

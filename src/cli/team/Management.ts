@@ -143,4 +143,4 @@ export const payloadOf =
 
 /** Text for an action that waits for a second person. */
 export const waits = ({ requestId }: { readonly requestId: string }): string =>
-  `This waits until another owner or admin approves it, on the dashboard's page of requests (${plain(requestId)}).`
+  `This waits until another owner or admin approves it, on the dashboard's page of requests (${plain(requestId)}). \`ampoule second-person list\` shows it.`
