@@ -16,6 +16,7 @@ export const AuditAction = Schema.Literal(
   "secret.history",
   "secret.create",
   "secret.update",
+  "secret.unchanged",
   "secret.delete",
   "secret.rollback",
   "secret.restore",

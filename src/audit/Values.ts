@@ -31,8 +31,8 @@ const writeActions = new Set([
 /** Actions that `LastWrites.add` requires. */
 export const actions: ReadonlyArray<string> = [...writeActions, "secret.delete"]
 
-/** Actions whose entries say whether the author typed the texts. */
-export const textActions: ReadonlyArray<string> = ["secret.create", "secret.update"]
+/** Actions whose entries say whether the author typed the texts. An unchanged text is one that was sent again. */
+export const textActions: ReadonlyArray<string> = ["secret.create", "secret.update", "secret.unchanged"]
 
 export interface WriteEntry {
   readonly action: string

@@ -12,6 +12,7 @@ const words: Readonly<Record<AuditAction, string>> = {
   "secret.history": "looked at the history of a secret",
   "secret.create": "added a secret",
   "secret.update": "changed a secret",
+  "secret.unchanged": "sent a value that the secret has already",
   "secret.delete": "deleted a secret",
   "secret.rollback": "rolled a secret back",
   "secret.restore": "restored a secret",

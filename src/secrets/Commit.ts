@@ -17,7 +17,7 @@ import * as Guesses from "./Guesses.ts"
 import { begin, lockAll, type Needs, type Transaction } from "./LockedEnvironment.ts"
 import * as ProposedChanges from "./ProposedChanges.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
-import type { Changes } from "./SecretChanges.ts"
+import { type Changes, isTyped } from "./SecretChanges.ts"
 import * as SecretRowChanges from "./SecretRowChanges.ts"
 import * as WriteDecision from "./WriteDecision.ts"
 import type { SnapshotChange } from "./WriteDecision.ts"
@@ -103,13 +103,9 @@ const transactionOf = (places: Places, part: Part): Transaction => ({
 const byTyping = ({ changes }: Outcome, event: AuditEvent): ReadonlyArray<AuditEvent> => {
   const { action, keys } = event
   if (keys === undefined || !Values.textActions.includes(action)) return [event]
-  const isTyped = (key: string) => {
-    const change = changes.get(key)
-    return change !== undefined && change !== null && "from" in change && change.from === "caller"
-  }
-  const typed = keys.filter(isTyped)
+  const typed = keys.filter((key) => isTyped(changes.get(key)))
   if (typed.length === 0 || typed.length === keys.length) return [{ ...event, typed: typed.length > 0 }]
-  const others = keys.filter((key) => !isTyped(key))
+  const others = keys.filter((key) => !isTyped(changes.get(key)))
   return [
     { ...event, keys: typed, typed: true },
     { ...event, keys: others, typed: false }

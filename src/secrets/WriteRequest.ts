@@ -7,7 +7,7 @@ import type { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
 import type { RequestOrigin } from "#src/database/RequestInfo.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
 import type { Naming, Transaction, WritePermit } from "./LockedEnvironment.ts"
-import { type Changes, type Fields, type KeyResult, type Results } from "./SecretChanges.ts"
+import { type Changes, type Fields, isTyped, type KeyResult, type Results } from "./SecretChanges.ts"
 import { Proposed } from "./ProposedChanges.ts"
 import { refOf } from "./SecretMetadata.ts"
 import type { Refusal } from "./WriteDecision.ts"
@@ -95,14 +95,19 @@ export const answered = <A>(result: AnswerOrRequest<A>): Effect.Effect<A, Propos
 const keysWith = ({ results }: Outcome, outcome: KeyResult["outcome"]) =>
   [...results].filter(([, result]) => result.outcome === outcome).map(([key]) => key)
 
-/** Entries that say which keys were created, and which updated. */
+/**
+ * Entries that say which keys were created, and which updated. A sent text that the secret has already makes no version;
+ * its entry says that the author holds it.
+ */
 export const byOutcome =
   (permit: WritePermit) =>
   (outcome: Outcome): ReadonlyArray<AuditEvent> => {
     const [created, updated] = [keysWith(outcome, "created"), keysWith(outcome, "updated")]
+    const again = keysWith(outcome, "unchanged").filter((key) => isTyped(outcome.changes.get(key)))
     return [
       ...(created.length > 0 ? [permit.event({ audit: "secret.create", keys: created })] : []),
-      ...(updated.length > 0 ? [permit.event({ audit: "secret.update", keys: updated })] : [])
+      ...(updated.length > 0 ? [permit.event({ audit: "secret.update", keys: updated })] : []),
+      ...(again.length > 0 ? [permit.event({ audit: "secret.unchanged", keys: again })] : [])
     ]
   }
 

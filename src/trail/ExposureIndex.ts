@@ -17,7 +17,7 @@ const catchUpBatches = 20
 /** Any fixed number: the advisory lock of the filling process. */
 const lock = 97_109_114
 
-const indexedActions = [...readActions, ...ownerActions, ...Values.actions]
+const indexedActions = [...new Set([...readActions, ...ownerActions, ...Values.actions, ...Values.textActions])]
 
 /** For `audit_seals s`, `exposure_streams x` and `audit_cuts c`: the last entry that is indexed or cut off. */
 const indexedSeq = (sql: SqlClient.SqlClient) => sql.literal("greatest(x.seq, c.seq, 0)")

@@ -171,6 +171,22 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
       for (const key of ["GENERATED", "COPIED", "ROLLED"]) {
         assert.deepStrictEqual([key, waysOf(key), kept.has(key)], [key, undefined, true])
       }
+      // A text that the secret has already: the sender holds it too, and it makes no version.
+      const again = yield* TestApp.post("/secrets/bulk", {
+        session,
+        json: {
+          ...at,
+          environment: "development",
+          secrets: [
+            { key: "NEVER", value: "n1" },
+            { key: "OLD", value: "other" }
+          ]
+        }
+      })
+      assert.deepInclude(again.json, { created: 0, updated: 1, unchanged: 1 })
+      const sent = yield* report(bob)
+      // The copy above handed it out as such.
+      assert.deepStrictEqual([sent.waysOf("NEVER"), sent.exposed.get("NEVER")?.version], [["copy", "wrote"], 1])
       for (const key of ["MIXED", "BULK"]) assert.deepStrictEqual([key, waysOf(key)], [key, ["wrote"]])
     })
   )

@@ -103,6 +103,7 @@ layer(app, { excludeTestServices: true })("changes across environments", (it) =>
       assert.sameMembers(entries, [
         "staging secret.create URL,BASE,TOKEN",
         "development secret.delete URL",
+        "development secret.unchanged BASE",
         "production secret.update BASE"
       ])
     })

@@ -200,12 +200,13 @@ const act = Effect.fnUntraced(function* (life: Life, step: Step, file: string) {
     case "write":
       yield* live === undefined ? secrets.create({ ...at, key, value: text }) : secrets.update(live.id, { value: text })
       break
-    case "bulk":
-      yield* secrets.upsert({
-        ...at,
-        secrets: keys.map((each) => ({ key: each, value: Redacted.make(`${each} ${value}`) }))
-      })
+    case "bulk": {
+      const all = keys.map((each) => ({ key: each, value: Redacted.make(`${each} ${value}`) }))
+      yield* secrets.upsert({ ...at, secrets: all })
+      // Once more, which changes nothing: the sender holds the present texts.
+      yield* secrets.upsert({ ...at, secrets: all.slice(who) })
       break
+    }
     case "remove":
       if (live !== undefined) yield* secrets.remove(live.id, who > 2 ? "cascade" : "flatten")
       break

@@ -37,7 +37,7 @@ const wayOf = (e: Entry): string | undefined => {
   if (e.action === "secret.read" || e.action === "secret.list_values")
     return e.target?.type === "environment" ? "copy" : (model ?? "read")
   if (e.action === "sealed.open") return "opened"
-  if (e.action === "secret.create" || e.action === "secret.update")
+  if (["secret.create", "secret.update", "secret.unchanged"].includes(e.action))
     return e.versions === undefined || e.typed === false ? undefined : "wrote"
   return e.action === "backup.create" ? "backup" : undefined
 }
