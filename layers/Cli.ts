@@ -13,6 +13,7 @@ import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import { split } from "#src/cli/help/Manual.ts"
 import { wantsColour, withoutColour } from "#src/cli/terminal/Output.ts"
 import { agents } from "#src/cli/connection/ProxyAgents.ts"
+import * as Descriptors from "#src/cli/run/Descriptors.ts"
 import { ChildCommand } from "#src/cli/run/Run.ts"
 import { ServerSide } from "#src/cli/operator/ServerSide.ts"
 import { launch } from "./CliProcess.ts"
@@ -65,6 +66,7 @@ const layer = Layer.mergeAll(httpClient, serverSide, NodeTerminal.layer, Cli.con
 /** `words`: the words after the program's name. */
 export const start = (words: ReadonlyArray<string>): void => {
   const { child, own } = split(words)
+  if (own[0] === "run") Descriptors.inherited()
   // Loaded in parallel with the start: loading it later, during a run, costs more.
   if (own[0] !== "run") void import("#src/cli/Commands.ts")
   const command = Effect.gen(function* () {

@@ -19,7 +19,7 @@ const bug = (defect: unknown): string => {
   return [`ampoule: internal error (${name}). Please report it.`, ...frames.slice(0, 5), ""].join("\n")
 }
 
-const finish = (code: number, signal?: NodeJS.Signals) => {
+const finish = (code: number, signal?: Signals.Signal) => {
   process.exitCode = code
   const last = () => {
     if (signal !== undefined) Signals.dieBy(signal)

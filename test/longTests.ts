@@ -19,6 +19,7 @@ export const longTests = [
   "test/cli/management.test.ts",
   "test/cli/offline.test.ts",
   "test/cli/operator.test.ts",
+  "test/cli/processBorder.test.ts",
   "test/cli/run.test.ts",
   "test/cli/seal.test.ts",
   "test/cli/sealedMerge.test.ts",

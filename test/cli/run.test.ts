@@ -5,28 +5,11 @@ import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { parsed } from "#test/support/Json.ts"
-import { Ampoule, type RunOptions } from "./Ampoule.ts"
+import { Ampoule } from "./Ampoule.ts"
 import * as FakeServer from "./FakeServer.ts"
+import { project, token, withServer } from "./WithServer.ts"
 
 const node = process.execPath
-const token = "amp_at_0123456789abcdef_secretpart"
-const project = ["--project", FakeServer.projectId, "--env", "development"]
-
-const withServer = (values: Readonly<Record<string, string>>) =>
-  Effect.gen(function* () {
-    const ampoule = yield* Ampoule
-    const server = yield* FakeServer.make(FakeServer.environment(() => values))
-    const env = { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: token }
-    const options = (more: RunOptions = {}): RunOptions => ({ ...more, env: { ...env, ...more.env } })
-    return {
-      server,
-      options,
-      run: (args: ReadonlyArray<string>, more?: RunOptions) => ampoule.run(["run", ...args], options(more)),
-      start: (args: ReadonlyArray<string>, more?: RunOptions) => ampoule.start(["run", ...args], options(more)),
-      terminal: (args: ReadonlyArray<string>, more?: RunOptions) => ampoule.terminal(["run", ...args], options(more))
-    }
-  })
-
 /** Prints the variables named, as JSON, one array. */
 const printed = Schema.Array(Schema.NullOr(Schema.String))
 const print = (...names: ReadonlyArray<string>) => [

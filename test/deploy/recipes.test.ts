@@ -40,6 +40,9 @@ describe("docs/recipes.md", () => {
           const { token, url } = yield* shop
           const { env, folder, srv } = yield* image
           const dockerfile = block("Dockerfile").split("\n")
+          // Where `ampoule run` becomes the command, and so is no process 1 that reaps nothing.
+          const major = /^FROM node:(\d+)\./.exec(dockerfile[0] ?? "")?.[1]
+          assert.isAtLeast(Number(major), 24)
           const words = (instruction: string) =>
             parsed(Texts)((dockerfile.find((line) => line.startsWith(instruction)) ?? "").slice(instruction.length))
           const [command = "", ...args] = [...words("ENTRYPOINT "), ...words("CMD ")]

@@ -25,8 +25,12 @@ const isProgram = (path: string): boolean => {
 }
 
 /** An empty part of PATH means the working folder, as in shells. */
-const isFound = (program: string, path: string): boolean =>
+const isInPath = (program: string, path: string): boolean =>
   program.includes("/") ? isProgram(program) : path.split(":").some((folder) => isProgram(join(folder, program)))
+
+/** True when `spawn` would find the program in the PATH of these variables. */
+export const isFound = (program: string, environment: Variables): boolean =>
+  isInPath(program, environment["PATH"] ?? "/usr/bin:/bin")
 
 type Replace = (file: string, args: ReadonlyArray<string>, environment: Variables) => void
 
@@ -47,6 +51,14 @@ const makeBlocking = (stream: object): void => {
 /** Node ignores these, and an ignored signal stays ignored after execve; a handler does not. */
 const ignoredByNode = ["SIGPIPE", "SIGXFSZ"] as const
 
+/** Reason why this process cannot become a command of this name. */
+export const obstacle = (program: string): "node" | "env" | "name" | undefined => {
+  if (replacement() === undefined) return "node"
+  // `env` takes a name with = for a variable, and one with - for an option.
+  if (/=|^-/.test(program)) return "name"
+  return isProgram(env) ? undefined : "env"
+}
+
 let beforeExec = () => {}
 /** Sets the action to run before this process is replaced. */
 export const onBeforeExec = (action: () => void): void => {
@@ -62,9 +74,7 @@ export const become = Effect.fnUntraced(function* (
   environment: Variables
 ) {
   const replace = replacement()
-  // `env` takes a name with = for a variable, and one with - for an option.
-  if (replace === undefined || /=|^-/.test(program)) return
-  if (!isProgram(env) || !isFound(program, environment["PATH"] ?? "/usr/bin:/bin")) return
+  if (replace === undefined || obstacle(program) !== undefined || !isFound(program, environment)) return
   // Output is flushed, and a signal that arrived in the meantime ends this command, since no later code could handle
   // it.
   yield* Effect.async<void>((resume) => {

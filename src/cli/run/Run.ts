@@ -8,6 +8,7 @@ import { fetchEnvironment, noSecrets, type Resolved } from "#src/cli/values/Envi
 import { type CliError, CliFailure, usage } from "#src/cli/terminal/Failure.ts"
 import type { RunOptions } from "#src/cli/values/RunOptions.ts"
 import { wantsAliases } from "#src/cli/values/Selection.ts"
+import * as ProcessOne from "./ProcessOne.ts"
 import { makeTail, send } from "./Report.ts"
 import * as Signals from "#src/cli/terminal/Signals.ts"
 import { supervise } from "./Supervisor.ts"
@@ -71,6 +72,7 @@ export const runCommand = Effect.fnUntraced(
     if (Option.isSome(options.plan) && (options.watch || options.offline || Option.isSome(options.sealed))) {
       return yield* usage("--plan cannot be combined with --watch, --offline or --sealed.")
     }
+    yield* ProcessOne.check(options, command)
     const target = Option.isSome(options.sealed) ? undefined : yield* Target.target(options)
     const session = yield* Choice.open({ ...options, impatient: options.offline, silent: options.watch })
     const sealed = Option.getOrElse(options.sealed, () => "")

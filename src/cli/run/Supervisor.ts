@@ -11,6 +11,7 @@ import { become } from "./Become.ts"
 import { type CliError, CliFailure } from "#src/cli/terminal/Failure.ts"
 import type { Resolved } from "#src/cli/values/EnvironmentSource.ts"
 import { serve } from "./Mount.ts"
+import { staysParent } from "./ProcessOne.ts"
 import { warn } from "#src/cli/terminal/Output.ts"
 import { prepare, type Prepared } from "#src/cli/values/Prepare.ts"
 import { type Masks, masks, shortestMasked } from "./Redactor.ts"
@@ -88,24 +89,40 @@ const stop = Effect.fnUntraced(function* (child: ChildProcess.Child) {
   yield* child.ended
 })
 
-/** Signals go to the child. One that ends it is also stored, for a child that has not started yet. */
-const forwardSignals = Effect.gen(function* () {
+/**
+ * Without SIGPIPE where this process writes to more than the command's output: the kernel sends it for a reader that is
+ * gone, which would end the command.
+ */
+const forwarded = ({ mount, watch }: RunOptions): ReadonlyArray<NodeJS.Signals> =>
+  Signals.catchable().filter((signal) => signal !== "SIGPIPE" || !(watch || Option.isSome(mount)))
+
+/** Signals go to the child. One that ends it is also stored. Others wait for a child that has not started yet. */
+const forwardSignals = Effect.fnUntraced(function* (options: RunOptions) {
   let child: ChildProcess.Child | undefined
-  let ending: NodeJS.Signals | undefined
+  let ending: Signals.Signal | undefined
+  let waiting: Array<Signals.Signal> = []
   const { unlessTerminal } = Signals.hasTerminal() ? yield* witness : { unlessTerminal: () => {} }
-  yield* Signals.handledBy((signal) => {
-    if (signal !== "SIGWINCH" && signal !== "SIGUSR1" && signal !== "SIGUSR2") ending = signal
+  const forward = (signal: Signals.Signal) => {
+    if (Signals.asksToEnd(signal)) ending = signal
     const receiver = child
-    if (receiver === undefined) return
+    if (receiver === undefined) {
+      if (!Signals.asksToEnd(signal)) waiting.push(signal)
+      return
+    }
     if (!Signals.terminalSends(signal)) receiver.kill(signal)
     else if (signal !== "SIGWINCH") unlessTerminal(signal, () => receiver.kill(signal))
-  })
+  }
+  yield* Signals.realTimeHandledBy(forward)
+  yield* Signals.handledBy(forward, forwarded(options))
   yield* Signals.stoppedWith((signal) => child?.kill(signal))
   return {
     ending: () => ending,
     to: (next: ChildProcess.Child | undefined) => {
       child = next
-      if (ending !== undefined) next?.kill(ending)
+      if (next === undefined) return
+      if (ending !== undefined) next.kill(ending)
+      for (const signal of waiting) next.kill(signal)
+      waiting = []
     }
   }
 })
@@ -139,16 +156,12 @@ const runOnce = Effect.fnUntraced(function* <R>(
   return winner
 }, Effect.scoped)
 
-/** True for options that need this process beside the child: restarts, masking, a mounted file, or a report. */
-const needsParent = ({ mount, plan, redact, watch }: RunOptions): boolean =>
-  watch || redact || Option.isSome(mount) || Option.isSome(plan)
-
 export const supervise = Effect.fnUntraced(function* <R>(job: Job<R>, first: Resolved) {
   let current = yield* prepare(first.values, job.command, job.options)
   let etag = Option.getOrUndefined(first.etag)
-  if (!needsParent(job.options)) yield* become(job.command, current.environment)
+  if (!staysParent(job.options)) yield* become(job.command, current.environment)
   // Installed before the child starts, so that no signal in between is lost.
-  const signals = yield* forwardSignals
+  const signals = yield* forwardSignals(job.options)
   for (;;) {
     const mask = yield* masksFor(current.values, job.options.redact)
     const outcome = yield* runOnce(job, current, mask, signals.to, nextChange(job, current, etag))

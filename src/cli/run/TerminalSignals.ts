@@ -4,6 +4,7 @@
  */
 import * as Effect from "effect/Effect"
 import { type ChildProcess, spawn } from "node:child_process"
+import type { Signal } from "#src/cli/terminal/Signals.ts"
 
 /** Milliseconds to wait for the witness's exit event. */
 const longestWait = 300
@@ -11,9 +12,9 @@ const longestWait = 300
 interface State {
   witness: ChildProcess | undefined
   /** Signals that ended a witness, and were not queried yet. */
-  readonly fromTerminal: Set<NodeJS.Signals>
+  readonly fromTerminal: Set<Signal>
   /** Signals that were queried, with the timer that runs when no witness ends. */
-  readonly timers: Map<NodeJS.Signals, NodeJS.Timeout>
+  readonly timers: Map<Signal, NodeJS.Timeout>
 }
 
 const start = (state: State): void => {
@@ -51,7 +52,7 @@ export const witness = Effect.map(
       })
   ),
   (state) => ({
-    unlessTerminal: (signal: NodeJS.Signals, then: () => void): void => {
+    unlessTerminal: (signal: Signal, then: () => void): void => {
       // Without a witness, assume the terminal. To many programs a second ^C means more than the first.
       if (state.fromTerminal.delete(signal) || state.witness === undefined || state.timers.has(signal)) return
       state.timers.set(
