@@ -42,7 +42,7 @@ const wholePipes = (all: ReadonlyArray<Descriptor>): ReadonlyArray<ReadonlyArray
 }
 
 /** Milliseconds of the last change of a pipe. */
-const changed = ([end]: ReadonlyArray<Descriptor>): number => {
+const changeTime = ([end]: ReadonlyArray<Descriptor>): number => {
   try {
     return end === undefined ? 0 : fs().fstatSync(end.fd).ctimeMs
   } catch {
@@ -57,8 +57,9 @@ const changed = ([end]: ReadonlyArray<Descriptor>): number => {
 const pipesOfNode = (all: ReadonlyArray<Descriptor>): ReadonlyArray<Descriptor> => {
   const whole = wholePipes(all)
   const ofLoops = whole.filter((ends) => ends.every(({ flags }) => (flags & nonBlocking) !== 0))
-  const made = ofLoops.map(changed)
-  const distance = (ends: ReadonlyArray<Descriptor>) => Math.min(...made.map((time) => Math.abs(time - changed(ends))))
+  const loopTimes = ofLoops.map(changeTime)
+  const distance = (ends: ReadonlyArray<Descriptor>) =>
+    Math.min(...loopTimes.map((time) => Math.abs(time - changeTime(ends))))
   const lock = whole
     .filter((ends) => ends.every(({ flags }) => (flags & nonBlocking) === 0))
     .toSorted((a, b) => distance(a) - distance(b))
@@ -93,7 +94,7 @@ export const isSocketActivated = (): boolean =>
   process.env["LISTEN_PID"] === String(process.pid) && /^[1-9]\d{0,3}$/.test(process.env["LISTEN_FDS"] ?? "")
 
 /** Numbers in variables: LISTEN_FDS, and the jobserver of make ("POSIX Jobserver Interaction" in its manual). */
-const named = (): ReadonlySet<number> => {
+const namedDescriptors = (): ReadonlySet<number> => {
   const sockets = isSocketActivated() ? range(3, Number(process.env["LISTEN_FDS"])) : []
   const jobs = /--jobserver-(?:auth|fds)=(\d+),(\d+)/.exec(process.env["MAKEFLAGS"] ?? "")?.slice(1) ?? []
   return new Set([...sockets, ...jobs.map(Number).filter((fd) => fd > 2)])
@@ -109,7 +110,7 @@ const isOpen = (fd: number): boolean => {
 }
 
 const list = (): ReadonlyArray<number> => {
-  const inVariables = named()
+  const inVariables = namedDescriptors()
   try {
     const names = fs().readdirSync("/proc/self/fd")
     const all = names
@@ -123,16 +124,16 @@ const list = (): ReadonlyArray<number> => {
   }
 }
 
-let known: ReadonlyArray<number> | undefined
+let openAtStart: ReadonlyArray<number> | undefined
 
 /** Numbers of these descriptors, sorted. The first call comes before this program opens anything. */
-export const inherited = (): ReadonlyArray<number> => (known ??= list())
+export const inherited = (): ReadonlyArray<number> => (openAtStart ??= list())
 
 /** `stdio` of `spawn` that passes them on under their numbers. */
 export const stdio = <A>(first: readonly [A, A, A]): Array<A | number | "ignore"> => {
-  const passed = inherited()
-  const after = Array.from({ length: Math.max(0, (passed.at(-1) ?? 2) - 2) }, (_, i) => i + 3)
-  return [...first, ...after.map((fd) => (passed.includes(fd) ? fd : ("ignore" as const)))]
+  const descriptors = inherited()
+  const after = Array.from({ length: Math.max(0, (descriptors.at(-1) ?? 2) - 2) }, (_, i) => i + 3)
+  return [...first, ...after.map((fd) => (descriptors.includes(fd) ? fd : ("ignore" as const)))]
 }
 
 /** Names that a shell does not pass on, because they are none of its variables. */

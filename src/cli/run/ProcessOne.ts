@@ -11,7 +11,7 @@ import * as Become from "./Become.ts"
 import * as Descriptors from "./Descriptors.ts"
 
 /** Options that need this process beside its child: restarts, masking, a mounted file, or a report. */
-export const parentOptions = ({ mount, plan, redact, watch }: RunOptions): ReadonlyArray<string> => [
+const parentOptions = ({ mount, plan, redact, watch }: RunOptions): ReadonlyArray<string> => [
   ...(watch ? ["--watch"] : []),
   ...(redact ? ["--redact"] : []),
   ...(Option.isSome(mount) ? ["--mount"] : []),
@@ -47,8 +47,8 @@ export const check = Effect.fnUntraced(function* (options: RunOptions, [program]
     const message = "`ampoule run` is process 1 here and cannot reap orphaned processes."
     return yield* new CliFailure({ message, hint })
   }
-  const closed = Descriptors.inherited()
-  if (closed.length > 0) yield* warn(`not passed on, because this is process 1: descriptor ${closed.join(", ")}.`)
+  const lost = Descriptors.inherited()
+  if (lost.length > 0) yield* warn(`not passed on, because this is process 1: descriptor ${lost.join(", ")}.`)
 })
 
 /** True when this process stays beside its child. */

@@ -93,7 +93,7 @@ const stop = Effect.fnUntraced(function* (child: ChildProcess.Child) {
  * Without SIGPIPE where this process writes to more than the command's output: the kernel sends it for a reader that is
  * gone, which would end the command.
  */
-const forwarded = ({ mount, watch }: RunOptions): ReadonlyArray<NodeJS.Signals> =>
+const forwardedSignals = ({ mount, watch }: RunOptions): ReadonlyArray<NodeJS.Signals> =>
   Signals.catchable().filter((signal) => signal !== "SIGPIPE" || !(watch || Option.isSome(mount)))
 
 /** Signals go to the child. One that ends it is also stored. Others wait for a child that has not started yet. */
@@ -113,7 +113,7 @@ const forwardSignals = Effect.fnUntraced(function* (options: RunOptions) {
     else if (signal !== "SIGWINCH") unlessTerminal(signal, () => receiver.kill(signal))
   }
   yield* Signals.realTimeHandledBy(forward)
-  yield* Signals.handledBy(forward, forwarded(options))
+  yield* Signals.handledBy(forward, forwardedSignals(options))
   yield* Signals.stoppedWith((signal) => child?.kill(signal))
   return {
     ending: () => ending,

@@ -112,11 +112,11 @@ type WatchClass = new () => Watch
  * Node does for the first listener of SIGURG.
  */
 const watchClass = (): WatchClass | undefined => {
-  let found: WatchClass | undefined
+  let signalWrap: WatchClass | undefined
   const hook = createHook({
     init: (_id, type, _trigger, handle) => {
       // Safe cast: the members are those of Node's SignalWrap since version 0.10.
-      if (type === "SIGNALWRAP") found = handle.constructor as WatchClass
+      if (type === "SIGNALWRAP") signalWrap = handle.constructor as WatchClass
     }
   })
   const listener = () => {}
@@ -124,7 +124,7 @@ const watchClass = (): WatchClass | undefined => {
   process.on("SIGURG", listener)
   hook.disable()
   process.off("SIGURG", listener)
-  return found
+  return signalWrap
 }
 
 const watchRealTime = (handler: Handler): ReadonlyArray<Watch> => {
