@@ -93,8 +93,8 @@ const ofKernel = <A>(read: () => A): A | undefined => {
 
 /** True when this process neither handles nor ignores the signal. One that waits for it (sigwait(3)) looks the same. */
 const isDeadly = (pid: number, signal: number): boolean => {
-  const status = readFileSync(`/proc/${pid}/status`, "latin1")
-  const mask = (name: string) => BigInt(`0x${new RegExp(`^${name}:\\s*([0-9a-f]+)$`, "m").exec(status)?.[1] ?? "0"}`)
+  const lines = readFileSync(`/proc/${pid}/status`, "latin1").split("\n")
+  const mask = (name: string) => BigInt(`0x${lines.find((line) => line.startsWith(name))?.split(/\s+/)[1] ?? "0"}`)
   return (((mask("SigCgt") | mask("SigIgn") | mask("SigBlk")) >> BigInt(signal - 1)) & 1n) === 0n
 }
 
