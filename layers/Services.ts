@@ -11,6 +11,7 @@ import { RowSeal } from "#src/rows/RowSeal.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
+import * as ServiceKeyRotation from "#src/trail/ServiceKeyRotation.ts"
 import * as EndedCredentials from "#src/credentials/EndedCredentials.ts"
 import { Identity } from "#src/credentials/Identity.ts"
 import { LastUse } from "#src/credentials/LastUse.ts"
@@ -98,6 +99,7 @@ const credentials = Layer.mergeAll(
   Authenticate.Default,
   DeviceGrants.Default,
   EndedCredentials.layer,
+  ServiceKeyRotation.layer,
   Identity.Default,
   OwnSessions.Default,
   EmailAddress.Default,

@@ -27,6 +27,7 @@ import * as Release from "#src/vault/Release.ts"
 import * as VaultLog from "#src/vault/VaultLog.ts"
 import * as Config from "./Config.ts"
 import * as DataFolder from "./DataFolder.ts"
+import * as ServiceKeyPrograms from "./ServiceKeyPrograms.ts"
 import * as VaultConfig from "./VaultConfig.ts"
 import * as MaintenanceDatabase from "./MaintenanceDatabase.ts"
 import { logToStandardError, orFailure, untilSignal } from "./ProgramEnd.ts"
@@ -153,6 +154,9 @@ const setByHand = new CliFailure({
   message: "The root key comes from AMPOULE_ROOT_KEY, which only you can change.",
   hint: "Put a new key before the old one there (`openssl rand -hex 32`), restart the processes that use it, and run this again."
 })
+
+export const serviceKeys = ServiceKeyPrograms.serviceKeys
+export const rotateServiceKeys = ServiceKeyPrograms.rotateServiceKeys
 
 export const newKey: VaultPrograms["newKey"] = Effect.gen(function* () {
   const settings = yield* Config.load

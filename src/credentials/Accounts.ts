@@ -154,7 +154,12 @@ export const findDevice = Effect.fnUntraced(function* (
       SELECT id, user_id, salt, hash FROM known_devices
       WHERE lookup_id = ${lookupId} AND user_id = ANY(${userIds}::uuid[]) AND expires_at > ${yield* DateTime.nowAsDate}`
   )
-  if (!TokenText.verify(yield* rowSeal.ready, "kd", row, secret)) return null
+  const macs = yield* rowSeal.ready
+  if (!TokenText.verify(macs, "kd", row, secret)) return null
+  if (macs.isOldPepper(row.hash))
+    yield* Rows.run(
+      sql`UPDATE known_devices SET hash = ${TokenText.hash(macs, "kd", row.salt, secret)} WHERE id = ${row.id}`
+    )
   const device: KnownDevice = { id: row.id, userId: row.userId, text }
   return device
 })

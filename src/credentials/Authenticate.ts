@@ -31,6 +31,7 @@ import {
   tokenRows
 } from "./CredentialRows.ts"
 import { ofAccess, ofGrant, ofSession, ofToken, type Verified } from "./CredentialCallers.ts"
+import * as HashRenewal from "./HashRenewal.ts"
 import { LastUse, type UsedTable, noteInterval } from "./LastUse.ts"
 import * as TokenText from "./TokenText.ts"
 
@@ -124,6 +125,7 @@ const fromAnywhere = (_: AccessRow, verified: Verified): Verified => verified
  */
 const verifier = <Row extends CredentialRow>(
   { ready }: RowSeal,
+  renewals: HashRenewal.HashRenewal,
   find: (lookup: TimedLookup) => Effect.Effect<LookUpResult<Row, Verified>, SqlError>,
   from: (row: Row, verified: Verified, ip: string) => Verified | undefined
 ) =>
@@ -139,7 +141,9 @@ const verifier = <Row extends CredentialRow>(
     const isProved = TokenText.verify(macs, kind, row.id === null ? undefined : row, secret)
     const credential = isProved ? result.describe(macs) : undefined
     const verified = credential === undefined ? undefined : from(row, credential, ip)
-    return verified === undefined ? yield* new CredentialInvalid() : verified
+    if (verified === undefined) return yield* new CredentialInvalid()
+    if (macs.hasOldPeppers && macs.isOldPepper(row.hash)) renewals.note(macs, kind, row, secret)
+    return verified
   })
 
 const usedTables = {
@@ -151,14 +155,15 @@ const usedTables = {
 } as const satisfies Record<Caller["kind"], UsedTable>
 
 export class Authenticate extends Effect.Service<Authenticate>()("credentials/Authenticate", {
-  effect: Effect.gen(function* () {
+  scoped: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
+    const renewals = yield* HashRenewal.make
     const lastUse = yield* LastUse
     const rowSeal = yield* RowSeal
-    const verifyToken = verifier(rowSeal, yield* batched(tokenRows(sql), ofToken), tokenFrom)
-    const verifySession = verifier(rowSeal, yield* batched(sessionRows(sql), ofSession), personFrom)
-    const verifyGrant = verifier(rowSeal, yield* batched(grantRows(sql), ofGrant), personFrom)
-    const verifyAccess = verifier(rowSeal, yield* batched(accessTokenRows(sql), ofAccess), fromAnywhere)
+    const verifyToken = verifier(rowSeal, renewals, yield* batched(tokenRows(sql), ofToken), tokenFrom)
+    const verifySession = verifier(rowSeal, renewals, yield* batched(sessionRows(sql), ofSession), personFrom)
+    const verifyGrant = verifier(rowSeal, renewals, yield* batched(grantRows(sql), ofGrant), personFrom)
+    const verifyAccess = verifier(rowSeal, renewals, yield* batched(accessTokenRows(sql), ofAccess), fromAnywhere)
 
     /** Finds the credential of a text (or its parsed form), live or ended. Does not count as a use. */
     const verify = (
@@ -197,6 +202,6 @@ export class Authenticate extends Effect.Service<Authenticate>()("credentials/Au
     /** Both steps: finds the credential and admits it. */
     const authenticate = (text: string, named?: EnvironmentName) => Effect.flatMap(verify(text, named), admit)
 
-    return { verify, admit, authenticate } as const
+    return { verify, admit, authenticate, flushRenewals: renewals.flush } as const
   })
 }) {}

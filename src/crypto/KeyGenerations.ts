@@ -179,3 +179,38 @@ export const create = Effect.fnUntraced(function* (
   yield* insert(needs, { name, generation: newest ?? KeyRing.first, state: "active", createdAt: now, instance }, bytes)
   if (newest === null) yield* refuseEarlierReleases(sql)
 })
+/** Creates the next generation of all keys, which servers load before one of them writes with it. */
+export const begin = Effect.fnUntraced(function* (
+  needs: Needs,
+  { bytes, now }: { readonly bytes: Effect.Effect<Buffer>; readonly now: Date }
+) {
+  const { sql } = needs
+  const instance = yield* instanceOf(sql, now)
+  const rows = yield* rowsOf(sql, names)
+  const generation = 1 + rows.reduce((last, row) => Math.max(last, row.generation), KeyRing.first)
+  for (const name of names) {
+    const key = yield* bytes
+    yield* insert(needs, { name, generation, state: "coming", createdAt: now, instance }, Redacted.make(key))
+    key.fill(0)
+  }
+  return generation
+})
+
+/** From now on servers write with the coming generation. */
+export const activate = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, now: Date) {
+  yield* sql`UPDATE service_key_generations SET state = 'active', active_at = ${now} WHERE state = 'coming'`
+  yield* refuseEarlierReleases(sql)
+})
+
+/** Deletes a generation that is not the newest active one. */
+export const remove = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  { bound, generation, name }: Pick<KeyRow, "bound" | "generation" | "name">
+) {
+  const newer = sql`
+    EXISTS (SELECT 1 FROM service_key_generations n WHERE n.name = ${name} AND n.generation > ${generation}
+      AND n.state = 'active')`
+  yield* bound
+    ? sql`DELETE FROM service_key_generations WHERE name = ${name} AND generation = ${generation} AND ${newer}`
+    : sql`DELETE FROM service_keys WHERE name = ${name} AND ${newer}`
+})

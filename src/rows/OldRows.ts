@@ -3,6 +3,7 @@
  * those. So a server does it only if the operator allows it (`AMPOULE_SEAL_ROWS`), or if the tables are empty.
  */
 import type * as SqlClient from "@effect/sql/SqlClient"
+import type * as Statement from "@effect/sql/Statement"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -81,19 +82,30 @@ const sealPasswords = Effect.fnUntraced(function* ({ macs, sql }: Needs) {
   }
 })
 
-type OldRow<Table extends AuthorizationTable> = AuthorizationRow<Table> & {
+type PlacedRow<Table extends AuthorizationTable> = AuthorizationRow<Table> & {
+  /** Physical place, valid while the row is locked or unchanged. */
   readonly at: string
   readonly isEnded: boolean
+  readonly mac: Uint8Array | null
+}
+
+/** `rest`: the condition, the limit and the lock. */
+export const placedRows = <Table extends AuthorizationTable>(
+  sql: SqlClient.SqlClient,
+  table: Table,
+  rest: Statement.Fragment
+) => {
+  const { ended } = authorizationTables[table]
+  return sql<PlacedRow<Table>>`
+    SELECT ctid::text AS at, mac, ${sql.or([sql`false`, ...ended.map((column) => sql`${sql(column)} IS NOT NULL`)])} AS is_ended,
+      ${sql.literal(columnsOf(table))}
+    FROM ${sql(table)} ${rest}`
 }
 
 /** Gives every row without a MAC its MAC. Exported for tests, which write rows as no server does. */
 export const seal = Effect.fnUntraced(function* <Table extends AuthorizationTable>({ macs, sql }: Needs, table: Table) {
-  const { ended } = authorizationTables[table]
   for (;;) {
-    const rows = yield* sql<OldRow<Table>>`
-      SELECT ctid::text AS at, ${sql.or([sql`false`, ...ended.map((column) => sql`${sql(column)} IS NOT NULL`)])} AS is_ended,
-        ${sql.literal(columnsOf(table))}
-      FROM ${sql(table)} WHERE mac IS NULL LIMIT ${batch}`
+    const rows = yield* placedRows(sql, table, sql`WHERE mac IS NULL LIMIT ${batch}`)
     if (rows.length === 0) return
     yield* sql`
       UPDATE ${sql(table)} t SET mac = i.mac FROM unnest(

@@ -70,6 +70,8 @@ export interface RowMac {
   readonly pepper: (kind: string, hash: Uint8Array) => Buffer
   /** Whether the column `stored` was made from this hash, in constant time. Undefined: there is no column. */
   readonly isPeppered: (kind: string, hash: Uint8Array, stored: Uint8Array | undefined) => boolean
+  /** Whether hashes of several generations are accepted. */
+  readonly hasOldPeppers: boolean
   /** Whether the pepper of a stored hash has a newer generation. */
   readonly isOldPepper: (stored: Uint8Array) => boolean
   /** The column of a password's hash. */
@@ -95,6 +97,7 @@ export const trusting = (macs: RowMac, unsealed: ReadonlySet<string>): RowMac =>
     pepper: (kind, hash) => (plainKinds.has(kind) ? Buffer.from(hash) : macs.pepper(kind, hash)),
     isPeppered: (kind, hash, stored) =>
       plainKinds.has(kind) ? same(Buffer.from(hash), stored) : macs.isPeppered(kind, hash, stored),
+    hasOldPeppers: false,
     isOldPepper: () => false,
     sealPassword: (phc) => (unsealed.has("users") ? phc : macs.sealPassword(phc))
   }
@@ -157,6 +160,7 @@ export const make = (
       const key = stored === undefined ? undefined : KeyRing.madeBy(peppers, stored)
       return same(peppered(key ?? peppers.newest, kind, hash), key === undefined ? undefined : stored)
     },
+    hasOldPeppers: peppers.live.size > 1,
     isOldPepper: (stored) => !KeyRing.isNewest(peppers, stored),
     sealPassword: (phc) => PasswordBox.seal(passwords, phc),
     openPassword: (stored) =>

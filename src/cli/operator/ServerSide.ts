@@ -57,6 +57,60 @@ interface DataKeysRotated {
   readonly refused: ReadonlyArray<string>
 }
 
+interface ServiceKeyGeneration {
+  readonly name: string
+  readonly generation: number
+  readonly use: "writes" | "verifies" | "coming"
+  /** Rows that need it. Null where the key has one generation. */
+  readonly rows: number | null
+  readonly createdAt: Date
+}
+
+interface CredentialCount {
+  /** In the plural, such as "API tokens". */
+  readonly label: string
+  readonly count: number
+}
+
+interface ServiceKeyReport {
+  readonly generations: ReadonlyArray<ServiceKeyGeneration>
+  /** Credentials whose hash has an older pepper. */
+  readonly counts: ReadonlyArray<CredentialCount>
+  /** The API tokens and command-line logins among them, 200 at most, the longest unused first. */
+  readonly listed: ReadonlyArray<{
+    readonly type: "api_token" | "cli_grant"
+    readonly id: string
+    readonly name: string
+    readonly owner: string
+    readonly lastUsedAt: Date | null
+  }>
+}
+
+export interface ServiceKeyPlan {
+  /** `end`: ends credentials under an older pepper. */
+  readonly action: "begin" | "finish" | "end"
+  readonly generation: number
+  /** Rows with a MAC. */
+  readonly rows: number
+  /** Connected agents with a refresh token that an earlier release derived from a key. */
+  readonly agents: number
+  readonly counts: ReadonlyArray<CredentialCount>
+  /** Whether no server runs: the embedded database. */
+  readonly alone: boolean
+}
+
+interface ServiceKeysRotated {
+  readonly generation: number
+  readonly rows: number
+  readonly agents: number
+  readonly ended: number
+  /** Table and name of each row that no server wrote; it is unchanged. */
+  readonly refused: ReadonlyArray<string>
+  readonly removed: ReadonlyArray<{ readonly name: string; readonly generation: number }>
+  readonly older: ReadonlyArray<ServiceKeyGeneration>
+  readonly remaining: ReadonlyArray<CredentialCount>
+}
+
 type OnProgress = (done: number, total: number) => Effect.Effect<void>
 
 export interface VaultPrograms {
@@ -79,6 +133,13 @@ export interface VaultPrograms {
     },
     onProgress: OnProgress
   ) => Effect.Effect<DataKeysRotated, CliFailure>
+  readonly serviceKeys: Effect.Effect<ServiceKeyReport, CliFailure>
+  /** None when `decide` refused the plan. */
+  readonly rotateServiceKeys: (
+    options: { readonly revokeRemaining: boolean },
+    decide: (plan: ServiceKeyPlan) => Effect.Effect<boolean, CliFailure>,
+    onProgress: OnProgress
+  ) => Effect.Effect<Option.Option<ServiceKeysRotated>, CliFailure>
   /** Number of entries and last hash of the vault's log. Fails when the log was changed. */
   readonly verifyLog: Effect.Effect<{ readonly entries: number; readonly hash: string }, CliFailure>
 }

@@ -9,8 +9,8 @@ import * as Ask from "#src/cli/terminal/Ask.ts"
 import { CliFailure, usage } from "#src/cli/terminal/Failure.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
-import { json, note, out, progress, progressDone, table, warn } from "#src/cli/terminal/Output.ts"
-import { vaultPrograms } from "./ServerSide.ts"
+import { json, note, out, plain, progress, progressDone, table, warn } from "#src/cli/terminal/Output.ts"
+import { type ServiceKeyPlan, vaultPrograms } from "./ServerSide.ts"
 
 const showProgress =
   (what: string) =>
@@ -28,21 +28,56 @@ const orRefused = (refused: ReadonlyArray<string>) =>
         new CliFailure({ message: `${refused.length} could not be opened, and are unchanged.` })
       )
 
+const remainingText = (counts: ReadonlyArray<{ readonly label: string; readonly count: number }>): string =>
+  counts.map(({ count, label }) => `${count} ${label}`).join(", ")
+
 const status = Help.command(
   "status",
   {
-    says: "Show the root keys that the vault holds, and how many rows each of them wraps.",
-    examples: ["ampoule vault status", "ampoule vault status --json"]
+    says: "Show the root keys that the vault holds, and the generations of the service keys.",
+    more: [
+      "ROWS counts what needs a key: the keys that a root key wraps, and the rows that a generation wrote, where a service key has several.",
+      "--remaining also lists API tokens and command-line logins whose hash needs an older generation, the longest unused first."
+    ],
+    examples: ["ampoule vault status", "ampoule vault status --remaining", "ampoule vault status --json"]
   },
-  { json: Shared.json },
+  {
+    remaining: Shared.flag("remaining", "List tokens and logins that need an older generation"),
+    json: Shared.json
+  },
   Effect.fnUntraced(function* (options) {
-    const keys = yield* (yield* vaultPrograms).status
-    if (options.json) return yield* json({ rootKeys: keys })
+    const programs = yield* vaultPrograms
+    const keys = yield* programs.status
+    const { counts, generations, listed } = yield* programs.serviceKeys
+    if (options.json) {
+      const remaining = options.remaining ? { remaining: { counts, listed } } : {}
+      return yield* json({ rootKeys: keys, serviceKeys: generations, ...remaining })
+    }
     yield* table(keys, [
       ["ROOT KEY", ({ id }) => id],
       ["USE", ({ current, held }) => (current ? "wraps" : held ? "unwraps" : "NOT HELD")],
       ["ROWS", ({ rows }) => String(rows)]
     ])
+    if (generations.length > 0) {
+      yield* out("\n")
+      yield* table(generations, [
+        ["SERVICE KEY", ({ name }) => name],
+        ["GENERATION", ({ generation }) => String(generation)],
+        ["USE", ({ use }) => use],
+        ["ROWS", ({ rows }) => (rows === null ? "-" : String(rows))]
+      ])
+    }
+    if (options.remaining && listed.length > 0) {
+      yield* out("\n")
+      yield* table(listed, [
+        ["TYPE", ({ type }) => (type === "api_token" ? "API token" : "login")],
+        ["ID", ({ id }) => id],
+        ["NAME", ({ name }) => plain(name)],
+        ["OF", ({ owner }) => plain(owner)],
+        ["LAST USED", ({ lastUsedAt }) => lastUsedAt?.toISOString() ?? "never"]
+      ])
+    }
+    if (counts.length > 0) yield* note(`${remainingText(counts)} need an older generation of credential-pepper.`)
   })
 )
 
@@ -60,17 +95,94 @@ const newKey = Help.command(
   })
 )
 
+/** The sentences before a rotation of the service keys. */
+const planText = (plan: ServiceKeyPlan): ReadonlyArray<string> => {
+  const { action, agents, alone, counts, generation, rows } = plan
+  if (action === "end")
+    return [
+      `This ends the credentials that need an older generation of the pepper: ${remainingText(counts)}.`,
+      "Recovery codes stay. Codes that live for minutes end by themselves."
+    ]
+  return [
+    action === "begin"
+      ? `This creates generation ${generation} of the service keys.`
+      : `This finishes the rotation to generation ${generation} of the service keys.`,
+    ...(alone ? [] : ["Servers keep serving meanwhile. It takes at least two and a half minutes."]),
+    `${rows} rows get a new MAC. Sessions, tokens, logins and passwords stay valid.`,
+    ...(agents > 0
+      ? [
+          `${agents} connected agents end: an earlier release derived their refresh tokens from a key. They connect again.`
+        ]
+      : []),
+    "Servers of an earlier release can no longer read the database: stop those first."
+  ]
+}
+
+const rotateServiceKeys = Effect.fnUntraced(function* (options: {
+  readonly json: boolean
+  readonly revokeRemaining: boolean
+  readonly yes: boolean
+}) {
+  const programs = yield* vaultPrograms
+  const decide = (plan: ServiceKeyPlan) =>
+    Effect.gen(function* () {
+      for (const sentence of planText(plan)) yield* note(sentence)
+      const question = plan.action === "end" ? "End these credentials?" : "Rotate the service keys?"
+      return options.yes || (yield* Ask.confirm(question))
+    })
+  const result = yield* withProgress(programs.rotateServiceKeys(options, decide, showProgress("rows renewed")))
+  if (Option.isNone(result)) return yield* note("Nothing was changed.")
+  const { ended, generation, older, refused, remaining, removed, rows } = result.value
+  if (options.json) yield* json(result.value)
+  else {
+    yield* note(
+      options.revokeRemaining
+        ? `${ended} credentials were ended.`
+        : `${rows} rows were renewed; generation ${generation} writes everything.`
+    )
+    if (removed.length > 0) yield* note(`Removed: ${removed.map((one) => `${one.name} ${one.generation}`).join(", ")}.`)
+    const waiting = older.filter(({ name }) => name !== "credential-pepper")
+    if (waiting.length > 0) {
+      const keys = waiting.map((one) => `${one.name} ${one.generation}`).join(", ")
+      yield* note(`A server removes these when the last cookie or row under them has ended: ${keys}.`)
+    }
+    if (remaining.length > 0) {
+      yield* note(
+        `${remainingText(remaining)} need an older generation of the pepper until their next use. \`ampoule vault status --remaining\` lists tokens and logins; \`ampoule vault rotate --service-keys --revoke-remaining\` ends what remains.`
+      )
+    }
+    yield* note(
+      "Backups still hold the older keys, wrapped. Run `ampoule vault rotate`, and `ampoule vault destroy-key` for the older root key when you no longer need those backups."
+    )
+  }
+  yield* orRefused(refused)
+})
+
 const rotate = Help.command(
   "rotate",
   {
     says: "Create a new root key and wrap all keys in the database with it, while servers run.",
     more: [
-      "If it is interrupted, run it again to continue. Old root keys stay until you destroy them, because backups need them."
+      "If it is interrupted, run it again to continue. Old root keys stay until you destroy them, because backups need them.",
+      "--service-keys creates new service keys instead: those of MACs, hashes of credentials, sealed passwords, cookies and ends of the trail. Use it when somebody may have read one of them. It says what it will do, and asks first.",
+      "--revoke-remaining ends the credentials that nobody has used since the last rotation of the service keys."
     ],
-    examples: ["ampoule vault rotate", "AMPOULE_VAULT_URL=unix:///run/ampoule/vault.sock ampoule vault rotate"]
+    examples: [
+      "ampoule vault rotate",
+      "AMPOULE_VAULT_URL=unix:///run/ampoule/vault.sock ampoule vault rotate",
+      "ampoule vault rotate --service-keys",
+      "ampoule vault rotate --service-keys --revoke-remaining --yes"
+    ]
   },
-  { json: Shared.json },
+  {
+    serviceKeys: Shared.flag("service-keys", "Create a new generation of the service keys, not a new root key"),
+    revokeRemaining: Shared.flag("revoke-remaining", "With --service-keys: end credentials under an older generation"),
+    yes: Shared.yes,
+    json: Shared.json
+  },
   Effect.fnUntraced(function* (options) {
+    if (options.revokeRemaining && !options.serviceKeys) return yield* usage("--revoke-remaining needs --service-keys.")
+    if (options.serviceKeys) return yield* rotateServiceKeys(options)
     const programs = yield* vaultPrograms
     const rotated = yield* withProgress(programs.rotate(showProgress("keys wrapped again")))
     if (options.json) yield* json(rotated)
