@@ -16,7 +16,7 @@ import * as Rows from "#src/database/Rows.ts"
 import * as KeyRing from "./KeyRing.ts"
 import { inTime, type Vault } from "./Vault.ts"
 
-const names = [
+export const names = [
   "audit-entries",
   "credential-pepper",
   "password-hashes",

@@ -44,7 +44,7 @@ export const tagged = ({ generation, instance }: RingKey, digest: Buffer): Buffe
   instance === undefined ? digest : Buffer.concat([prefixOf(generation), digest])
 
 /** Generation of a stored digest. Undefined: a length that no server writes. */
-const generationOf = (stored: Uint8Array): number | undefined =>
+export const generationOf = (stored: Uint8Array): number | undefined =>
   stored.length === digestLength
     ? first
     : stored.length === prefixLength + digestLength

@@ -62,7 +62,9 @@ const presentable: Readonly<Record<PepperedTable, Condition>> = {
   known_devices: unexpired,
   oauth_access_tokens: unexpired,
   oauth_codes: unexpired,
-  oauth_refresh_tokens: unexpiredWithout("consumed_at"),
+  oauth_refresh_tokens: (sql, now) => sql`
+    consumed_at IS NULL AND expires_at > ${now}
+      AND EXISTS (SELECT 1 FROM oauth_grants g WHERE g.id = grant_id AND g.revoked_at IS NULL)`,
   passkey_challenges: unexpired,
   sign_in_steps: unexpired
 }
