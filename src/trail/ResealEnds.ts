@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import * as KeyRing from "#src/crypto/KeyRing.ts"
 import { nothingLeft, type UnopenedRow } from "#src/crypto/RotationTurn.ts"
 import * as Rows from "#src/database/Rows.ts"
+import * as Entry from "./Entry.ts"
 import { Bytes } from "./StreamRows.ts"
 import * as TrailKey from "./TrailKey.ts"
 
@@ -52,7 +53,7 @@ export const batch = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, ring
     if (mac === null || KeyRing.madeBy(ring, mac) === ring.newest) continue
     if (proves(hash, mac)) {
       yield* sql`
-        UPDATE audit_entries SET mac = ${TrailKey.entryMac(ring.newest, hash)}
+        UPDATE audit_entries SET mac = ${Entry.macOf(ring.newest, hash)}
         WHERE stream = ${stream}::uuid AND seq = ${seq} AND mac = ${mac}`
       done++
     } else refused.push({ table: "audit_entries", name: `${stream} ${seq}` })

@@ -30,7 +30,7 @@ import * as PasswordBox from "#src/rows/PasswordBox.ts"
 import * as RowMac from "#src/rows/RowMac.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import * as ServiceKeyRotation from "#src/trail/ServiceKeyRotation.ts"
-import * as TrailKey from "#src/trail/TrailKey.ts"
+import * as Entry from "#src/trail/Entry.ts"
 import * as TrailVerification from "#src/trail/TrailVerification.ts"
 import * as McpApp from "#test/mcp/McpApp.ts"
 import * as OAuth from "#test/oauth/OAuthClient.ts"
@@ -83,7 +83,7 @@ const appOver = <E, R>(before: Layer.Layer<never, E, R>) =>
     )
   )
 
-/** What a rotation needs, of the server's own process: it looks for itself, as every process does. */
+/** Services of the server's own process, for a rotation: it looks for itself, as every process does. */
 const needs = Effect.all({
   sql: SqlClient.SqlClient,
   vault: Vault,
@@ -266,8 +266,8 @@ describe("a rotation of the service keys", { shuffle: false }, () => {
         }).pipe(Effect.retry({ times: 100, schedule: Schedule.spaced("200 millis") }))
         const refreshed = yield* refresh(stage, stage.refreshToken)
         assert.strictEqual(refreshed.status, 200, "a random refresh token of before")
-        const left = yield* sql`SELECT mac FROM memberships WHERE mac IS NOT NULL AND length(mac) <> 34`
-        assert.deepStrictEqual(left, [])
+        const older = yield* sql`SELECT mac FROM memberships WHERE mac IS NOT NULL AND length(mac) <> 34`
+        assert.deepStrictEqual(older, [])
         assert.deepStrictEqual(yield* verified, [])
       })
     )
@@ -326,7 +326,7 @@ describe("a rotation of the service keys", { shuffle: false }, () => {
         assert.deepStrictEqual(yield* generationsOf("row-seals"), ["3 verifies", "4 writes"])
         assert.isTrue(ServiceKeyRotation.isUnfinished(yield* ServiceKeyRotation.generations(own)))
         yield* everythingGoesOn(stage)
-        // What the server writes meanwhile, it writes with the newest.
+        // The server writes with the newest meanwhile.
         const later = yield* World.token({ team: stage.project.team, creator: stage.owner })
         assert.isTrue(yield* reads(stage, { bearer: later.text }))
         const { refused } = yield* ServiceKeyRotation.reseal(own, () => Effect.void)
@@ -493,7 +493,7 @@ describe("somebody who had every service key, and reads and writes the database 
         const [last] = yield* sql<{ readonly stream: string; readonly seq: number; readonly hash: Buffer }>`
           SELECT stream, seq::int AS seq, hash FROM audit_entries
           ORDER BY stream DESC, seq DESC LIMIT 1`
-        const old = TrailKey.entryMac(before.entries, last.hash)
+        const old = Entry.macOf(before.entries, last.hash)
         yield* sql`UPDATE audit_entries SET mac = ${old} WHERE stream = ${last.stream}::uuid AND seq = ${last.seq}`
         assert.include(yield* verified, "is the last of its stream, and no server wrote it")
       })
