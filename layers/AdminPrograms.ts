@@ -30,6 +30,9 @@ const needs = Effect.gen(function* () {
   return needs
 })
 
+const program = <A, E, R>(use: (needs: Operator.Needs) => Effect.Effect<A, E, R>) =>
+  Effect.flatMap(needs, use).pipe(asOperator, Effect.provide(onDatabase), withCliFailures)
+
 const notFound = () =>
   new CliFailure({
     message: "There is no account with this e-mail address.",
@@ -45,18 +48,16 @@ const ambiguous = ({ accounts }: Operator.AccountAmbiguous) =>
       .join("; ")}.`
   })
 
+/** Refusals of a text that names no account, or several. */
+const unclear = { AccountNotFound: notFound, AccountAmbiguous: ambiguous }
+
 const lastOwner = ({ teams }: Operator.LastOwner) =>
   new CliFailure({
     message: `The person is the last active owner of ${teams.join(", ")}.`,
     hint: "Make another member an owner first, or use --even-last-owner."
   })
 
-export const users: AdminPrograms["users"] = (options) =>
-  Effect.flatMap(needs, (made) => Operator.list(made, options)).pipe(
-    asOperator,
-    Effect.provide(onDatabase),
-    withCliFailures
-  )
+export const users: AdminPrograms["users"] = (options) => program((needs) => Operator.list(needs, options))
 
 const addressHeld = () =>
   new CliFailure({
@@ -65,20 +66,10 @@ const addressHeld = () =>
   })
 
 export const vouch: AdminPrograms["vouch"] = (account) =>
-  Effect.flatMap(needs, (made) => Operator.vouch(made, account)).pipe(
-    Effect.catchTags({ AccountNotFound: notFound, AccountAmbiguous: ambiguous, AddressHeld: addressHeld }),
-    asOperator,
-    Effect.provide(onDatabase),
-    withCliFailures
-  )
+  program((needs) => Effect.catchTags(Operator.vouch(needs, account), { ...unclear, AddressHeld: addressHeld }))
 
 export const resetLink: AdminPrograms["resetLink"] = (email) =>
-  Effect.flatMap(needs, (made) => Operator.resetLink(made, email)).pipe(
-    Effect.catchTags({ AccountNotFound: notFound, AccountAmbiguous: ambiguous }),
-    asOperator,
-    Effect.provide(onDatabase),
-    withCliFailures
-  )
+  program((needs) => Effect.catchTags(Operator.resetLink(needs, email), unclear))
 
 const addressInUse = () => new CliFailure({ message: "The new e-mail address belongs to an account." })
 const notOurs = () =>
@@ -87,72 +78,37 @@ const notOurs = () =>
   })
 
 export const changeEmail: AdminPrograms["changeEmail"] = (email, to) =>
-  Effect.flatMap(needs, (made) => Operator.changeEmail(made, email, to)).pipe(
-    Effect.catchTags({
-      AccountNotFound: notFound,
-      AccountAmbiguous: ambiguous,
+  program((needs) =>
+    Effect.catchTags(Operator.changeEmail(needs, email, to), {
+      ...unclear,
       NAME_TAKEN: addressInUse,
       FORBIDDEN: notOurs
-    }),
-    asOperator,
-    Effect.provide(onDatabase),
-    withCliFailures
+    })
   )
 
 export const removeFactor: AdminPrograms["removeFactor"] = (email) =>
-  Effect.flatMap(needs, (made) => Operator.removeFactor(made, email)).pipe(
-    Effect.catchTags({ AccountNotFound: notFound, AccountAmbiguous: ambiguous }),
-    asOperator,
-    Effect.provide(onDatabase),
-    withCliFailures
-  )
+  program((needs) => Effect.catchTags(Operator.removeFactor(needs, email), unclear))
 
 export const removeUser: AdminPrograms["removeUser"] = (email, options) =>
-  Effect.flatMap(needs, (made) => Operator.removeUser(made, email, options)).pipe(
-    Effect.catchTags({ AccountNotFound: notFound, AccountAmbiguous: ambiguous, LastOwner: lastOwner }),
-    asOperator,
-    Effect.provide(onDatabase),
-    withCliFailures
-  )
+  program((needs) => Effect.catchTags(Operator.removeUser(needs, email, options), { ...unclear, LastOwner: lastOwner }))
 
 export const setUserActive: AdminPrograms["setUserActive"] = (email, active, options) =>
-  Effect.flatMap(needs, (made) => Operator.setActive(made, email, active, options)).pipe(
-    Effect.catchTags({ AccountNotFound: notFound, AccountAmbiguous: ambiguous, LastOwner: lastOwner }),
-    asOperator,
-    Effect.provide(onDatabase),
-    withCliFailures
+  program((needs) =>
+    Effect.catchTags(Operator.setActive(needs, email, active, options), { ...unclear, LastOwner: lastOwner })
   )
 
 const noTeam = () =>
   new CliFailure({ message: "There is no team with this id.", hint: "`ampoule admin teams` lists the teams." })
 
-export const teams: AdminPrograms["teams"] = (options) =>
-  Effect.flatMap(needs, (made) => OperatorTeams.list(made, options)).pipe(
-    asOperator,
-    Effect.provide(onDatabase),
-    withCliFailures
-  )
+export const teams: AdminPrograms["teams"] = (options) => program((needs) => OperatorTeams.list(needs, options))
 
 export const createTeam: AdminPrograms["createTeam"] = (name, owner) =>
-  Effect.flatMap(needs, (made) => OperatorTeams.create(made, name, { email: owner })).pipe(
-    Effect.catchTags({ AccountNotFound: notFound, AccountAmbiguous: ambiguous }),
-    asOperator,
-    Effect.provide(onDatabase),
-    withCliFailures
-  )
+  program((needs) => Effect.catchTags(OperatorTeams.create(needs, name, { email: owner }), unclear))
 
 export const suspendTeam: AdminPrograms["suspendTeam"] = (id, suspended) =>
-  Effect.flatMap(needs, (made) => OperatorTeams.setSuspended(made, TeamIdOut.make(id), suspended)).pipe(
-    Effect.catchTag("OperatorTeamNotFound", noTeam),
-    asOperator,
-    Effect.provide(onDatabase),
-    withCliFailures
+  program((needs) =>
+    Effect.catchTag(OperatorTeams.setSuspended(needs, TeamIdOut.make(id), suspended), "OperatorTeamNotFound", noTeam)
   )
 
 export const removeTeam: AdminPrograms["removeTeam"] = (id) =>
-  Effect.flatMap(needs, (made) => OperatorTeams.remove(made, TeamIdOut.make(id))).pipe(
-    Effect.catchTag("OperatorTeamNotFound", noTeam),
-    asOperator,
-    Effect.provide(onDatabase),
-    withCliFailures
-  )
+  program((needs) => Effect.catchTag(OperatorTeams.remove(needs, TeamIdOut.make(id)), "OperatorTeamNotFound", noTeam))

@@ -159,13 +159,13 @@ const insertOwner = Effect.fnUntraced(function* (needs: Needs, input: FirstOwner
   return { user, teamId }
 })
 
-const createOwner = Effect.fnUntraced(function* (needs: Needs, input: FirstOwner, code: Redacted.Redacted | null) {
+const createOwner = Effect.fnUntraced(function* (needs: Needs, input: FirstOwner, code: Redacted.Redacted) {
   const { audit, fs, passwords, sql } = needs
   const phc = yield* passwords.hash(input.password, "password")
   const result = yield* Rows.transaction(sql, function* () {
     yield* Rows.run(sql`SELECT pg_advisory_xact_lock(${lock}::bigint)`)
     if (yield* isDone(needs)) return yield* new SetupAlreadyDone()
-    if (code !== null && !(yield* isValid(needs, code))) return yield* new CredentialInvalid()
+    if (!(yield* isValid(needs, code))) return yield* new CredentialInvalid()
     const { teamId, user } = yield* insertOwner(needs, input, phc)
     const session = yield* Accounts.openSession(needs, user.id, teamId)
     const actor = { userId: user.id, email: user.email }
@@ -194,14 +194,9 @@ const complete = Effect.fn("Setup.complete")(function* (needs: Needs, { setupCod
   return yield* createOwner(needs, input, setupCode)
 })
 
-/** Without a code, for the command on the server itself. */
-const firstOwner = Effect.fn("Setup.firstOwner")((needs: Needs, input: FirstOwner) =>
-  createOwner(needs, input, null).pipe(Effect.catchTag("CREDENTIAL_INVALID", Effect.die))
-)
-
 export class Setup extends Effect.Service<Setup>()("credentials/Setup", {
   effect: Effect.map(services, (needs) => ({
-    ...methods(needs, { complete, firstOwner }),
+    ...methods(needs, { complete }),
     prepare: prepare(needs),
     isDone: isDone(needs)
   }))
