@@ -35,12 +35,10 @@ export interface CredentialRow extends VerifiedRows.EnvironmentRow {
 /** The row of an existing credential. */
 export type Present<Row extends CredentialRow> = Row & { readonly id: string }
 
-/** A team with the person's membership, times in milliseconds since 1970. */
-export interface TeamRow {
-  readonly id: TeamId
-  readonly name: string
-  readonly plan: Plan
+/** Rules of a team, and the MAC of its row. */
+interface TeamRules {
   readonly adminsNeedGrants: boolean
+  /** Limits the team's tokens, over REST too, to their creators' current rights. */
   readonly tokensFollowCreators: boolean
   readonly secondFactorRequired: boolean
   readonly stepUpMinutes: number
@@ -53,6 +51,13 @@ export interface TeamRow {
   readonly sessionAddresses: ReadonlyArray<string> | null
   readonly secondPerson: boolean
   readonly teamMac: StoredMac
+}
+
+/** A team with the person's membership, times in milliseconds since 1970. */
+export interface TeamRow extends TeamRules {
+  readonly id: TeamId
+  readonly name: string
+  readonly plan: Plan
   readonly role: Role
   readonly active: boolean
   readonly deactivatedAt: number | null
@@ -63,7 +68,7 @@ export interface TeamRow {
   readonly breakGlass: boolean
   readonly mac: StoredMac
 }
-export interface TokenRow extends CredentialRow {
+export interface TokenRow extends CredentialRow, TeamRules {
   readonly createdBy: UserId
   readonly ruleId: string | null
   readonly expiresAt: Date | null
@@ -84,18 +89,6 @@ export interface TokenRow extends CredentialRow {
   readonly creatorRoleLimit: Role | null
   readonly creatorBreakGlass: boolean | null
   readonly creatorMac: StoredMac
-  readonly teamMac: StoredMac
-  readonly adminsNeedGrants: boolean
-  /** Limits the team's tokens, over REST too, to their creators' current rights. */
-  readonly tokensFollowCreators: boolean
-  readonly secondFactorRequired: boolean
-  readonly stepUpMinutes: number
-  readonly leakedCredentials: LeakRule
-  readonly signInOnly: ReadonlyArray<string> | null
-  /** By the operator: no credential reaches the team. */
-  readonly suspended: boolean
-  readonly sessionAddresses: ReadonlyArray<string> | null
-  readonly secondPerson: boolean
   /** Addresses that may use the token; null: any. */
   readonly addresses: ReadonlyArray<string> | null
 }

@@ -13,7 +13,7 @@ import * as Form from "#src/dashboard/frame/Form.ts"
 import * as Html from "#src/dashboard/frame/Html.ts"
 import { Card } from "#src/dashboard/frame/Layout.tsx"
 import { query } from "#src/dashboard/frame/Pages.ts"
-import { General, passwordHintAfter } from "./PasswordFields.tsx"
+import { General, NewPassword } from "./PasswordFields.tsx"
 import { offeredIssuers } from "./IssuerButtons.tsx"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import { action, anyone, type Attempt, button, page, person, screen, show, to } from "#src/dashboard/frame/Routes.ts"
@@ -62,14 +62,7 @@ const SetupPage = ({ code, form, problem, visitor }: CardProps & { readonly code
         value={form.text("email")}
         problem={problem}
       />
-      <Ui.TextField
-        name="password"
-        label="Password"
-        type="password"
-        autocomplete="new-password"
-        hint={passwordHintAfter(problem)}
-        problem={problem}
-      />
+      <NewPassword name="password" problem={problem} />
       <Ui.TextField
         name="teamName"
         label="Name of your team"
@@ -97,14 +90,7 @@ const NewAccountFields = ({ form, problem }: Attempt) => (
   <>
     <p>If this address has an account here, sign in with it. If not, create one:</p>
     <Ui.TextField name="name" label="Your name" autocomplete="name" value={form.text("name")} focus problem={problem} />
-    <Ui.TextField
-      name="password"
-      label="Password"
-      type="password"
-      autocomplete="new-password"
-      hint={passwordHintAfter(problem)}
-      problem={problem}
-    />
+    <NewPassword name="password" problem={problem} />
   </>
 )
 
@@ -167,15 +153,7 @@ const ResetPage = ({ code, problem, visitor }: CardProps & { readonly code: stri
     <form method="post" action="/app/reset">
       <General problem={problem} fields={["newPassword"]} />
       <input type="hidden" name="code" value={code} />
-      <Ui.TextField
-        name="newPassword"
-        label="New password"
-        type="password"
-        autocomplete="new-password"
-        focus
-        hint={passwordHintAfter(problem)}
-        problem={problem}
-      />
+      <NewPassword name="newPassword" focus problem={problem} />
       <Ui.Submit>Set the password</Ui.Submit>
     </form>
   </Card>

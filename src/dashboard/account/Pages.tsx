@@ -8,7 +8,7 @@ import * as Ui from "#src/dashboard/frame/Components.tsx"
 import { cookie } from "#src/dashboard/frame/Cookies.ts"
 import * as Form from "#src/dashboard/frame/Form.ts"
 import { Layout } from "#src/dashboard/frame/Layout.tsx"
-import { General, passwordHintAfter } from "./PasswordFields.tsx"
+import { General, NewPassword } from "./PasswordFields.tsx"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import { action, type Attempt, page, person, plain, to } from "#src/dashboard/frame/Routes.ts"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
@@ -67,14 +67,7 @@ const PasswordForm = ({ problem, visit }: Partial<Attempt> & { readonly visit: V
       autocomplete="current-password"
       problem={problem}
     />
-    <Ui.TextField
-      name="newPassword"
-      label="New password"
-      type="password"
-      autocomplete="new-password"
-      hint={passwordHintAfter(problem)}
-      problem={problem}
-    />
+    <NewPassword name="newPassword" problem={problem} />
     <p class="hint">
       This ends your other sessions, CLI logins, connected agents and recovery codes, and revokes the API tokens that
       you created. Passkeys, an authenticator app and linked sign-ins stay: the next page lists them, to keep or to

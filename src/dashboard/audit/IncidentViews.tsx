@@ -3,6 +3,7 @@ import type { Incident, IncidentRef, IncidentReport } from "#schema/IncidentApi.
 import type { LeakedCredential } from "#schema/LeakReportsApi.ts"
 import type { Member } from "#schema/TeamsApi.ts"
 import { doubtText, hasTypedText, waysText } from "#src/formats/ExposureText.ts"
+import { DeactivateToo } from "#src/dashboard/frame/DeactivateToo.tsx"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as CopyText from "#src/dashboard/frame/CopyText.tsx"
 import { Layout } from "#src/dashboard/frame/Layout.tsx"
@@ -330,15 +331,7 @@ export const PreviewPage = ({ report, visit }: { readonly visit: TeamVisit; read
             : "It stops working at once."}{" "}
           The list below is signed, and you can replace each value from it.
         </p>
-        {subject.type === "person" ? (
-          <Ui.CheckBox
-            name="deactivate"
-            checked
-            hint="Without this, the person can sign in again and use all rights of the role."
-          >
-            Deactivate the person too
-          </Ui.CheckBox>
-        ) : null}
+        {subject.type === "person" ? <DeactivateToo /> : null}
       </Ui.Confirm>
       <Values visit={visit} exposed={report.exposed} />
       <SafeValues {...report} />

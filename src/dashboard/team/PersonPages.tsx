@@ -7,6 +7,7 @@ import * as Schema from "effect/Schema"
 import { UserId, uuidPattern } from "#schema/Ids.ts"
 import { EndAccess, type HeldCredential, type MemberAuthenticator, type PersonAccess } from "#schema/PersonAccessApi.ts"
 import { LastUse, wordsOf } from "#src/dashboard/requests/AccessViews.tsx"
+import { DeactivateToo } from "#src/dashboard/frame/DeactivateToo.tsx"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as Form from "#src/dashboard/frame/Form.ts"
 import { Layout } from "#src/dashboard/frame/Layout.tsx"
@@ -215,15 +216,7 @@ const EndAll = ({ access: { endsSessions, member }, problem, visit }: PersonProp
           ? "Passkeys, the authenticator app and linked sign-ins are out of use at once. Make a password link for the person: with it they confirm what is theirs, and the rest is deleted."
           : "You do not manage the person in all of their teams, so they stay signed in there. Their sessions, passkeys, app and linked sign-ins open this team no more, until an owner confirms them on this page. Their password stays."}
       </p>
-      {member.active ? (
-        <Ui.CheckBox
-          name="deactivate"
-          checked
-          hint="Without this, the person can sign in again and use all rights of the role."
-        >
-          Deactivate the person too
-        </Ui.CheckBox>
-      ) : null}
+      {member.active ? <DeactivateToo /> : null}
     </Ui.Confirm>
   </section>
 )
