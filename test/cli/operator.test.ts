@@ -30,6 +30,9 @@ describe("commands of the operator", () => {
           assert.strictEqual(status, 0, stderr)
           assert.isObject(JSON.parse(stdout), args.join(" "))
         }
+        const rebuilt = spawnSync(process.execPath, [program, "audit", "rebuild"], { env, encoding: "utf8" })
+        assert.deepStrictEqual([rebuilt.status, rebuilt.stdout], [0, ""], rebuilt.stderr)
+        assert.include(rebuilt.stderr, "The ledger was rebuilt.")
       }),
     180_000
   )

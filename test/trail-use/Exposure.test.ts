@@ -311,7 +311,12 @@ layer(app, { timeout: 240_000 })((it) => {
       assert.strictEqual(yield* authors, 2)
       assert.strictEqual((yield* report).upTo, whole.upTo)
       const before = yield* tables
-      yield* ExposureIndex.rebuild(sql)
+      const progress: Array<number> = []
+      yield* ExposureIndex.rebuild(sql, (entries) => Effect.sync(() => void progress.push(entries)))
+      const [{ entries }] = yield* sql<{ entries: number }>`SELECT sum(seq)::integer AS entries FROM audit_seals`
+      assert.strictEqual(progress.at(-1), entries)
+      // Memory is bounded by a batch.
+      assert.isTrue(progress.every((after, n) => after - (progress[n - 1] ?? 0) <= 1_000))
       assert.deepStrictEqual(yield* tables, before)
     })
   )
