@@ -235,7 +235,7 @@ const settings = {
   smtpUrl: secret({
     name: "AMPOULE_SMTP_URL",
     description:
-      "Mail server for account notices, `smtp://user:password@host:587` (with STARTTLS) or `smtps://`. Without it the dashboard and webhooks notify people.",
+      "Mail server for account notices and confirmations of addresses, `smtp://user:password@host:587` (with STARTTLS) or `smtps://`. Without it the dashboard and webhooks notify people.",
     ...url("smtp:", "smtps:")
   }),
   mailFrom: optional({

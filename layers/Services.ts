@@ -16,6 +16,7 @@ import * as EndedCredentials from "#src/credentials/EndedCredentials.ts"
 import { Identity } from "#src/credentials/Identity.ts"
 import { LastUse } from "#src/credentials/LastUse.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
+import { AddressConfirmation } from "#src/credentials/AddressConfirmation.ts"
 import { EmailAddress } from "#src/credentials/EmailAddress.ts"
 import { Profile } from "#src/credentials/Profile.ts"
 import { Recovery } from "#src/credentials/Recovery.ts"
@@ -96,6 +97,7 @@ const access = Layer.mergeAll(
 const credentials = Layer.mergeAll(
   AccountNotices.AccountNotices.Default,
   Layer.provide(AccountNotices.layer, MailSmtp.layer),
+  Layer.provide(AddressConfirmation.Default, MailSmtp.layer),
   Authenticate.Default,
   DeviceGrants.Default,
   EndedCredentials.layer,

@@ -9,6 +9,7 @@ import * as Layer from "effect/Layer"
 import { RouteNotFound } from "#schema/Errors.ts"
 import * as AccessPages from "./requests/AccessPages.tsx"
 import * as AccountPages from "./account/Pages.tsx"
+import * as AddressPages from "./account/AddressPages.tsx"
 import * as ActivityPages from "./secrets/ActivityPages.tsx"
 import * as AuditEntryPages from "./audit/EntryPages.tsx"
 import * as AuditPages from "./audit/Pages.tsx"
@@ -50,6 +51,7 @@ import * as WebhookPages from "./team/WebhookPages.tsx"
 export const pages = HttpRouter.concatAll(
   AuthPages.routes,
   AccountPages.routes,
+  AddressPages.routes,
   FactorPages.routes,
   PasskeyPages.routes,
   RecoveryPages.routes,

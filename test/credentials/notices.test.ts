@@ -8,12 +8,11 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import { SMTPServer } from "smtp-server"
 import * as MailSmtp from "#layers/MailSmtp.ts"
 import { sendDue } from "#src/credentials/AccountNotices.ts"
 import { Mail } from "#src/outbound/Mail.ts"
 import { auditEntry } from "#test/support/Json.ts"
-import { freePort } from "#test/support/FreePort.ts"
+import * as Mailbox from "#test/support/Mailbox.ts"
 import * as SignIn from "#test/support/SignIn.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -26,35 +25,6 @@ const deviceOf = (jar: SignIn.Jar): SignIn.Jar => new Map([["ampoule_device", ja
 const signIn = (email: string, jar: SignIn.Jar = new Map()) =>
   Effect.map(SignIn.submit("/app/sign-in", jar, { email, password: SignIn.password }), (answer) =>
     SignIn.kept(answer, jar)
-  )
-
-/** A mail server of this machine, which keeps what it is given, or answers with an error. */
-const catcher = (refuses: { by: number | undefined }) =>
-  Effect.acquireRelease(
-    Effect.flatMap(freePort, (port) =>
-      Effect.async<{ readonly port: number; readonly mails: Array<string>; readonly close: () => void }>((resume) => {
-        const mails: Array<string> = []
-        const server = new SMTPServer({
-          disabledCommands: ["STARTTLS"],
-          authOptional: true,
-          onData: (stream, _, done) => {
-            const parts: Array<Buffer> = []
-            stream.on("data", (part: Buffer) => parts.push(part))
-            stream.on("end", () => {
-              if (refuses.by !== undefined) {
-                return done(Object.assign(new Error("not now"), { responseCode: refuses.by }))
-              }
-              mails.push(Buffer.concat(parts).toString("utf8"))
-              done()
-            })
-          }
-        })
-        server.listen(port, "127.0.0.1", () =>
-          resume(Effect.succeed({ port, mails, close: () => server.close(() => {}) }))
-        )
-      })
-    ),
-    ({ close }) => Effect.sync(close)
   )
 
 layer(app, { excludeTestServices: true })("a person", (it) => {
@@ -118,7 +88,7 @@ layer(app, { excludeTestServices: true })("a person", (it) => {
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const refuses: { by: number | undefined } = { by: undefined }
-        const { mails, port } = yield* catcher(refuses)
+        const { mails, port } = yield* Mailbox.catcher(refuses)
         const mail = yield* Mail.pipe(
           Effect.provide(
             MailSmtp.layer.pipe(

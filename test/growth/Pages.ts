@@ -88,6 +88,7 @@ const whole = "the trail as a file, as long as it is: `npm run test:trail`"
 export const omissions: Record<string, string> = {
   "GET /": "leads on",
   "GET /app/*": "what is not there",
+  "GET /app/account/address/confirm": "a form of one person, for a link",
   "GET /app/account/second-factor/app": "makes a factor, of one person",
   "GET /app/account/ways-in": "lists the authenticators of one person, after a reset link",
   "GET /app/connect/:uid": flow,

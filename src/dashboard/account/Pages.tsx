@@ -8,9 +8,10 @@ import * as Ui from "#src/dashboard/frame/Components.tsx"
 import { cookie } from "#src/dashboard/frame/Cookies.ts"
 import * as Form from "#src/dashboard/frame/Form.ts"
 import { Layout } from "#src/dashboard/frame/Layout.tsx"
+import { AddressPanel } from "./AddressPages.tsx"
 import { General, NewPassword } from "./PasswordFields.tsx"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
-import { action, type Attempt, page, person, plain, to } from "#src/dashboard/frame/Routes.ts"
+import { action, type AtPerson, type Attempt, page, person, screen, to } from "#src/dashboard/frame/Routes.ts"
 import * as UseCases from "#src/dashboard/frame/UseCases.ts"
 import type { Visit } from "#src/dashboard/frame/Visit.ts"
 
@@ -83,7 +84,12 @@ const address =
 /** Name of the sent form, which is a field that only it has. */
 const sentForm = (form: Form.Form) => (["name", "email", "newPassword"] as const).find((field) => form.has(field))
 
-const AccountPage = ({ form, problem, visit }: Attempt & { readonly visit: Visit }) => {
+const AccountPage = ({
+  address: state,
+  form,
+  problem,
+  visit
+}: Attempt & AtPerson & { readonly address: Parameters<typeof AddressPanel>[0] }) => {
   const formName = sentForm(form)
   return (
     <Layout
@@ -106,6 +112,7 @@ const AccountPage = ({ form, problem, visit }: Attempt & { readonly visit: Visit
         ]}
       >
         <NameForm visit={visit} {...(formName === "name" ? { form, problem } : {})} />
+        <AddressPanel {...state} />
         <EmailForm visit={visit} {...(formName === "email" ? { form, problem } : {})} />
         <PasswordForm visit={visit} {...(formName === "newPassword" ? { problem } : {})} />
       </Beside>
@@ -113,7 +120,10 @@ const AccountPage = ({ form, problem, visit }: Attempt & { readonly visit: Visit
   )
 }
 
-const account = plain(AccountPage)
+const account = screen(
+  ({ visit }: AtPerson) => Effect.map(UseCases.addressConfirmation.state(), (address) => ({ visit, address })),
+  AccountPage
+)
 const changeName = action(person, {
   decode: (form) => Form.decode(ChangeMe)({ name: form.text("name") }),
   run: (input) => UseCases.profile.change(input),

@@ -5,6 +5,8 @@ const notices = {
   "signed-out": "You are signed out.",
   "name-changed": "Your name is saved.",
   "email-changed": "Your e-mail address is changed. Sign in with it from now on. Your other sessions are signed out.",
+  "confirmation-sent": "The link is on its way to your mailbox. It is good for a day.",
+  "address-confirmed": "Your address is confirmed. No other account is made for it.",
   "password-changed":
     "Your password is changed. Your other sessions are signed out. CLI logins, connected agents and the API tokens that you created no longer work.",
   "session-ended": "That browser is signed out.",

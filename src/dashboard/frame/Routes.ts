@@ -89,12 +89,6 @@ export const screen =
   (at, attempt) =>
     Effect.map(load(at), (loaded) => view({ ...at, ...loaded, ...attempt }))
 
-/** A screen that needs only the data of its guard. */
-export const plain =
-  <At>(view: (props: At & Attempt) => VNode): Screen<At, never> =>
-  (at, attempt) =>
-    Effect.succeed(view({ ...at, ...attempt }))
-
 /** Response with a screen, for handlers that sometimes redirect instead. */
 export const show =
   <At, R>(first: Screen<At, R>) =>

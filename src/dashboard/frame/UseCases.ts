@@ -4,6 +4,7 @@ import { AuditTrail } from "#src/trail-use/AuditTrail.ts"
 import { Exposure } from "#src/trail-use/Exposure.ts"
 import type { AppConfig } from "#src/AppConfig.ts"
 import type { Authenticate } from "#src/credentials/Authenticate.ts"
+import { AddressConfirmation } from "#src/credentials/AddressConfirmation.ts"
 import { AccountNotices } from "#src/credentials/AccountNotices.ts"
 import { CliGrants } from "#src/credentials/CliGrants.ts"
 import { DeviceGrants } from "#src/credentials/DeviceGrants.ts"
@@ -47,6 +48,7 @@ import { ValueRequests } from "#src/secrets/ValueRequests.ts"
 import { Webhooks } from "#src/webhooks/Webhooks.ts"
 
 export type Services =
+  | AddressConfirmation
   | AccountNotices
   | AccessGrants
   | AccessRequests
@@ -104,6 +106,7 @@ export const closedTeams = Effect.serviceFunctions(ClosedTeams)
 export const deviceGrants = Effect.serviceFunctions(DeviceGrants)
 export const ownSessions = Effect.serviceFunctions(OwnSessions)
 export const passkeys = Effect.serviceFunctions(Passkeys)
+export const addressConfirmation = Effect.serviceFunctions(AddressConfirmation)
 export const emailAddress = Effect.serviceFunctions(EmailAddress)
 export const profile = Effect.serviceFunctions(Profile)
 export const secondFactor = Effect.serviceFunctions(SecondFactor)
