@@ -42,7 +42,12 @@ const notUnderstood = (error: ValidationError.ValidationError, found: HelpPage.M
   }
   const unknown = /^Received unknown argument: '(--?[A-Za-z][A-Za-z-]*)?/.exec(text)
   if (unknown === null) return usage(`${text.replace(/\.$/, "")}.`, hint)
-  if (unknown[1] !== undefined) return usage(`This command has no option ${unknown[1]}.`, hint)
+  const option = unknown[1]
+  if (option !== undefined) {
+    // The parser takes each option once, and does not know the second one.
+    const isKnown = found.at.options.some((row) => HelpPage.optionOf(row).names.includes(option))
+    return usage(isKnown ? `${option} can be given only once.` : `This command has no option ${option}.`, hint)
+  }
   return found.path[1] === "run"
     ? usage("Put -- before the command to run.", "Example: ampoule run [options] -- node app.js")
     : usage("Too many arguments.", hint)

@@ -1,12 +1,14 @@
 /**
  * The command line as a real process, as it is released; each run in a home of its own unless one is given.
  */
+import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { type ChildProcess, execFileSync, spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import * as Release from "#test/support/Release.ts"
+import { complaintsAbout } from "./Mentions.ts"
 
 interface Ended {
   readonly code: number | null
@@ -102,7 +104,14 @@ export class Ampoule extends Effect.Service<Ampoule>()("test/cli/Ampoule", {
 
     const ampoule = (args: ReadonlyArray<string>, options: RunOptions = {}) => start([node, program, ...args], options)
     const run = (args: ReadonlyArray<string>, options: RunOptions = {}) =>
-      Effect.scoped(Effect.flatMap(ampoule(args, { stdin: "", ...options }), ({ ended }) => ended))
+      Effect.scoped(Effect.flatMap(ampoule(args, { stdin: "", ...options }), ({ ended }) => ended)).pipe(
+        // Each next step of each failure of each test can be taken.
+        Effect.tap(({ code, stderr }) => {
+          if (code === 1 || code === 2 || code === 125)
+            assert.deepStrictEqual(complaintsAbout(args, stderr), [], stderr)
+          return Effect.void
+        })
+      )
     /** Under a terminal of its own, as a person has it: what is typed goes to its standard input. */
     const terminal = (args: ReadonlyArray<string>, options: RunOptions = {}) => {
       return inTerminal(`stty -echo; exec ${line(args)}`, options)

@@ -65,6 +65,40 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
     })
   )
 
+  it.scoped("the next step that a refusal names works when it is taken", () =>
+    Effect.gen(function* () {
+      const { file, run: start, secrets, set } = yield* setUp()
+      const run = (...args: ReadonlyArray<string>) => start(args)
+      const oneLine = (text: string) => text.replaceAll(/\s+/g, " ")
+      /** The options that the last sentence names, with their words. */
+      const optionsIn = (stderr: string) => oneLine(stderr).match(/--[a-z-]+(?: [A-Za-z_][\w-]*)?/g) ?? []
+      const words = (option: string | undefined) => option?.split(" ") ?? []
+
+      const wrong = yield* set("A", "Hi ${NOPE}")
+      assert.include(oneLine(wrong.stderr), "Write the missing keys first. Or take the text as it is: --kind literal.")
+      assert.strictEqual((yield* set("A", "Hi ${NOPE}", ...words(optionsIn(wrong.stderr).at(-1)))).code, 0)
+
+      const imported = ["import", file("refs.env", "G=Hi ${NOPE}\n"), "--yes"]
+      const literal = optionsIn((yield* secrets(...imported)).stderr).find((option) => option.startsWith("--literal"))
+      assert.strictEqual((yield* secrets(...imported, ...words(literal).slice(0, 1))).code, 0)
+
+      // Two keys with the same name for Terraform, and a value that no variable carries, by the names that `--except` takes.
+      yield* set("TF_X", "1")
+      yield* set("NUL", "a\0b", "--value-from-file", file("nul.txt", "a\0b"))
+      const started = ["run", "--names", "tf-var", "--", "true"] as const
+      const refused = yield* run(...started)
+      assert.strictEqual(refused.code, 125, refused.stderr)
+      const except = optionsIn(refused.stderr).find((option) => option.startsWith("--except"))
+      assert.isDefined(except, refused.stderr)
+      const passed = yield* run("run", "--names", "tf-var", ...words(except), "--", "true")
+      assert.strictEqual(passed.code, 0, passed.stderr)
+
+      const twice = yield* run("secrets", "list", "--env", "development", "--env", "staging")
+      assert.strictEqual(twice.code, 2)
+      assert.include(oneLine(twice.stderr), "--env can be given only once.")
+    })
+  )
+
   it.scoped("a refusal names the key and the environment that it is about", () =>
     Effect.gen(function* () {
       const { secrets, set } = yield* setUp()

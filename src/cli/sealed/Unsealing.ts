@@ -1,13 +1,11 @@
 /** `ampoule unseal` and `reseal`, which need the private key on the server. */
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as Redacted from "effect/Redacted"
 import * as SealedEnv from "#src/sealed/SealedEnv.ts"
 import * as Credential from "#src/cli/connection/Credential.ts"
-import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import { writeWhole } from "#src/cli/terminal/Folders.ts"
-import { codecs } from "#src/cli/values/Formats.ts"
+import { printEntries } from "#src/cli/values/Formats.ts"
 import { formats } from "#src/formats/FormatNames.ts"
 import { selectEntries } from "#src/cli/values/Selection.ts"
 import { fileArgument, openOnServer, readSealed } from "./Open.ts"
@@ -41,18 +39,12 @@ export const unseal = Help.command(
       ordered.map((key) => ({ key, value: values[key] ?? "" })),
       { ...options, aliases: file.aliases }
     )
-    const printed = (yield* codecs).print(options.format, entries)
-    if (Either.isLeft(printed)) {
-      return yield* new CliFailure({
-        message: `${printed.left.key} cannot be written as ${options.format}: ${printed.left.reason}.`,
-        hint: "Choose another --format."
-      })
-    }
+    const text = yield* printEntries(options.format, entries, "--format")
     if (activeKey !== undefined)
       yield* warn(`sealed with an old key: \`ampoule reseal ${options.file}\` seals it with ${plain(activeKey.keyId)}.`)
     if (stdoutIsTerminal())
       yield* warn("the values are now on this terminal; `ampoule run --sealed` passes them on without showing them.")
-    yield* value(printed.right, { raw: false })
+    yield* value(text, { raw: false })
   })
 )
 

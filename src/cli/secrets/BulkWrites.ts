@@ -9,7 +9,7 @@ import { call } from "#src/cli/connection/Client.ts"
 import type { Location } from "#src/cli/connection/Reach.ts"
 import { withKeyOfEntry } from "#src/cli/connection/Reach.ts"
 import { secrets as secretsClient } from "#src/cli/connection/Routes.ts"
-import { type CliError, CliFailure, withHint } from "#src/cli/terminal/Failure.ts"
+import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import { note, plain, progress, progressDone } from "#src/cli/terminal/Output.ts"
 import { requireWritten, stillWaiting } from "./Changes.ts"
 
@@ -118,14 +118,6 @@ const writeRequest = Effect.fnUntraced(function* (
   return counted(result.environments.flatMap(({ items }) => items))
 })
 
-/** Advice of the refusals of templates, where a file is written. */
-const withImportHint = <A, E extends CliError, R>(self: Effect.Effect<A, E, R>) =>
-  Effect.mapError(self, (error) =>
-    error._tag === "ServerRefused" && error.code.startsWith("TEMPLATE_")
-      ? withHint(error, "Where the value is text: single quotes in a .env file, or --literal for the whole file.")
-      : error
-  )
-
 /** All of a request is written or nothing of it; a failure says how many were written before it. */
 export const writeAll = Effect.fnUntraced(function* (
   session: Connection,
@@ -143,7 +135,6 @@ export const writeAll = Effect.fnUntraced(function* (
     yield* progress(`${sent} of ${entries.length} written`)
     const result = yield* writeRequest(session, location, request).pipe(
       withKeyOfEntry(request),
-      withImportHint,
       Effect.tapError(() => Effect.zipRight(progressDone, stopped))
     )
     sent += request.length

@@ -9,7 +9,7 @@ import { type Meaning, meaningOf } from "#src/formats/Meaning.ts"
 import { preview } from "#src/formats/Preview.ts"
 import * as Ask from "#src/cli/terminal/Ask.ts"
 import { refuseTooLong, writeAll } from "./BulkWrites.ts"
-import { CliFailure, usage } from "#src/cli/terminal/Failure.ts"
+import { CliFailure, orRemedy, usage } from "#src/cli/terminal/Failure.ts"
 import { codecs } from "#src/cli/values/Formats.ts"
 import { readFormats } from "#src/formats/FormatNames.ts"
 import * as Help from "#src/cli/help/Help.ts"
@@ -67,6 +67,12 @@ const importOptions = {
   dryRun: Shared.flag("dry-run", "Show what would be done, and stop"),
   file: Shared.argument("FILE", "File to read; - is standard input")
 } as const
+const asText = "Where the value is text: single quotes in a .env file, or --literal for the whole file."
+const remedies = new Map([
+  ["TEMPLATE_REFERENCE_MISSING", asText],
+  ["TEMPLATE_INVALID", asText]
+])
+
 type ImportOptions = Command.Command.ParseConfig<typeof importOptions>
 
 const notRead = (name: string, format: string, options: ImportOptions, failure: ParseFailure) => {
@@ -152,7 +158,7 @@ export const importFile = Effect.fnUntraced(function* (options: ImportOptions) {
       if (!options.yes && !(yield* Ask.confirm(`Write ${meanings.length} to ${location.environment}?`))) {
         return yield* new CliFailure({ message: "Nothing was written." })
       }
-      const totals = yield* writeAll(session, location, meanings)
+      const totals = yield* orRemedy(remedies)(writeAll(session, location, meanings))
       const notes = yield* writeNotes(session, location, meanings)
       if (options.json) return yield* json(totals)
       yield* note(`${totals.created} created, ${totals.updated} updated, ${totals.unchanged} unchanged`)

@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import { type SecretKey, SecretText } from "#schema/Values.ts"
 import type { Connection } from "#src/cli/connection/Client.ts"
 import * as Choice from "#src/cli/connection/Choice.ts"
-import { usage } from "#src/cli/terminal/Failure.ts"
+import { orRemedy, usage } from "#src/cli/terminal/Failure.ts"
 import { requireWritten } from "./Changes.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
@@ -89,6 +89,13 @@ const setOptions = {
   keys: Args.text({ name: "KEY" }).pipe(Args.withDescription("Keys, like DATABASE_URL"), Args.atLeast(1))
 } as const
 
+/** With one key; several are written without a kind. */
+const asText = "Or take the text as it is: --kind literal."
+const remediesOfSet = new Map([
+  ["TEMPLATE_REFERENCE_MISSING", asText],
+  ["TEMPLATE_INVALID", asText]
+])
+
 type SetOptions = Command.Command.ParseConfig<typeof setOptions>
 
 interface KeyText {
@@ -165,7 +172,7 @@ export const set = Help.command(
       isPlain
         ? upsert(session, location, secrets)
         : Effect.forEach(secrets, (one) => createOrUpdate(session, location, { ...one, kind, expectedVersion }))
-    )
+    ).pipe(orRemedy(secrets.length === 1 ? remediesOfSet : new Map()))
     if (options.json) return yield* json(secrets.length === 1 ? (results[0] ?? null) : results)
     for (const { key } of secrets) yield* note(lineOf(key, results.find((one) => one.key === key) ?? null))
   })

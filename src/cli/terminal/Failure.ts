@@ -1,5 +1,6 @@
 /** All failures of a command, and their text. No message repeats a value, a credential or a decode error. */
 import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
 import { paintNote, plain, wrapped } from "./Output.ts"
 
 /** The command cannot do its work. `exitCode` 1 by default; 2 = wrong usage. */
@@ -30,6 +31,16 @@ export class ServerRefused extends Data.TaggedError("ServerRefused")<{
 export const withHint = (error: ServerRefused, hint: string): ServerRefused =>
   new ServerRefused({ ...error, message: error.message, hint })
 
+/** Adds the way out that this command's own options give to refusals of these codes. */
+export const orRemedy =
+  (remedies: ReadonlyMap<string, string>) =>
+  <A, R>(work: Effect.Effect<A, CliError, R>): Effect.Effect<A, CliError, R> =>
+    Effect.mapError(work, (error) => {
+      if (error._tag !== "ServerRefused" || error.hint !== undefined) return error
+      const remedy = remedies.get(error.code)
+      return remedy === undefined ? error : withHint(error, `${hints.get(error.code) ?? ""} ${remedy}`.trim())
+    })
+
 /** No response. `reason` is a sentence of our own. */
 export class ServerUnreachable extends Data.TaggedError("ServerUnreachable")<{
   readonly url: string
@@ -51,6 +62,10 @@ export const usage = (message: string, hint?: string): CliFailure =>
 
 const whichCredential = "`ampoule whoami` shows the credential in use; `ampoule login` creates a new one."
 
+/**
+ * Next steps by code, for any command: they name commands, and no option alone, which another command would not have.
+ * A command that has an option for it says so with `orRemedy`.
+ */
 const hints: ReadonlyMap<string, string> = new Map(
   Object.entries({
     UNAUTHENTICATED: "Run `ampoule login`, or set AMPOULE_API_TOKEN.",
@@ -71,11 +86,11 @@ const hints: ReadonlyMap<string, string> = new Map(
     SECRET_NOT_FOUND: "`ampoule secrets list` shows the keys.",
     SECRET_VERSION_NOT_FOUND: "`ampoule secrets history KEY` shows the existing versions.",
     SECRET_HAS_DEPENDENTS:
-      "Use --disposition flatten (they keep their text) or --disposition cascade (they are deleted too).",
+      "`ampoule secrets unset KEY --disposition flatten` deletes it and keeps their text; cascade deletes them too.",
     SECRET_VERSION_CONFLICT: "Someone changed it in the meantime. Check `ampoule secrets history`, then try again.",
     CHANGES_DIFFER: "Look at it again: `ampoule changes show ID --reveal`, then approve with its digest.",
-    TEMPLATE_REFERENCE_MISSING: "Write the missing keys first, or pass the text as --kind literal.",
-    TEMPLATE_INVALID: "Write $${ for a plain ${, or pass the text as --kind literal.",
+    TEMPLATE_REFERENCE_MISSING: "Write the missing keys first.",
+    TEMPLATE_INVALID: "Write $${ for a plain ${.",
     SEALED_VALUE_INVALID:
       "Restore that line, or seal the value again. For `_manifest`, review the merge, then run `ampoule seal manifest`.",
     ROUTE_NOT_FOUND: "The server may be older than this command. `ampoule doctor` compares them.",

@@ -20,9 +20,10 @@ export const formatFor = (file: string) =>
 export const printValues = Effect.fnUntraced(function* (
   format: Format,
   values: Readonly<Record<string, string>>,
-  option: "--format" | "--mount-format"
+  option: "--format" | "--mount-format",
+  secrets: ReadonlyMap<string, string>
 ) {
-  const entries = Object.entries(values).map(([key, value]) => ({ key, value }))
+  const entries = Object.entries(values).map(([key, value]) => ({ key, value, secret: secrets.get(key) ?? key }))
   return yield* printEntries(format, entries, option)
 })
 
@@ -33,14 +34,17 @@ interface PrintOptions {
 
 export const printEntries = Effect.fnUntraced(function* (
   format: Format,
-  entries: ReadonlyArray<Entry>,
+  /** `secret`: the key of the secret, which `--except` takes; `key` may be another name of it. */
+  entries: ReadonlyArray<Entry & { readonly secret: string }>,
   option: "--format" | "--mount-format",
   options: PrintOptions = {}
 ) {
   const text = (yield* codecs).print(format, entries, options)
   if (Either.isRight(text)) return text.right
+  const { key } = text.left
+  const secret = entries.find((entry) => entry.key === key)?.secret ?? key
   return yield* new CliFailure({
     message: `${text.left.key} cannot be written as ${format}: ${text.left.reason}.`,
-    hint: `Choose another ${option} (json carries everything), or exclude the key: --except ${text.left.key}.`
+    hint: `Choose another ${option} (json carries everything), or exclude the key: --except ${secret}.`
   })
 })

@@ -7,7 +7,7 @@ import * as ChildEnvironment from "#src/cli/terminal/ChildEnvironment.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import { formatFor, printValues } from "./Formats.ts"
 import type { RunOptions } from "./RunOptions.ts"
-import { selectValues, type SelectionOptions } from "./Selection.ts"
+import { keysByName, selectValues, type SelectionOptions } from "./Selection.ts"
 
 export interface Prepared {
   readonly environment: ChildEnvironment.Variables
@@ -32,42 +32,46 @@ export const riskLines = (keys: ReadonlyArray<string>): ReadonlyArray<string> =>
   ...(keys.length > 10 ? [`The other ${keys.length - 10} are similar.`] : [])
 ]
 
-const notAllowed = (dangerous: ReadonlyArray<string>) =>
+/** Keys that `--except` takes for these variables. */
+type KeysOf = (variables: ReadonlyArray<string>) => ReadonlyArray<string>
+
+const notAllowed = (dangerous: ReadonlyArray<string>, keysOf: KeysOf) =>
   new CliFailure({
     message: `Not passed on: ${names(dangerous)}. Anyone who can write such a secret could run code as you.`,
     hint: [
       ...riskLines(dangerous),
-      `To pass them on anyway: ${options("--allow", dangerous)}. To exclude them: ${options("--except", dangerous)}.`
+      `To pass them on anyway: ${options("--allow", dangerous)}. To exclude them: ${options("--except", keysOf(dangerous))}.`
     ].join("\n  ")
   })
 
-const notCarried = (problem: ChildEnvironment.Excess): CliFailure => {
+const notCarried = (problem: ChildEnvironment.Excess, keysOf: KeysOf): CliFailure => {
   switch (problem._tag) {
     case "Nul":
       return new CliFailure({
         message: `A variable cannot contain a NUL character, but the value of ${names(problem.keys)} does.`,
-        hint: `Exclude values that the command does not need: ${options("--except", problem.keys)}.`
+        hint: `Exclude values that the command does not need: ${options("--except", keysOf(problem.keys))}.`
       })
     case "TooLong":
       return new CliFailure({
         message: `Too long for a variable on this system (at most ${problem.limit} bytes each): ${names(problem.keys)}.`,
-        hint: `Exclude values that the command does not need: ${options("--except", problem.keys)}.`
+        hint: `Exclude values that the command does not need: ${options("--except", keysOf(problem.keys))}.`
       })
     case "TooMuch":
       return new CliFailure({
         message: `Too much for this system: ${problem.size} bytes of arguments and variables, at most ${problem.limit}.`,
-        hint: `Exclude values that the command does not need (--only, --except). The longest: ${names(problem.keys)}.`
+        hint: `Exclude values that the command does not need (--only, --except). The longest: ${names(keysOf(problem.keys))}.`
       })
   }
 }
 
 const mountedText = Effect.fnUntraced(function* (
   values: ChildEnvironment.Variables,
-  { mount, mountFormat }: Pick<RunOptions, "mount" | "mountFormat">
+  { mount, mountFormat }: Pick<RunOptions, "mount" | "mountFormat">,
+  secrets: ReadonlyMap<string, string>
 ) {
   if (Option.isNone(mount)) return undefined
   const format = Option.isSome(mountFormat) ? mountFormat.value : yield* formatFor(mount.value)
-  return yield* printValues(format, values, "--mount-format")
+  return yield* printValues(format, values, "--mount-format", secrets)
 })
 
 export const prepare = Effect.fnUntraced(function* (
@@ -77,11 +81,13 @@ export const prepare = Effect.fnUntraced(function* (
     Pick<RunOptions, "allow" | "keepExisting" | "preserve" | "passCredentials" | "mount" | "mountFormat">
 ) {
   const selected = yield* selectValues(values, options)
-  const mounted = yield* mountedText(selected, options)
+  const secrets = yield* keysByName(Object.keys(values), options)
+  const keysOf: KeysOf = (variables) => variables.map((name) => secrets.get(name) ?? name)
+  const mounted = yield* mountedText(selected, options, secrets)
   const variables = mounted === undefined ? selected : {}
   // Checked after renaming, because HTTPS_PROXY and https_proxy have the same effect.
   const dangerous = ChildEnvironment.dangerousNames(Object.keys(variables), options.allow)
-  if (dangerous.length > 0) return yield* notAllowed(dangerous)
+  if (dangerous.length > 0) return yield* notAllowed(dangerous, keysOf)
   const environment = ChildEnvironment.compose({
     inherited: process.env,
     values: variables,
@@ -92,6 +98,6 @@ export const prepare = Effect.fnUntraced(function* (
   })
   const limits = ChildEnvironment.systemLimits(process.platform, stackBytes())
   const problem = ChildEnvironment.excessOf(environment, variables, command, limits)
-  if (problem !== undefined) return yield* notCarried(problem)
+  if (problem !== undefined) return yield* notCarried(problem, keysOf)
   return { environment, values: selected, mounted } satisfies Prepared
 })

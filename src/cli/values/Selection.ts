@@ -36,15 +36,28 @@ export const selectValues = (
   )
 }
 
+/** Key of each selected variable by its name: `--except` takes keys, whatever `--names` makes of them. */
+export const keysByName = (keys: ReadonlyArray<string>, options: SelectionOptions) =>
+  Effect.map(
+    selectValues(Object.fromEntries(keys.map((key) => [key, key])), options),
+    (selected): ReadonlyMap<string, string> => new Map(Object.entries(selected))
+  )
+
 /** The same of entries: each keeps what it is beside its name. */
 export const selectEntries = <Entry extends { readonly key: string }>(
   entries: ReadonlyArray<Entry>,
   options: SelectionOptions
 ) =>
-  Effect.map(selectValues(Object.fromEntries(entries.map(({ key }) => [key, key])), options), (names) => {
-    const byKey = new Map(entries.map((entry) => [entry.key, entry]))
-    return Object.entries(names).flatMap(([name, key]) => {
-      const entry = byKey.get(key)
-      return entry === undefined ? [] : [{ ...entry, key: name }]
-    })
-  })
+  Effect.map(
+    keysByName(
+      entries.map(({ key }) => key),
+      options
+    ),
+    (names) => {
+      const byKey = new Map(entries.map((entry) => [entry.key, entry]))
+      return [...names].flatMap(([name, key]) => {
+        const entry = byKey.get(key)
+        return entry === undefined ? [] : [{ ...entry, key: name, secret: key }]
+      })
+    }
+  )
