@@ -4,6 +4,7 @@
  */
 import * as module from "node:module"
 import * as CompiledCode from "#src/cli/CompiledCode.ts"
+import * as Home from "#src/cli/terminal/Home.ts"
 import type * as Manual from "#src/cli/help/Manual.ts"
 import { release } from "#src/Release.ts"
 
@@ -12,11 +13,12 @@ const [first, second] = words
 const isServer = first === "server" || first === "vault"
 
 /** Off for processes that hold root keys, which start once. */
-const usesCodeCache = !isServer && process.env["NODE_DISABLE_COMPILE_CACHE"] === undefined
+const usesCodeCache = (): boolean =>
+  !isServer && process.env["NODE_DISABLE_COMPILE_CACHE"] === undefined && !Home.isUnreachable(CompiledCode.folder())
 
 /** Code cache of the large programs, in Node 22.1 and later. */
 const enableCodeCache = () => {
-  if (!usesCodeCache || !("enableCompileCache" in module) || typeof module.enableCompileCache !== "function") return
+  if (!usesCodeCache() || !("enableCompileCache" in module) || typeof module.enableCompileCache !== "function") return
   module.enableCompileCache(CompiledCode.folder())
 }
 
@@ -34,7 +36,7 @@ interface Program {
 
 /** A file beside this one, by its name in `src/bundle.mjs`. */
 const beside = (name: keyof typeof digests, use: string = name) => {
-  if (!usesCodeCache) return { exports: CompiledCode.compile(name), keep: () => {} }
+  if (!usesCodeCache()) return { exports: CompiledCode.compile(name), keep: () => {} }
   const loaded = CompiledCode.load(name, digests[name], use)
   process.once("exit", loaded.keep)
   return loaded
@@ -56,6 +58,11 @@ const answer = (): string | undefined => {
 
 const start = async () => {
   if ((first === "--version" || first === "-v") && words.length === 1) return process.stdout.write(`${release}\n`)
+  const remote = isServer ? [] : Home.remoteFolders()
+  if (remote.length > 0) {
+    const { unreachable } = await import("./RemoteHome.ts")
+    globalThis.ampouleUnreachable = await unreachable(remote)
+  }
   const text = answer()
   if (text !== undefined) {
     // The reader may have closed the pipe (`| head`).

@@ -12,6 +12,7 @@ export const longTests = [
   "test/cli/admin.test.ts",
   "test/cli/completion.test.ts",
   "test/cli/daily.test.ts",
+  "test/cli/fileBorder.test.ts",
   "test/cli/help.test.ts",
   "test/cli/json.test.ts",
   "test/cli/leaks.test.ts",

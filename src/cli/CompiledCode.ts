@@ -6,7 +6,7 @@ import * as fs from "node:fs"
 import { createRequire } from "node:module"
 import { dirname, join } from "node:path"
 import * as vm from "node:vm"
-import { cacheBase } from "./terminal/Home.ts"
+import { cacheBase, makeFolders } from "./terminal/Home.ts"
 
 /** A folder of this user: in a shared one, another user could choose the code that runs here. */
 export const folder = (): string => join(cacheBase(), "ampoule", "compiled")
@@ -48,7 +48,7 @@ const write = (file: string, content: Buffer): void => {
 const store = (file: string, digest: string, code: Buffer): void => {
   const unfinished = `${file}.${process.pid}`
   try {
-    fs.mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+    makeFolders(dirname(file))
     try {
       write(unfinished, Buffer.concat([Buffer.from(digest, "latin1"), code]))
       fs.renameSync(unfinished, file)

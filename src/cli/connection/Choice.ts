@@ -74,12 +74,27 @@ export const chooseAddress = Effect.fnUntraced(function* (
   return current === null ? { url: defaultUrl, urlFrom: "default" } : { url: current, urlFrom: "last login" }
 })
 
-/** Does not call the server and does not warn. None: no credential exists. */
+/** A home that cannot be read is no obstacle while a variable holds a credential. */
+const readLogins = (variable: Option.Option<{ readonly name: string }>, mayReplace: boolean) =>
+  Effect.catchAll(Logins.read, ({ message }) =>
+    mayReplace && Option.isSome(variable)
+      ? Effect.as(
+          warn(`${message} ${variable.value.name} is used; --credential env uses it without this warning.`),
+          Option.none<Logins.Logins>()
+        )
+      : new CliFailure({
+          message,
+          hint: "Set AMPOULE_API_TOKEN to an API token, or HOME to a folder that this user can read."
+        })
+  )
+
+/** Does not call the server. Warns of logins that cannot be used. None: no credential exists. */
 export const choose = Effect.fnUntraced(function* (options: ConnectionOptions) {
   const requested = Option.getOrUndefined(options.credential)
   const fromEnvironment = yield* environmentCredential
   // A token from the environment goes to the address of the environment, never to that of an earlier login.
-  const logins = requested === "env" ? Option.none<Logins.Logins>() : yield* Logins.read
+  const logins =
+    requested === "env" ? Option.none<Logins.Logins>() : yield* readLogins(fromEnvironment, requested !== "stored")
   const at = yield* chooseAddress(options.url, logins)
   const login = Logins.find(logins, at.url)
 

@@ -84,8 +84,8 @@ const handler = onEnvironment(
     }
     const out = options.out.value
     const write = (content: string) => writeWhole(out, content, "the file")
-    yield* write(text)
-    yield* note(`${plain(out)} was written, readable only by you`)
+    const way = yield* write(text)
+    yield* note(`${plain(out)} was written${way === "replaced" ? ", readable only by you" : ""}`)
     if (!options.watch) return
     const render = (source: string, values: Resolved["values"]) => textOf(source, values, environment)
     yield* follow(

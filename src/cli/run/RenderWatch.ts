@@ -78,7 +78,7 @@ interface Following<R> {
   /** None when the content of the ETag is still current. */
   readonly update: (etag: string | undefined) => Effect.Effect<Option.Option<Resolved>, CliError, R>
   readonly render: (template: string, values: Resolved["values"]) => Effect.Effect<string, CliFailure>
-  readonly write: (text: string) => Effect.Effect<void, CliFailure, R>
+  readonly write: (text: string) => Effect.Effect<unknown, CliFailure, R>
 }
 
 interface Rendered {
