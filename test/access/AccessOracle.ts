@@ -53,6 +53,7 @@ export interface Credential {
       readonly role: Role | null
       readonly scopes: ReadonlyArray<Scope> | null
       readonly adminsNeedGrants?: true
+      readonly secondPerson?: true
     }
   }
   /** Of the same person; ended ones too. */
@@ -94,6 +95,8 @@ export interface Row {
   readonly beyondTeams?: true
   /** It waits for no approval: where changes do, it is for owners and admins. */
   readonly direct?: true
+  /** It binds an owner or admin: where the team requires a second person, it waits for one (202). */
+  readonly waits?: true
   /** It makes a credential that reads everything of the team; nobody makes one that reads what they may not. */
   readonly makesReader?: true
   /** Absent: everywhere. Where the request would not be harmless, the row is not asked. */
@@ -249,5 +252,7 @@ export const expected = (method: string, row: Row, c: Credential, place: Place, 
   const denied = mayNot(row, c, place, now)
   if (denied !== undefined) return as(denied)
   if (row.subject === "secret" && place.secret === "deleted") return as(row.answersDeleted ?? notFound.secret)
+  // "While it is set, these actions wait for another owner or admin."
+  if (row.waits === true && standing(c, place)?.secondPerson === true) return as([202])
   return as(row.answers)
 }

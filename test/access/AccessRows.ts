@@ -549,7 +549,14 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
   "GET /teams/:teamId/members": [ofManagedTeam("names", [200], "/members")],
   "POST /teams/:teamId/invitations": [
     ofManagedTeam("manage", [201], "/invitations", { email: "new@example.com", role: "viewer" }),
-    ofManagedTeam("own", [201], "/invitations", { email: "new-owner@example.com", role: "owner" })
+    {
+      ...ofManagedTeam("own", [201], "/invitations", { email: "new-owner@example.com", role: "owner" }),
+      waits: true
+    },
+    {
+      ...ofManagedTeam("manage", [201], "/invitations", { email: "new-admin@example.com", role: "admin" }),
+      waits: true
+    }
   ],
   "PATCH /teams/:teamId/members/:userId": [
     ofManagedTeam("manage", [404, "MEMBER_NOT_FOUND"], `/members/${nowhere}`, { active: false })

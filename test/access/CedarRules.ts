@@ -9,7 +9,7 @@ import type { Place } from "./AccessOracle.ts"
 import { atMcp, type Built, type ScenePerson, type Way } from "./Scene.ts"
 
 /** A scope, or what owners and admins do over a session; of the team, what they do there, and what it tells of itself. */
-export type CedarAction = Scope | "manage" | "manage the team" | "tell of the team"
+export type CedarAction = Scope | "manage" | "manage the team" | "tell of the team" | "raise in the team"
 
 /** The person, or the creator of the token, bounds the credential. */
 const bounded = `(principal.kind != "api_token" || context.mcp || resource.team.tokensFollowCreators)`
@@ -51,6 +51,11 @@ const permits = {
   "admins manage the team": `
     permit (principal, action == Action::"manage the team", resource) when {
       principal.kind == "session" && principal.person in Role::"admin" };`,
+  "admins raise others, from a browser or a management session": `
+    permit (principal, action == Action::"raise in the team", resource) when {
+      ["session", "management"].contains(principal.kind) && principal.person in Role::"admin" };`,
+  "where no second person is required, a person acts alone": `
+    permit (principal, action == Action::"act alone", resource) when { !resource.secondPerson };`,
   "admins see the team, from anywhere": `
     permit (principal, action == Action::"tell of the team", resource) when {
       ["session", "cli_grant"].contains(principal.kind) && principal.person in Role::"admin" };`,
@@ -65,7 +70,8 @@ const scopeForbids = (scope: Scope) => `
 const forbids = {
   "a management session manages, and does nothing else": `
     forbid (principal, action, resource) when {
-      principal.kind == "management" && action != Action::"manage" && action != Action::"see" };`,
+      principal.kind == "management" &&
+      !(action in [Action::"manage", Action::"see", Action::"see the team", Action::"raise in the team", Action::"act alone"]) };`,
   "a credential that is narrowed to projects has no other": `
     forbid (principal, action == Action::"see", resource) when {
       principal has projects && !principal.projects.contains(resource.project) };`,
@@ -170,7 +176,8 @@ const roleEntities = [
 const teamEntities = ({ scene }: Built) => [
   entity(uid("Team", "T"), {
     adminsNeedGrants: scene.adminsNeedGrants,
-    tokensFollowCreators: scene.tokensFollowCreators
+    tokensFollowCreators: scene.tokensFollowCreators,
+    secondPerson: scene.secondPerson
   }),
   ...scene.projects.flatMap(({ environments, key, visibility }) => [
     entity(uid("Project", key), {
@@ -247,7 +254,7 @@ export const judge = (built: Built) => {
   const allows = (
     person: ScenePerson,
     way: Way,
-    action: CedarAction | "see" | "see the team",
+    action: CedarAction | "see" | "see the team" | "act alone",
     resource: Uid,
     { direct, now }: Moment
   ): boolean => {
@@ -281,13 +288,15 @@ export const judge = (built: Built) => {
       const team = uid("Team", String(place.team))
       return {
         sees: allows(person, way, "see the team", team, moment),
-        may: allows(person, way, action, team, moment)
+        may: allows(person, way, action, team, moment),
+        alone: allows(person, way, "act alone", team, moment)
       }
     }
     const resource = uid(on === "project" ? "Project" : "Environment", String(place[on]))
     return {
       sees: allows(person, way, "see", resource, moment),
-      may: allows(person, way, action, resource, moment)
+      may: allows(person, way, action, resource, moment),
+      alone: true
     }
   }
 }

@@ -44,6 +44,7 @@ interface SceneProject {
 export interface Scene {
   readonly adminsNeedGrants: boolean
   readonly tokensFollowCreators: boolean
+  readonly secondPerson: boolean
   readonly projects: ReadonlyArray<SceneProject>
   readonly people: ReadonlyArray<ScenePerson>
 }
@@ -106,6 +107,7 @@ const person: FastCheck.Arbitrary<Omit<ScenePerson, "key">> = FastCheck.record({
 export const scene: FastCheck.Arbitrary<Scene> = FastCheck.record({
   adminsNeedGrants: FastCheck.boolean(),
   tokensFollowCreators: FastCheck.boolean(),
+  secondPerson: FastCheck.boolean(),
   projects: FastCheck.tuple(
     ...projectKeys.map((key) =>
       FastCheck.record({
@@ -212,7 +214,8 @@ const buildPlaces = Effect.fnUntraced(function* (scene: Scene, team: World.Team)
   yield* Seals.after(
     "teams",
     sql`
-    UPDATE teams SET admins_need_grants = ${scene.adminsNeedGrants}, tokens_follow_creators = ${scene.tokensFollowCreators}
+    UPDATE teams SET admins_need_grants = ${scene.adminsNeedGrants}, tokens_follow_creators = ${scene.tokensFollowCreators},
+      second_person = ${scene.secondPerson}
     WHERE id = ${team.id}`
   )
   return { places, environments, projects }
@@ -286,7 +289,12 @@ export const build = (scene: Scene, audience: string) =>
 export const credentialOf = ({ scene, start }: Built, person: ScenePerson, way: Way): Credential => {
   const { active, agent, cli, grants, role, token } = person
   const standing = (held: Role | null, scopes: ReadonlyArray<Scope> | null): Credential["teams"] => ({
-    T: { role: held, scopes, ...(scene.adminsNeedGrants ? { adminsNeedGrants: true } : {}) }
+    T: {
+      role: held,
+      scopes,
+      ...(scene.adminsNeedGrants ? { adminsNeedGrants: true } : {}),
+      ...(scene.secondPerson ? { secondPerson: true } : {})
+    }
   })
   const common = {
     name: `${person.key} by ${way}`,
