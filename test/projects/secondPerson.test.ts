@@ -1,12 +1,15 @@
 /** Actions that wait for a second owner or admin, where the team requires one. */
 import { assert, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { auditEntry } from "#test/support/Json.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
+import * as TestDatabase from "#test/support/TestDatabase.ts"
 import * as World from "#test/support/World.ts"
 
 const app = TestApp.server.pipe(
@@ -270,6 +273,48 @@ layer(app, { excludeTestServices: true })("where a second person decides", (it) 
       )
       assert.lengthOf(yield* approvals, 2)
     })
+  )
+
+  it.effect.skipIf(!TestDatabase.onPostgres)(
+    "a connection that dies between the approval and the action leaves both undone",
+    () =>
+      Effect.gen(function* () {
+        const { ada, approve, bea, grant, list, people, readsAs } = yield* setUp
+        const sql = yield* SqlClient.SqlClient
+        const id = waitsOf(yield* grant(ada, people.ada))
+        const [isLocked, mayEnd] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+        // Another transaction holds up the grant, after the approval in the same transaction.
+        const holder = yield* Effect.fork(
+          sql.withTransaction(
+            Effect.gen(function* () {
+              yield* sql`LOCK TABLE access_grants IN EXCLUSIVE MODE`
+              yield* Deferred.succeed(isLocked, undefined)
+              yield* Deferred.await(mayEnd)
+            })
+          )
+        )
+        yield* Deferred.await(isLocked)
+        const approval = yield* Effect.fork(approve(id, bea))
+        const blocked = sql<{ readonly pid: number }>`
+          SELECT l.pid FROM pg_locks l
+          WHERE NOT l.granted AND l.relation = 'access_grants'::regclass
+            AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+        const [victim] = yield* Effect.repeat(blocked, { until: (rows) => rows.length > 0 })
+        const free = yield* sql`SELECT id FROM second_person_requests WHERE id = ${id} FOR UPDATE SKIP LOCKED`
+        assert.deepStrictEqual(free, [], "the approval is part of the transaction that dies")
+        yield* sql`SELECT pg_terminate_backend(${victim?.pid ?? 0})`
+        const answer = yield* Fiber.join(approval)
+        assert.isAtLeast(answer.status, 500, answer.text)
+        yield* Deferred.succeed(mayEnd, undefined)
+        yield* Fiber.join(holder)
+        assert.deepStrictEqual(
+          (yield* list(bea)).json.items.map((one) => [one.id, one.status]),
+          [[id, "pending"]]
+        )
+        assert.strictEqual(yield* readsAs(ada), 403)
+        assert.strictEqual((yield* approve(id, bea)).status, 200)
+        assert.strictEqual(yield* readsAs(ada), 200)
+      })
   )
 
   it.effect("an owner's or admin's own change waits for another one, and is written as theirs", () =>
