@@ -47,7 +47,7 @@ const ofPlaces: ReadonlyArray<Route> = Object.entries(rows)
     ofRoute.map((row) => ({ name, row, action: row.tokensNeed ?? row.scope ?? ("manage" as const) }))
   )
   .filter(({ row }) => subjects.has(row.subject) && row.deletes === undefined && row.endsCredential === undefined)
-/** What binds owners and admins: with a second person it waits. */
+/** Actions that bind owners and admins: with a second person they wait. */
 const ofSecondPerson: ReadonlyArray<Route> = (rows["POST /teams/:teamId/invitations"] ?? [])
   .filter(({ needs, waits }) => waits === true && needs === "manage")
   .map((row) => ({ name: "POST /teams/:teamId/invitations", row, action: "raise in the team" }))
