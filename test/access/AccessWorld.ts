@@ -436,6 +436,21 @@ const credentials = ({ P1, T, U, V, closed, inBound, inHidden }: Places) =>
     for (const role of ["viewer", "member", "admin", "owner"] as const) {
       yield* add(`a session of a ${role}`, "session", cookie(sessionOf(role)), inT(role, null))
     }
+    // Provisional accounts with the address of an owner of the team: each is its own membership, and no more.
+    const displacedIn = (team: World.Team, role: Role) =>
+      Effect.tap(World.member(team, role), (person) => World.displace(person, T.owner, team))
+    yield* add(
+      "a session of a provisional viewer with the owner's address",
+      "session",
+      cookie(Effect.flatMap(displacedIn(T, "viewer"), World.session)),
+      inT("viewer", null)
+    )
+    yield* add(
+      "a session of another team's provisional owner with the owner's address",
+      "session",
+      cookie(Effect.flatMap(displacedIn(U, "owner"), World.session)),
+      { teams: { U: { role: "owner", scopes: null } } }
+    )
     yield* add(
       "a session of the owner of another team",
       "session",

@@ -266,8 +266,12 @@ export const judge = (built: Built) => {
       preparsedPolicySetId: name,
       entities: [
         ...entities,
-        // A deactivated person has no role.
-        entity(uid("Person", person.key), {}, person.active ? [uid("Role", person.role)] : []),
+        // A deactivated person has no role. No policy looks at an address: several accounts may have one.
+        entity(
+          uid("Person", person.key),
+          { address: person.provisional ? "the owner's" : person.key, vouched: !person.provisional },
+          person.active ? [uid("Role", person.role)] : []
+        ),
         credentialEntity(person, way)
       ]
     })

@@ -24,6 +24,8 @@ export interface ScenePerson {
   readonly key: string
   readonly role: Role
   readonly active: boolean
+  /** The account has the address of the team's owner, without a witness: it has nothing of the owner's account. */
+  readonly provisional: boolean
   /** `until` counts from the beginning of the scene. */
   readonly grants: ReadonlyArray<Held>
   readonly cli: Reach & { readonly scopes: ReadonlyArray<Scope> }
@@ -92,6 +94,7 @@ const grant: FastCheck.Arbitrary<Held> = FastCheck.record({
 const person: FastCheck.Arbitrary<Omit<ScenePerson, "key">> = FastCheck.record({
   role: anyOf<Role>(["viewer", "member", "member", "admin", "owner"]),
   active: anyOf([true, true, true, true, false]),
+  provisional: anyOf([false, false, true]),
   grants: FastCheck.array(grant, { maxLength: 3 }),
   cli: FastCheck.tuple(reach, scopesOf(cliScopes)).map(([narrowing, scopes]) => ({ ...narrowing, scopes })),
   agent: FastCheck.tuple(reach, scopesOf(allScopes)).map(([narrowing, scopes]) => ({ ...narrowing, scopes })),
@@ -241,6 +244,7 @@ export const build = (scene: Scene, audience: string) =>
     const presented = new Map<string, TestApp.Asked>()
     for (const one of scene.people) {
       const person = yield* World.member(team, one.role)
+      if (one.provisional) yield* World.displace(person, team.owner, team)
       const grant = yield* World.grant({ person, teams: [{ team, scopes: one.cli.scopes }], ...reachOf(one.cli) })
       const token = yield* World.token({
         team,

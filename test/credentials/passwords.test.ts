@@ -42,6 +42,38 @@ layer(onDatabase)("passwords", (it) => {
     })
   )
 
+  it.effect("of several accounts of one address share a salt, and one comparison finds the account", () =>
+    Effect.gen(function* () {
+      const passwords = yield* Passwords
+      const texts = [good, "vial of forty drops!", "seven green lamps over a harbour"].map((text) =>
+        Redacted.make(text)
+      )
+      const first = yield* passwords.hash(texts[0], "password")
+      const stored = [first, yield* passwords.hash(texts[1], "password", first), "", "locked"]
+      stored.push(yield* passwords.hash(texts[2], "password", first))
+      const macs = yield* (yield* RowSeal).ready
+      const opened = yield* Effect.forEach([stored[0], stored[1], stored[4]], macs.openPassword)
+      assert.strictEqual(new Set(opened.map((phc) => phc.split("$")[4])).size, 1)
+      assert.strictEqual(new Set(opened).size, 3)
+      const indexes = yield* Effect.forEach(texts, (text) => passwords.find(stored, text))
+      assert.deepStrictEqual(
+        indexes.map(({ index, stale }) => [index, stale]),
+        [
+          [0, false],
+          [1, false],
+          [4, false]
+        ]
+      )
+      assert.isUndefined((yield* passwords.find(stored, Redacted.make("a password of no account"))).index)
+      // A salt of its own, as an account has that came from another address.
+      const foreign = yield* passwords.hash(Redacted.make("nine red boats on a lake"), "password")
+      assert.strictEqual(
+        (yield* passwords.find([...stored, foreign], Redacted.make("nine red boats on a lake"))).index,
+        5
+      )
+    })
+  )
+
   it.effect(
     "cannot even be guessed without the vault: a hash is sealed, and one of a release before is sealed at sign-in",
     () =>

@@ -89,6 +89,17 @@ export const join = (team: { readonly id: TeamId }, person: Person, role: Role) 
     )
   })
 
+/** The person's account becomes a provisional one with the address of another account, as an invitation leaves it. */
+export const displace = (person: Person, other: Person, by: { readonly id: TeamId }) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    Seals.after(
+      "users",
+      sql`
+        UPDATE users SET email = ${`${other.email} (by ${person.id})`}, vouched_by = 'none', made_by = ${by.id}
+        WHERE id = ${person.id}`
+    )
+  )
+
 /** A new person in the team. */
 export const member = (team: { readonly id: TeamId }, role: Role) =>
   Effect.tap(person(), (made) => join(team, made, role))
