@@ -24,12 +24,16 @@ import * as TrailVerification from "#src/trail/TrailVerification.ts"
 import { AppConfig, type Settings } from "#src/AppConfig.ts"
 import * as Archive from "#src/backup/Archive.ts"
 import * as Backup from "#src/backup/Backup.ts"
+import * as DatabaseCopy from "#src/backup/DatabaseCopy.ts"
 import * as Restore from "#src/backup/Restore.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import type { MaintenancePrograms, VerifyRequest } from "#src/cli/operator/ServerSide.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
+import * as RootKey from "#src/crypto/RootKey.ts"
+import * as VaultCore from "#src/crypto/Vault.ts"
 import { Vault } from "#src/crypto/Vault.ts"
+import * as KeyFile from "#src/vault/KeyFile.ts"
 import * as Config from "./Config.ts"
 import * as MaintenanceDatabase from "./MaintenanceDatabase.ts"
 import * as Migrations from "./Migrations.ts"
@@ -228,6 +232,30 @@ const canaries = (request: Parameters<MaintenancePrograms["restore"]>[0]) =>
     Effect.catchTag("VaultKeyWrong", () => Effect.succeed(null))
   )
 
+/** Makes the restored database a copy, with the root key of the backup or the configured vault. */
+const copyUnder = (rootKey: Redacted.Redacted<string> | null, progress: Backup.Progress) => {
+  const vault =
+    rootKey === null
+      ? onVault
+      : Layer.effect(
+          Vault,
+          Effect.flatMap(KeyFile.ofSetting(rootKey, "the root key of the backup"), (keys) =>
+            VaultCore.make(RootKey.fixedRing(keys))
+          )
+        )
+  return DatabaseCopy.make(({ done }) => progress("renewing rows", done)).pipe(
+    Effect.provide(Layer.provideMerge(vault, Crypto.Default)),
+    Effect.catchTag(
+      "INTEGRITY_FAILURE",
+      () =>
+        new CliFailure({
+          message: "This root key does not open the service keys of the backup. Nothing was restored.",
+          hint: "A copy needs the root key of the backup: --root-key FILE.root-key, AMPOULE_ROOT_KEY, or the vault."
+        })
+    )
+  )
+}
+
 export const restore: MaintenancePrograms["restore"] = (request) =>
   Effect.gen(function* () {
     const settings = yield* AppConfig
@@ -236,13 +264,14 @@ export const restore: MaintenancePrograms["restore"] = (request) =>
     if (rootKey !== null && Option.isSome(settings.rootKey)) {
       return yield* new CliFailure({ message: "AMPOULE_ROOT_KEY is set: unset it, or omit --root-key." })
     }
-    const { file, progress } = request
+    const { asCopy, file, progress } = request
     const restored = yield* Restore.restore({
       file,
       identity,
       migrate: migrateUpTo,
       known: MaintenanceDatabase.knownMigrations,
-      progress
+      progress,
+      finish: asCopy ? copyUnder(rootKey, progress) : Effect.void
     })
     // After the rows: beside an empty database, the key would look like that of a new one.
     if (rootKey !== null) yield* putRootKey(settings, rootKey)

@@ -43,6 +43,8 @@ interface Options<E, R> {
   readonly migrate: (upTo: number | null) => Effect.Effect<unknown, E, R>
   readonly known: ReadonlyArray<readonly [id: number, name: string]>
   readonly progress: Progress
+  /** Runs in the transaction of the restore, at its end. */
+  readonly finish: Effect.Effect<unknown, E, R>
 }
 
 /** Limits of one statement: rows, and characters of text. */
@@ -209,6 +211,7 @@ const restoreInTransaction = Effect.fnUntraced(function* <E, R>(options: Options
   if (!done || info === undefined) return yield* refuse("The backup is not complete.")
   yield* compare(restoring, options.progress)
   yield* options.migrate(null)
+  yield* options.finish
   return { info, tables: ends.size, rows: total }
 })
 

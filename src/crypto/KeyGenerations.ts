@@ -11,6 +11,7 @@ import * as Either from "effect/Either"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { createSecretKey } from "node:crypto"
+import { IntegrityFailure } from "#schema/Errors.ts"
 import type { KeyContext } from "#schema/Vault.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as KeyRing from "./KeyRing.ts"
@@ -213,4 +214,41 @@ export const remove = Effect.fnUntraced(function* (
   yield* bound
     ? sql`DELETE FROM service_key_generations WHERE name = ${name} AND generation = ${generation} AND ${newer}`
     : sql`DELETE FROM service_keys WHERE name = ${name} AND ${newer}`
+})
+
+/**
+ * Replaces all keys by ones of a new database id, for a copy. Returns for each name the ring that verifies what the
+ * original wrote and writes for the copy. Fails if a key of the original does not open.
+ */
+export const rebind = Effect.fnUntraced(function* (
+  needs: Needs,
+  { bytes, now }: { readonly bytes: Effect.Effect<Buffer>; readonly now: Date }
+) {
+  const { sql } = needs
+  yield* instanceOf(sql, now)
+  const rows = yield* rowsOf(sql, names)
+  const generation = 1 + rows.reduce((last, row) => Math.max(last, row.generation), KeyRing.first)
+  const older = new Map<ServiceKeyName, KeyRing.KeyRing>()
+  for (const name of names) {
+    const own = rows.filter((row) => row.name === name)
+    const ring = yield* ringOf(needs, own, undefined)
+    if (ring !== undefined) older.set(name, ring)
+    else if (own.length > 0) return yield* new IntegrityFailure()
+  }
+  yield* sql`DELETE FROM service_key_generations`
+  yield* sql`DELETE FROM service_keys`
+  const { instanceId: instance } = yield* Rows.decodeSingle(
+    InstanceRow,
+    sql`UPDATE instance SET instance_id = gen_random_uuid()::text, created_at = ${now} RETURNING instance_id`
+  )
+  const rings = new Map<ServiceKeyName, KeyRing.KeyRing>()
+  for (const name of names) {
+    const key = yield* bytes
+    yield* insert(needs, { name, generation, state: "active", createdAt: now, instance }, Redacted.make(key))
+    const newest = { generation, instance, key: createSecretKey(key) }
+    key.fill(0)
+    rings.set(name, KeyRing.of(newest, [...(older.get(name)?.live.values() ?? [])]))
+  }
+  yield* refuseEarlierReleases(sql)
+  return rings
 })

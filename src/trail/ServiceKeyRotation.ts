@@ -127,7 +127,10 @@ const turns = Effect.fnUntraced(function* <E, R>(
 const maxPasses = 50
 
 /** Gives all rows the newest generation. Returns the number of changed rows, and those that no server wrote. */
-export const reseal = Effect.fn("ServiceKeyRotation.reseal")(function* (needs: Needs, onProgress: OnProgress) {
+export const reseal = Effect.fn("ServiceKeyRotation.reseal")(function* (
+  needs: Pick<Needs, "crypto" | "sql"> & { readonly keys: Pick<ServiceKeys, "ring"> },
+  onProgress: OnProgress
+) {
   const { crypto, keys, sql } = needs
   const rings: Reseal.Rings = {
     rows: yield* keys.ring("row-seals"),

@@ -229,6 +229,29 @@ describe("a backup", () => {
         yield* stopped(back.child)
         ok(yield* run(folder, second, ["audit", "verify", "--values"]))
 
+        // --- a copy has keys of its own: people sign in with their passwords, and nothing else of the original works ---
+        const copy = yield* place(folder, "copy", true)
+        const copying = [...restore, "--as-copy"]
+        const keylessCopy = yield* run(folder, copy, copying)
+        assert.strictEqual(keylessCopy.code, 1)
+        assert.match(keylessCopy.stderr, /root key/)
+        const copied = ok(yield* run(folder, copy, [...copying, "--root-key", `${file}.root-key`]))
+        assert.include(copied.stderr, "This database is a copy")
+        const password = { email: "ada@example.com", password: "zanzibar quilt 77 oboe" }
+        const signIn = (url: string) =>
+          Effect.map(request(url, "")("POST", "/auth/session", password), ({ status }) => status)
+        for (const rotation of [
+          ["vault", "status"],
+          ["vault", "rotate", "--service-keys", "--yes"]
+        ]) {
+          ok(yield* run(folder, copy, ["audit", "verify", "--values"]))
+          ok(yield* run(folder, copy, rotation))
+          const server = yield* Release.server(folder, copy)
+          assert.strictEqual((yield* request(server.url, token)("GET", "/projects")).status, 401)
+          assert.strictEqual(yield* signIn(server.url), 200)
+          yield* stopped(server.child)
+        }
+
         // --- and on to the other kind of database ---
         const next = path.join(folder, "two.backup")
         ok(yield* run(folder, second, ["backup", next, "--recipient", recipient]))

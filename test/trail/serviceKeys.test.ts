@@ -14,6 +14,7 @@ import * as Schedule from "effect/Schedule"
 import { createHmac, createSecretKey, randomBytes } from "node:crypto"
 import * as Server from "#layers/Server.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
+import * as DatabaseCopy from "#src/backup/DatabaseCopy.ts"
 import * as OldCredentials from "#src/credentials/OldCredentials.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
@@ -24,7 +25,7 @@ import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import { Listening } from "#src/http/engine/Server.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
-import { columnsOf } from "#src/rows/AuthorizationRows.ts"
+import { type AuthorizationRow, columnsOf } from "#src/rows/AuthorizationRows.ts"
 import * as KeyUses from "#src/rows/KeyUses.ts"
 import * as PasswordBox from "#src/rows/PasswordBox.ts"
 import * as RowMac from "#src/rows/RowMac.ts"
@@ -344,6 +345,47 @@ describe("a rotation of the service keys", { shuffle: false }, () => {
         yield* everythingGoesOn(stage)
         const forged = `The row ${stage.project.team.id} ${id} of memberships was not written by a server as it is, and grants nothing.`
         assert.deepStrictEqual(yield* verified, [forged])
+      })
+    )
+  })
+})
+
+describe("a copy of a database", () => {
+  layer(appOver(Layer.empty), { excludeTestServices: true, timeout: "120 seconds" })((it) => {
+    it.effect("makes rows and keys that the original does not believe, and keeps passwords", () =>
+      Effect.gen(function* () {
+        const { keys, sql, vault } = yield* needs
+        const stage = yield* scene
+        const original = RowMac.make(
+          {
+            rows: yield* keys.ring("row-seals"),
+            credentials: yield* keys.ring("credential-pepper"),
+            passwords: yield* keys.ring("password-hashes")
+          },
+          () => {}
+        )
+        const rowsOf = sql<AuthorizationRow<"memberships"> & { readonly mac: Buffer }>`
+          SELECT ${sql.literal(columnsOf("memberships"))}, mac FROM memberships`
+        for (const row of yield* rowsOf) assert.isTrue(original.isAuthentic("memberships", row))
+        const [{ instanceId }] = yield* sql<{ readonly instanceId: string }>`SELECT instance_id FROM instance`
+        yield* sql.withTransaction(DatabaseCopy.make(() => Effect.void))
+        yield* keys.look
+        assert.isTrue(yield* signsIn(stage))
+        for (const asked of [
+          { bearer: stage.token.text },
+          { bearer: stage.grant.text },
+          { session: stage.session.text }
+        ]) {
+          assert.isFalse(yield* reads(stage, asked))
+        }
+        assert.deepStrictEqual(yield* verified, [])
+        // A writer of both databases takes rows of the copy to the original, and the wrapped keys with them.
+        const rows = yield* rowsOf
+        assert.isNotEmpty(rows)
+        for (const row of rows) assert.isFalse(original.isAuthentic("memberships", row))
+        assert.isDefined(yield* KeyGenerations.open({ sql, vault }, "row-seals"))
+        yield* sql`UPDATE instance SET instance_id = ${instanceId}`
+        assert.isUndefined(yield* KeyGenerations.open({ sql, vault }, "row-seals"))
       })
     )
   })

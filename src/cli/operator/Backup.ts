@@ -132,11 +132,13 @@ export const restore = Help.command(
   {
     says: "Restore a backup into an empty database, completely or not at all.",
     more: [
-      "The target is the database in the settings, embedded or Postgres, whatever the backup came from. An interrupted restore leaves the database empty; run it again."
+      "The target is the database in the settings, embedded or Postgres, whatever the backup came from. An interrupted restore leaves the database empty; run it again.",
+      "With --as-copy the database gets an id and service keys of its own, so that its rows are worth nothing in the original. Sessions, tokens, logins, agents, links and recovery codes end in it. It needs the root key."
     ],
     examples: [
       "ampoule restore 2026-11-21.backup --identity backup-identity",
-      "AMPOULE_DATABASE_URL=postgres://… ampoule restore 2026-11-21.backup --identity backup-identity --root-key 2026-11-21.backup.root-key"
+      "AMPOULE_DATABASE_URL=postgres://… ampoule restore 2026-11-21.backup --identity backup-identity --root-key 2026-11-21.backup.root-key",
+      "AMPOULE_DATA_DIR=staging ampoule restore 2026-11-21.backup --identity backup-identity --root-key 2026-11-21.backup.root-key --as-copy"
     ]
   },
   {
@@ -144,6 +146,7 @@ export const restore = Help.command(
     rootKey: Options.optional(
       Shared.text("root-key", "file", "FILE.root-key of a backup made with --with-root-key; goes into the data folder")
     ),
+    asCopy: Shared.flag("as-copy", "Make a second database beside the original, such as one for staging"),
     json: Shared.json,
     file: Args.text({ name: "FILE" })
   },
@@ -155,6 +158,7 @@ export const restore = Help.command(
         file: options.file,
         identity: Redacted.value(identity),
         rootKeyFile: Option.getOrNull(options.rootKey),
+        asCopy: options.asCopy,
         progress: rows
       })
       .pipe(Effect.ensuring(progressDone))
@@ -173,6 +177,11 @@ export const restore = Help.command(
         : note(
             `${restored.opened.dataKeys} data keys can be opened, and one value of each (${restored.opened.values}).`
           )
+      if (options.asCopy) {
+        yield* note(
+          "This database is a copy: rows that it writes are worth nothing in the original. Sessions, tokens, logins, agents, links and recovery codes of the original do not work here; people sign in with their passwords."
+        )
+      }
       yield* note("If newer checkpoints of the trail exist, run `ampoule audit accept-restore` once.")
     }
     if (restored.problems.length > 0) {

@@ -192,6 +192,8 @@ interface RestoreRequest {
   /** 32 raw bytes. */
   readonly identity: Uint8Array
   readonly rootKeyFile: string | null
+  /** Gives the database an id and service keys that the original does not have. */
+  readonly asCopy: boolean
   readonly progress: (what: string, rows: number) => Effect.Effect<void>
 }
 
