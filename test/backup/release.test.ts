@@ -244,12 +244,12 @@ describe("a backup", () => {
           ["vault", "status"],
           ["vault", "rotate", "--service-keys", "--yes"]
         ]) {
-          ok(yield* run(folder, copy, ["audit", "verify", "--values"]))
           ok(yield* run(folder, copy, rotation))
           const server = yield* Release.server(folder, copy)
           assert.strictEqual((yield* request(server.url, token)("GET", "/projects")).status, 401)
           assert.strictEqual(yield* signIn(server.url), 200)
           yield* stopped(server.child)
+          ok(yield* run(folder, copy, ["audit", "verify", "--values"]))
         }
 
         // --- and on to the other kind of database ---
