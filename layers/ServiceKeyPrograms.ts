@@ -73,8 +73,7 @@ const rotated = Effect.fnUntraced(function* (
   yield* ServiceKeyRotation.rest(needs, alone)
   // Rows that a server wrote before it had seen the new generation.
   const second = yield* ServiceKeyRotation.reseal(needs, () => Effect.void)
-  const refused = second.refused.map(({ name, table }) => `${table} ${name}`)
-  return { rows: first.done + second.done, agents, refused }
+  return { rows: first.done + second.done, agents, refused: second.refused }
 })
 
 export const rotateServiceKeys: VaultPrograms["rotateServiceKeys"] = ({ revokeRemaining }, decide, onProgress) =>
@@ -89,12 +88,14 @@ export const rotateServiceKeys: VaultPrograms["rotateServiceKeys"] = ({ revokeRe
     if (!(yield* decide(plan))) return Option.none()
     const result = plan.action === "end" ? { rows: 0, agents: 0, refused: [] } : yield* rotated(needs, plan, onProgress)
     const ended = plan.action === "end" ? yield* OldCredentials.endAll(needs, plan.generation) : 0
-    const removed = yield* ServiceKeyRotation.removeUnused(needs, { alone, forged: result.refused.length })
+    const removed = yield* ServiceKeyRotation.removeUnused(needs, { alone, refused: result.refused })
     const generations = yield* ServiceKeyRotation.generations(needs)
     const remaining = yield* OldCredentials.find(needs.sql, plan.generation)
     return Option.some({
       generation: plan.generation,
       ...result,
+      refused: result.refused.map(({ name, table }) => `${table} ${name}`),
+      unfinished: ServiceKeyRotation.isUnfinished(generations),
       ended,
       removed,
       older: generations.filter(({ use }) => use === "verifies"),

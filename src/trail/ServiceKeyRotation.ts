@@ -37,13 +37,13 @@ const restMillis = 120_000
 /** Several looks of each server. */
 const loadTime = "30 seconds"
 
-/** Keys whose rows this rotation gives the newest generation. */
-const resealed: ReadonlySet<ServiceKeyName> = new Set([
-  "row-seals",
-  "password-hashes",
-  "second-factors",
-  "issuer-secrets",
-  "audit-entries"
+/** Keys whose rows a rotation gives the newest generation, and the tables of these rows. */
+const resealed: ReadonlyMap<ServiceKeyName, (table: string) => boolean> = new Map([
+  ["row-seals", (table) => table !== "audit_entries"],
+  ["password-hashes", (table) => table === "users"],
+  ["second-factors", (table) => table === "totp_factors"],
+  ["issuer-secrets", (table) => table === "sign_in_issuers"],
+  ["audit-entries", (table) => table === "audit_entries"]
 ])
 
 export interface KeyGeneration {
@@ -171,13 +171,25 @@ export const rest = Effect.fnUntraced(function* ({ sql }: Pick<Needs, "sql">, al
   yield* Effect.sleep(wait)
 })
 
-/**
- * Removes older generations that nothing needs. `forged`: the number of rows per key that no server wrote, which need
- * none. Returns the removed ones.
- */
+/** Older generations of a key that nothing needs. Rows that no server wrote (`refused`) need none. */
+const unneeded = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  name: ServiceKeyName,
+  older: ReadonlyArray<KeyGenerations.KeyRow>,
+  refused: ReadonlyArray<UnopenedRow>
+) {
+  const counts = yield* rowsPerGeneration(sql, name)
+  const rowsOf = ({ generation }: KeyGenerations.KeyRow) => counts.get(generation) ?? 0
+  const isOfKey = resealed.get(name)
+  if (isOfKey === undefined) return older.filter((row) => rowsOf(row) === 0)
+  const rows = older.reduce((sum, row) => sum + rowsOf(row), 0)
+  return rows <= refused.filter(({ table }) => isOfKey(table)).length ? older : []
+})
+
+/** Removes older generations that nothing needs. Returns them. `refused`: from a whole pass of `reseal`. */
 export const removeUnused = Effect.fnUntraced(function* (
   { sql }: Pick<Needs, "sql">,
-  { alone, forged }: { readonly alone: boolean; readonly forged: number }
+  { alone, refused }: { readonly alone: boolean; readonly refused: ReadonlyArray<UnopenedRow> }
 ) {
   const now = (yield* DateTime.nowAsDate).getTime()
   const rows = yield* KeyGenerations.rowsOf(sql, KeyGenerations.names)
@@ -189,10 +201,8 @@ export const removeUnused = Effect.fnUntraced(function* (
     const life = KeyUses.minutesOf(name) * 60_000
     const restUntil = (newest.activeAt?.getTime() ?? now) + Math.max(alone ? 0 : restMillis, life)
     if (now < restUntil) continue
-    const counts = yield* rowsPerGeneration(sql, name)
-    for (const row of own) {
-      const needed = (counts.get(row.generation) ?? 0) - (resealed.has(name) ? forged : 0)
-      if (row.generation >= newest.generation || needed > 0) continue
+    const older = own.filter((row) => row.generation < newest.generation)
+    for (const row of yield* unneeded(sql, name, older, refused)) {
       yield* KeyGenerations.remove(sql, row)
       removed.push({ name, generation: row.generation })
     }
@@ -203,6 +213,6 @@ export const removeUnused = Effect.fnUntraced(function* (
 /** A generation goes some time after its last use: hashes are renewed at the next use of their credential. */
 export const layer = Layer.scopedDiscard(
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
-    Housekeeping.every("1 hour", removeUnused({ sql }, { alone: false, forged: 0 }), "older service keys")
+    Housekeeping.every("1 hour", removeUnused({ sql }, { alone: false, refused: [] }), "older service keys")
   )
 )

@@ -98,7 +98,7 @@ const rotate = Effect.gen(function* () {
   yield* ServiceKeyRotation.begin(own, true)
   const agents = yield* OldCredentials.endDerived(own)
   const { done, refused } = yield* ServiceKeyRotation.reseal(own, () => Effect.void)
-  const removed = yield* ServiceKeyRotation.removeUnused(own, { alone: true, forged: refused.length })
+  const removed = yield* ServiceKeyRotation.removeUnused(own, { alone: true, refused })
   yield* own.keys.look
   return { agents, done, refused, removed }
 })
@@ -299,7 +299,7 @@ describe("a rotation of the service keys", { shuffle: false }, () => {
           "what ends by itself within minutes"
         )
         for (const table of ["oauth_access_tokens", "oauth_codes"]) yield* sql`DELETE FROM ${sql(table)}`
-        yield* ServiceKeyRotation.removeUnused(own, { alone: true, forged: 0 })
+        yield* ServiceKeyRotation.removeUnused(own, { alone: true, refused: [] })
         assert.deepStrictEqual(yield* generationsOf("credential-pepper"), ["3 writes"])
         yield* own.keys.look
         assert.isFalse(yield* reads(stage, { bearer: stage.unused.text }), "a token that nobody used")
@@ -333,13 +333,13 @@ describe("a rotation of the service keys", { shuffle: false }, () => {
         const { refused } = yield* ServiceKeyRotation.reseal(own, () => Effect.void)
         assert.deepStrictEqual(refused, [{ table: "memberships", name: `${stage.project.team.id} ${id}` }])
         assert.deepStrictEqual(
-          (yield* ServiceKeyRotation.removeUnused(own, { alone: true, forged: 0 })).filter(
+          (yield* ServiceKeyRotation.removeUnused(own, { alone: true, refused: [] })).filter(
             ({ name }) => name === "row-seals"
           ),
           [],
           "a row needs the generation, for all that is known without a look at its MAC"
         )
-        yield* ServiceKeyRotation.removeUnused(own, { alone: true, forged: refused.length })
+        yield* ServiceKeyRotation.removeUnused(own, { alone: true, refused })
         yield* own.keys.look
         assert.deepStrictEqual(yield* generationsOf("row-seals"), ["4 writes"])
         yield* everythingGoesOn(stage)

@@ -107,6 +107,8 @@ interface ServiceKeysRotated {
   /** Table and name of each row that no server wrote; it is unchanged. */
   readonly refused: ReadonlyArray<string>
   readonly removed: ReadonlyArray<{ readonly name: string; readonly generation: number }>
+  /** Whether rows were in use all the time, so that they still have the older generation. */
+  readonly unfinished: boolean
   readonly older: ReadonlyArray<ServiceKeyGeneration>
   readonly remaining: ReadonlyArray<CredentialCount>
 }

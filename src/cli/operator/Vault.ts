@@ -29,7 +29,7 @@ const orRefused = (refused: ReadonlyArray<string>) =>
       )
 
 const remainingText = (counts: ReadonlyArray<{ readonly label: string; readonly count: number }>): string =>
-  counts.map(({ count, label }) => `${count} ${label}`).join(", ")
+  counts.map(({ count, label }) => `${label} (${count})`).join(", ")
 
 const status = Help.command(
   "status",
@@ -77,7 +77,7 @@ const status = Help.command(
         ["LAST USED", ({ lastUsedAt }) => lastUsedAt?.toISOString() ?? "never"]
       ])
     }
-    if (counts.length > 0) yield* note(`${remainingText(counts)} need an older generation of credential-pepper.`)
+    if (counts.length > 0) yield* note(`These need an older generation of credential-pepper: ${remainingText(counts)}.`)
   })
 )
 
@@ -132,7 +132,7 @@ const rotateServiceKeys = Effect.fnUntraced(function* (options: {
     })
   const result = yield* withProgress(programs.rotateServiceKeys(options, decide, showProgress("rows renewed")))
   if (Option.isNone(result)) return yield* note("Nothing was changed.")
-  const { ended, generation, older, refused, remaining, removed, rows } = result.value
+  const { ended, generation, older, refused, remaining, removed, rows, unfinished } = result.value
   if (options.json) yield* json(result.value)
   else {
     yield* note(
@@ -148,7 +148,7 @@ const rotateServiceKeys = Effect.fnUntraced(function* (options: {
     }
     if (remaining.length > 0) {
       yield* note(
-        `${remainingText(remaining)} need an older generation of the pepper until their next use. \`ampoule vault status --remaining\` lists tokens and logins; \`ampoule vault rotate --service-keys --revoke-remaining\` ends what remains.`
+        `These need an older generation of the pepper until their next use or end: ${remainingText(remaining)}. \`ampoule vault status --remaining\` lists tokens and logins; \`ampoule vault rotate --service-keys --revoke-remaining\` ends what remains.`
       )
     }
     yield* note(
@@ -156,6 +156,12 @@ const rotateServiceKeys = Effect.fnUntraced(function* (options: {
     )
   }
   yield* orRefused(refused)
+  if (unfinished) {
+    return yield* new CliFailure({
+      message: "Some rows were in use all the time, and still need the older generation.",
+      hint: "Run `ampoule vault rotate --service-keys` again for the rest."
+    })
+  }
 })
 
 const rotate = Help.command(
