@@ -173,7 +173,7 @@ export const batch = <Table extends AuthorizationTable>(needs: Needs, table: Tab
 
 const TableRow = Schema.Struct({ name: Schema.String, mac: Schema.Uint8ArrayFromSelf })
 
-/** The marks of sealed tables. */
+/** Renews the marks of sealed tables. Returns their number. */
 export const resealMarks = Effect.fnUntraced(function* ({ rings, sql }: Needs) {
   const macs = RowMac.make(rings, () => {})
   const rows = yield* Rows.decodeAll(
@@ -182,6 +182,7 @@ export const resealMarks = Effect.fnUntraced(function* ({ rings, sql }: Needs) {
   )
   const genuine = rows.filter(({ mac, name }) => macs.isTableMark(name, mac))
   for (const { name } of genuine) yield* sql`UPDATE sealed_tables SET mac = ${macs.ofTable(name)} WHERE name = ${name}`
+  return genuine.length
 })
 
 /** Tables in the order of a pass. Each has its turns, from `beforeAll` until a turn has no `last`. */

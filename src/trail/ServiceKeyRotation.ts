@@ -158,7 +158,7 @@ export const reseal = Effect.fn("ServiceKeyRotation.reseal")(function* (
     if (done === before && pass > 0) break
     yield* Effect.sleep("200 millis")
   }
-  yield* retrying(Reseal.resealMarks({ sql, crypto, rings }))
+  done += yield* retrying(Reseal.resealMarks({ sql, crypto, rings }))
   return { done, refused: [...refused.values()] }
 })
 
