@@ -81,6 +81,9 @@ export interface RowMac {
   /** Marks a table whose rows all have MACs. */
   readonly ofTable: (name: string) => Buffer
   readonly isTableMark: (name: string, stored: Uint8Array) => boolean
+  /** Over the text that binds a form of a page to its person and place. */
+  readonly ofForm: (text: string) => Buffer
+  readonly isOfForm: (text: string, stored: Uint8Array) => boolean
 }
 
 /**
@@ -131,8 +134,8 @@ const cachedMacs = (key: KeyRing.RingKey) => {
   }
 }
 
-const tableMark = (key: KeyRing.RingKey, name: string) =>
-  KeyRing.tagged(key, KeyRing.hmac(key, "table").update("\0").update(name).digest())
+const marked = (purpose: "table" | "form", key: KeyRing.RingKey, text: string) =>
+  KeyRing.tagged(key, KeyRing.hmac(key, purpose).update("\0").update(text).digest())
 
 const peppered = (key: KeyRing.RingKey, kind: string, hash: Uint8Array) =>
   KeyRing.tagged(key, KeyRing.hmac(key, "credential").update(` ${kind}\0`).update(hash).digest())
@@ -143,6 +146,10 @@ export const make = (
   onForged: (table: string, row: string) => void
 ): RowMac => {
   const macs = new Map(Array.from(rows.live, ([generation, key]) => [generation, cachedMacs(key)]))
+  const isMarked = (purpose: "table" | "form", text: string, stored: Uint8Array) => {
+    const key = KeyRing.madeBy(rows, stored)
+    return key !== undefined && same(marked(purpose, key, text), stored)
+  }
   const newestMac = macs.get(rows.newest.generation) ?? cachedMacs(rows.newest)
   return {
     of: (table, row) => newestMac(textOf(table, row)),
@@ -165,10 +172,9 @@ export const make = (
     sealPassword: (phc) => PasswordBox.seal(passwords, phc),
     openPassword: (stored) =>
       PasswordBox.isSealed(stored) ? PasswordBox.open(passwords, stored) : Either.right(stored),
-    ofTable: (name) => tableMark(rows.newest, name),
-    isTableMark: (name, stored) => {
-      const key = KeyRing.madeBy(rows, stored)
-      return key !== undefined && same(tableMark(key, name), stored)
-    }
+    ofTable: (name) => marked("table", rows.newest, name),
+    isTableMark: (name, stored) => isMarked("table", name, stored),
+    ofForm: (text) => marked("form", rows.newest, text),
+    isOfForm: (text, stored) => isMarked("form", text, stored)
   }
 }

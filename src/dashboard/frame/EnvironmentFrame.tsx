@@ -9,7 +9,7 @@ import { EnvironmentSlug } from "#schema/Values.ts"
 import * as Policy from "#src/access/Policy.ts"
 import * as Ui from "./Components.tsx"
 import { Layout, Tabs } from "./Layout.tsx"
-import { inTeam, param } from "./Pages.ts"
+import { bindForms, inTeam, param } from "./Pages.ts"
 import * as Paths from "./Paths.ts"
 import * as Icons from "./Icons.tsx"
 import { type Guard, person, within } from "./Routes.ts"
@@ -78,7 +78,10 @@ const locate = Effect.fnUntraced(function* (visit: Visit) {
 
 /** Guard for pages of one environment. An invisible environment does not exist. */
 export const environment: Guard<AtEnvironment> = within(person, ({ visit }) =>
-  Effect.map(locate(visit), (location) => ({ location }))
+  Effect.tap(
+    Effect.map(locate(visit), (location) => ({ location })),
+    ({ location: { environment, path } }) => bindForms({ path: Paths.environment(path), id: environment.id })
+  )
 )
 
 export const EnvironmentPill = ({

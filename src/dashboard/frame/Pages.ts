@@ -2,12 +2,14 @@
  * Common handling of pages. The check of the API's session routes finds the person, failures become pages, and a
  * visitor without a session is redirected to the sign-in. The dashboard has no other authentication.
  */
+import * as HttpBody from "@effect/platform/HttpBody"
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as ParseResult from "effect/ParseResult"
@@ -16,7 +18,7 @@ import type { VNode } from "preact"
 import { type AnyApiError, isApiError, statusOf } from "#schema/ApiError.ts"
 import { OwnSessionCredential } from "#schema/Authentication.ts"
 import { type Caller, type CallerTeam, CurrentCaller } from "#schema/Caller.ts"
-import { RouteNotFound, SecondFactorMissing } from "#schema/Errors.ts"
+import { RouteNotFound, SecondFactorMissing, ValidationFailed } from "#schema/Errors.ts"
 import { TeamId } from "#schema/Ids.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { AppConfig } from "#src/AppConfig.ts"
@@ -24,6 +26,7 @@ import { Sessions } from "#src/credentials/Sessions.ts"
 import { countAddress } from "#src/http/engine/AddressLimit.ts"
 import { judge, respond } from "#src/http/engine/ErrorEnvelope.ts"
 import { CurrentExchange, pathOf } from "#src/http/engine/RequestContext.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
 import { RateLimiter } from "#src/limits/RateLimiter.ts"
 import { isLoopbackHost } from "#src/net/Loopback.ts"
 import { AccessRequests } from "#src/projects/AccessRequests.ts"
@@ -33,6 +36,7 @@ import { Waits } from "#src/access/SecondPerson.ts"
 import { Proposed } from "#src/secrets/SecretStore.ts"
 import * as Assets from "./Assets.ts"
 import * as Form from "./Form.ts"
+import * as FormSeals from "./FormSeals.ts"
 import * as Html from "./Html.ts"
 import { withNotice } from "./Notices.ts"
 import * as Paths from "./Paths.ts"
@@ -95,6 +99,7 @@ interface Needs {
   readonly ownHost: string
   readonly session: OwnSessionCredential["Type"]
   readonly sessions: Sessions
+  readonly rowSeal: RowSeal
   readonly limiter: RateLimiter
   readonly requests: AccessRequests
   readonly changes: ChangeRequests
@@ -168,6 +173,58 @@ const guarded = <E, R>(visitor: Visitor | Visit, work: Effect.Effect<Response, E
     )
   )
 
+const otherForm = new ValidationFailed({
+  field: "seal",
+  message: "This form belongs to another page, place or person. Load the page again, and send the form from there."
+})
+
+/** The seals of a sent form that hold. A form that waited for a confirmation has that of its own address. */
+const sealsOf = Effect.fnUntraced(function* (
+  { rowSeal }: Needs,
+  { headers, url }: HttpServerRequest.HttpServerRequest
+) {
+  const isForm = headers["content-type"]?.startsWith("application/x-www-form-urlencoded") === true
+  if (!isForm) return { sent: false, valid: [] }
+  const form = yield* Form.read
+  if (!FormSeals.hasSeal(form)) return { sent: false, valid: [] }
+  const waiting = pathOf(url) === Paths.confirmBefore ? (yield* query).text("to") : url
+  return { sent: true, valid: FormSeals.validSeals(form, yield* rowSeal.ready, waiting) }
+})
+
+/**
+ * Refuses a form of another person or address. Browsers say that they navigate, and then a form without a seal is
+ * refused too. `user`: null for a page without a session, whose person the form does not say.
+ */
+const checkSeal = Effect.fnUntraced(function* (needs: Needs, user: string | null) {
+  const request = yield* HttpServerRequest.HttpServerRequest
+  if (request.method !== "POST") return
+  const { sent, valid } = yield* sealsOf(needs, request)
+  const own = valid.filter((seal) => user === null || seal.user === user)
+  const isRequired = sent || request.headers["sec-fetch-mode"] === "navigate"
+  if (isRequired && own.length === 0) return yield* otherForm
+  const { formPlaces } = yield* CurrentExchange
+  formPlaces.push(...own.flatMap(({ place }) => (place === "" ? [] : [place])))
+})
+
+/** Binds the forms of the page to the environment, and refuses a sent form that was shown for another one. */
+export const bindForms = Effect.fnUntraced(function* (place: FormSeals.PagePlace) {
+  const exchange = yield* CurrentExchange
+  exchange.pagePlace = place
+  if (exchange.formPlaces.some((id) => id !== place.id)) return yield* otherForm
+})
+
+/** The page with a seal in each form. Without the key it goes out as it is: its forms could not be taken either. */
+const sealed = Effect.fnUntraced(function* ({ rowSeal }: Needs, user: string, page: Response) {
+  const { body } = page
+  if (body._tag !== "Uint8Array" || !body.contentType.startsWith("text/html")) return page
+  const macs = yield* Effect.exit(rowSeal.ready)
+  if (Exit.isFailure(macs)) return page
+  const { url } = yield* HttpServerRequest.HttpServerRequest
+  const { pagePlace: place } = yield* CurrentExchange
+  const html = FormSeals.withSeals(Buffer.from(body.body).toString(), macs.value, { user, place, url })
+  return HttpServerResponse.setBody(page, HttpBody.text(html, body.contentType))
+})
+
 /** Redirects to the sign-in, which continues at the page; a sent form starts again. */
 const toSignIn = (request: HttpServerRequest.HttpServerRequest): Response => {
   const next = request.method === "GET" && Paths.isOwnPage(request.url) ? request.url : Paths.home
@@ -184,7 +241,8 @@ const anyone = Effect.fnUntraced(function* <E, R>(
   const request = yield* HttpServerRequest.HttpServerRequest
   if (hasOtherLoopbackName(needs, request)) return Html.seeOther(`${needs.ui.origin}${request.url}`)
   const visitor = yield* visitorOf(needs)
-  return yield* guarded(visitor, Effect.zipRight(countAddress(needs.limiter), handler(visitor)))
+  const checked = Effect.zipRight(countAddress(needs.limiter), checkSeal(needs, null))
+  return yield* sealed(needs, "", yield* guarded(visitor, Effect.zipRight(checked, handler(visitor))))
 })
 
 const teamOr = (caller: Caller, id: TeamId | null): CallerTeam | null =>
@@ -228,11 +286,12 @@ const person = Effect.fnUntraced(function* <E, R>(
   const answer = guarded(
     { ...visitor, caller },
     Effect.gen(function* () {
+      yield* checkSeal(needs, user.id)
       const team = teamOr(caller, yield* needs.sessions.activeTeam(caller))
       return yield* handler({ ...visitor, caller, user, team, waiting: yield* waitingOf(needs, request) })
     }).pipe(Effect.provideService(CurrentCaller, caller))
   )
-  return yield* Effect.flatMap(answer, Html.compressed)
+  return yield* Html.compressed(yield* sealed(needs, user.id, yield* answer))
 })
 
 /** The visit with another team, which the path names. */
@@ -256,6 +315,7 @@ const make = Effect.gen(function* () {
     ownHost,
     session: yield* OwnSessionCredential,
     sessions: yield* Sessions,
+    rowSeal: yield* RowSeal,
     limiter: yield* RateLimiter,
     requests: yield* AccessRequests,
     changes: yield* ChangeRequests,

@@ -19,6 +19,10 @@ export class Exchange implements RequestOrigin {
   readonly cookies: Array<string> = []
   /** True when the browser must clear its stored pages. */
   forgets = false
+  /** The environment of a page, whose forms work there alone: its address and id. */
+  pagePlace = { path: "", id: "" }
+  /** Ids of environments that the sent form was shown for. */
+  readonly formPlaces: Array<string> = []
   /** Template of the matched route. */
   route = "none"
   /** True for a streamed response. */
