@@ -274,11 +274,12 @@ const ownDecision = Effect.fnUntraced(function* (
   const waiting = { kind: "change_request", requestId: row.id, ...(digest === undefined ? {} : { digest }) } as const
   const count = row.changes.length
   const about = `approving one's own change of ${count} ${count === 1 ? "key" : "keys"} in ${row.environment}`
-  yield* orWaits(
-    change(needs, event, function* () {
-      return yield* needs.secondPerson.checkOwn(permit, waiting, about)
-    })
-  )
+  const work = change(needs, event, function* () {
+    const result = yield* needs.secondPerson.checkOwn(permit, waiting, about)
+    // The team has dropped the setting meanwhile.
+    return result === false ? yield* new Forbidden() : result
+  })
+  yield* orWaits(work)
 })
 
 /** `digest`: of the content that the approver saw. */
