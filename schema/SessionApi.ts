@@ -8,14 +8,14 @@ import { MyTeam, Person } from "./IdentityApi.ts"
 import { operation } from "./Operation.ts"
 import { BadBody } from "./RouteErrors.ts"
 import { optional, strict } from "./Strict.ts"
-import { CredentialText, Email, Name, NewPassword, Password } from "./Values.ts"
+import { CredentialText, Email, Name, NewEmail, NewPassword, Password } from "./Values.ts"
 import { EndedWay } from "./WaysIn.ts"
 import { answers, DeletedAck } from "./Wire.ts"
 
 const BadCode = Schema.Union(Errors.CredentialInvalid, Errors.CredentialExpired, Errors.CredentialRevoked)
 
 export const Setup = strict(
-  Schema.Struct({ setupCode: CredentialText, email: Email, name: Name, password: NewPassword, teamName: Name })
+  Schema.Struct({ setupCode: CredentialText, email: NewEmail, name: Name, password: NewPassword, teamName: Name })
 ).annotations({ identifier: "Setup" })
 export type Setup = typeof Setup.Type
 
@@ -39,7 +39,7 @@ export type SignedIn = typeof SignedIn.Type
 export const ChangeMe = strict(Schema.Struct({ name: Name })).annotations({ identifier: "ChangeMe" })
 export type ChangeMe = typeof ChangeMe.Type
 
-export const ChangeEmail = strict(Schema.Struct({ email: Email, currentPassword: Password })).annotations({
+export const ChangeEmail = strict(Schema.Struct({ email: NewEmail, currentPassword: Password })).annotations({
   identifier: "ChangeEmail"
 })
 export type ChangeEmail = typeof ChangeEmail.Type

@@ -12,7 +12,7 @@ import { BadBody, MayNotManageTeam } from "./RouteErrors.ts"
 import { LeakRule, Plan, Role } from "./Scopes.ts"
 import { SignedIn } from "./SessionApi.ts"
 import { atLeastOne, optional, strict } from "./Strict.ts"
-import { AddressRange, boundedList, CredentialText, Email, integer, Name, NewPassword, Timestamp } from "./Values.ts"
+import { AddressRange, boundedList, CredentialText, NewEmail, integer, Name, NewPassword, Timestamp } from "./Values.ts"
 import { answers, DeletedAck, Integer, LeakRuleOut, RoleOut, Uuid } from "./Wire.ts"
 
 export const CreateTeam = strict(Schema.Struct({ name: Name })).annotations({ identifier: "CreateTeam" })
@@ -143,7 +143,7 @@ export const Member = Schema.Struct({
 export type Member = typeof Member.Type
 const MemberList = Schema.Struct({ items: Schema.Array(Member) }).annotations({ identifier: "MemberList" })
 
-export const Invite = strict(Schema.Struct({ email: Email, role: Role })).annotations({ identifier: "Invite" })
+export const Invite = strict(Schema.Struct({ email: NewEmail, role: Role })).annotations({ identifier: "Invite" })
 export const Invitation = Schema.Struct({
   id: Uuid,
   inviteUrl: Schema.String.annotations({ jsonSchema: { type: "string", format: "uri" } }),

@@ -370,6 +370,11 @@ export const Email = Schema.transform(
  */
 export const addressOf = (name: string): string => name.split(" ", 1)[0] ?? name
 
+/** Address that a person takes newly: without the marks around and between addresses (RFC 5322, 3.4). */
+export const NewEmail = Email.pipe(
+  Schema.filter((email) => !/[<>()[\]\\,;:"]/.test(email) || "must be one e-mail address, without < > or a name")
+).annotations({ jsonSchema: { type: "string", format: "email", maxLength: 254 } })
+
 /** Number of characters; undefined if the text is not well-formed. */
 const characters = (redacted: Redacted.Redacted): number | undefined => {
   const s = Redacted.value(redacted)

@@ -210,6 +210,14 @@ type FieldFor = (takesPart: ReadonlySet<string>) => { readonly field?: string }
 
 const noField: FieldFor = () => ({})
 
+const keyOf = ([key]: readonly [key: string, depth: number]) => key
+
+/** The member of the template at fault, or else of a key that takes part. */
+const firstNamed = (fieldFor: FieldFor, atFault: ReadonlyArray<string>, takingPart: ReadonlyArray<string>) => {
+  const member = fieldFor(new Set(atFault))
+  return member.field === undefined ? fieldFor(new Set(takingPart)) : member
+}
+
 /**
  * The first problem of a state, else its totals. The order is: missing references (all of them, sorted), a cycle (its
  * keys in order, starting at the smallest), a path of more than 10 references, a value of more than 65,536 code points,
@@ -234,11 +242,15 @@ const checked = (
   if ([...down.values()].some((depth) => depth > maxDepth)) {
     const up = depthsUp(found)
     const onLongPaths = [...down].filter(([key, depth]) => depth + (up.get(key) ?? 0) > maxDepth)
-    return Either.left(new TemplateTooDeep(fieldFor(new Set(onLongPaths.map(([key]) => key)))))
+    const tooDeep = [...down].filter(([, depth]) => depth > maxDepth)
+    return Either.left(new TemplateTooDeep(firstNamed(fieldFor, tooDeep.map(keyOf), onLongPaths.map(keyOf))))
   }
   const sizes = sizesOf(found.order)
   const tooLarge = sorted([...sizes].filter(([, { points }]) => points > maxValueLength).map(([key]) => key)).at(0)
-  if (tooLarge !== undefined) return Either.left(new ValueTooLarge(fieldFor(keysOf(walk(state, [tooLarge]).order))))
+  if (tooLarge !== undefined) {
+    const within = walk(state, [tooLarge]).order.map(({ key }) => key)
+    return Either.left(new ValueTooLarge(firstNamed(fieldFor, [tooLarge], within)))
+  }
   const totals = totalsAmong(sizes.values(), besides)
   return Math.max(totals.expanded, totals.written) > maxEnvironmentBytes
     ? Either.left(new PlanLimitReached())

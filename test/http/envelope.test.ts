@@ -1,3 +1,4 @@
+import { gzipSync } from "node:zlib"
 import * as HttpApi from "@effect/platform/HttpApi"
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
@@ -171,6 +172,11 @@ describe("the envelope of failures", () => {
         const form = new Uint8Array(Buffer.from("--b\r\n"))
         const multipart = { bearer, body: form, headers: { "content-type": "multipart/form-data; boundary=b" } }
         assertFailure(yield* TestApp.post("/secrets", multipart), 415, "UNSUPPORTED_MEDIA_TYPE")
+        const packed = new Uint8Array(gzipSync(JSON.stringify(secret)))
+        const headers = { "content-type": "application/json", "content-encoding": "gzip" }
+        const compressed = yield* TestApp.post("/secrets", { bearer, body: packed, headers })
+        assertFailure(compressed, 415, "UNSUPPORTED_MEDIA_TYPE")
+        assert.include(compressed.text, "without a content-encoding")
         const utf8 = { bearer, json: secret, headers: { "content-type": "application/json; charset=UTF-8" } }
         assert.strictEqual((yield* TestApp.post("/secrets", utf8)).status, 201)
         const untyped = new Uint8Array(Buffer.from(JSON.stringify({ ...secret, key: "B" })))

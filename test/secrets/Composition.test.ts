@@ -299,6 +299,20 @@ describe("size", () => {
     assert.strictEqual(tagOf(check(stateOf({ A: "12345", B: bomb("A") }))), "VALUE_TOO_LARGE")
   })
 
+  it("names the template at fault, though a value that it uses comes first in the request", () => {
+    const fieldOf = (secrets: Record<string, string>) => {
+      const state = stateOf(secrets)
+      const error = Composition.checkAfter(new Map(), state, (key) => `secrets.${key}`)
+      return problem(error).field
+    }
+    assert.strictEqual(fieldOf({ Z1: "x".repeat(60_000), Z2: "t:${Z1}${Z1}" }), "secrets.Z2")
+    const chain = Object.fromEntries(
+      Array.from({ length: 12 }, (_, i) => [`K${i}`, i === 11 ? "x" : `t:\${K${i + 1}}`])
+    )
+    // The key that is used comes first.
+    assert.strictEqual(fieldOf(Object.fromEntries(Object.entries(chain).reverse())), "secrets.K0")
+  })
+
   it("counts code points, not UTF-16 units", () => {
     const half = "😀".repeat(32_768)
     assert.strictEqual(values(stateOf({ A: half, B: "t:${A}${A}" })).get("B")?.length, 131_072)

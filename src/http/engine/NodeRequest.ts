@@ -75,8 +75,13 @@ const readsAnything = (path: string): boolean =>
   path.startsWith("/app/") ||
   path === "/mcp"
 
-const read = (source: IncomingMessage, limit: number): Effect.Effect<Buffer, PayloadTooLarge> =>
+const read = (source: IncomingMessage, limit: number): Effect.Effect<Buffer, PayloadTooLarge | UnsupportedMediaType> =>
   Effect.async((resume) => {
+    const encoding = source.headers["content-encoding"]
+    // A small compressed body can be a large one, so none is unpacked (RFC 9110, 15.5.16).
+    if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
+      return resume(new UnsupportedMediaType({ message: "Send the body without a content-encoding." }))
+    }
     if (Number(source.headers["content-length"] ?? 0) > limit) return resume(new PayloadTooLarge())
     const chunks: Array<Buffer> = []
     let size = 0
