@@ -26,6 +26,12 @@ export interface ReportScope extends ExposureQuery {
   readonly key?: string
 }
 
+/** A person's name in the trail is the address, or "address (by Team)": an address finds both. */
+const isNamed = (sql: SqlClient.SqlClient, column: "a.name" | "o.owner_name", by: string) =>
+  by.includes("@")
+    ? sql`lower(${by}) IN (lower(${sql.literal(column)}), split_part(lower(${sql.literal(column)}), ' ', 1))`
+    : sql`lower(${sql.literal(column)}) = lower(${by})`
+
 /**
  * Rows of the index with their holders. A CLI grant counts as its person, a CI job's token as its rule. For a connected
  * agent, the row also names its person.
@@ -49,8 +55,8 @@ export const rowsOf = (sql: SqlClient.SqlClient, { by, key, rows, since, token }
     ...(by === undefined
       ? []
       : [
-          sql`((a.type IN ('user', 'cli_grant') AND (a.id = ${by} OR lower(a.name) = lower(${by})))
-            OR (o.owner_type = 'user' AND (o.owner_id = ${by} OR lower(o.owner_name) = lower(${by}))))`
+          sql`((a.type IN ('user', 'cli_grant') AND (a.id = ${by} OR ${isNamed(sql, "a.name", by)}))
+            OR (o.owner_type = 'user' AND (o.owner_id = ${by} OR ${isNamed(sql, "o.owner_name", by)})))`
         ])
   ]
   return sql`

@@ -321,6 +321,12 @@ layer(OpenId.layer, { excludeTestServices: true })("a provisional account", (it)
       assert.strictEqual(refusal._tag, "AddressHeld")
       // The address alone names the account that holds it.
       assert.strictEqual((yield* Operator.vouch(services, email)).id, real.id)
+      // Members are found by the address, whatever they are called.
+      const { text: session } = yield* World.session(evil.owner)
+      const report = yield* TestApp.get(`/teams/${evil.id}/incident-report?person=${encodeURIComponent(email)}`, {
+        session
+      })
+      assert.deepStrictEqual([report.status, report.text.includes(squatter.id)], [200, true], report.text)
       // When the holder is gone, the address goes back to the only account that has it.
       yield* Operator.removeUser(services, email, { evenLastOwner: false })
       assert.deepStrictEqual(yield* namesIn(evil), [[squatter.id, email]])
