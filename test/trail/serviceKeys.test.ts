@@ -258,6 +258,9 @@ describe("a rotation of the service keys", { shuffle: false }, () => {
         )
         assert.deepStrictEqual(yield* generationsOf("row-seals"), ["2 writes"])
         assert.deepStrictEqual(yield* generationsOf("credential-pepper"), ["1 verifies", "2 writes"])
+        const [ledger] = yield* sql<{ readonly refuses: boolean }>`
+          SELECT served_from = migration_id AS refuses FROM effect_sql_migrations WHERE name = 'service_key_generations'`
+        assert.isTrue(ledger.refuses, "a program that knows no generations does not start any more")
         yield* everythingGoesOn(stage)
         yield* Effect.tryPromise(async () => {
           const answer = await fetch(`${other}/secrets/inject?projectId=${stage.project.id}&environment=development`, {
