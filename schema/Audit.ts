@@ -192,6 +192,15 @@ export const AuditEntry = Schema.Struct({
         "Revision of the environment; for a write, after it. A read without `versions` returned the keys at this revision."
     })
   ),
+  compared: optional(
+    Schema.Array(
+      Schema.Struct({ environmentId: Uuid, environment: Slug, revision: Integer }).annotations({
+        identifier: "ComparedEnvironment"
+      })
+    ).annotations({
+      description: "For a comparison: the further environments, each at its revision. A reader sees those it reaches."
+    })
+  ),
   target: optional(AuditTarget),
   typed: optional(
     Schema.Boolean.annotations({

@@ -11,7 +11,7 @@ import * as Policy from "./Policy.ts"
 import type { EnvironmentTarget, Target, TeamTarget } from "./Target.ts"
 
 /** Members of an entry beside actor, action and target. */
-type Details = Pick<AuditEvent, "keys" | "versions" | "contains" | "revision" | "target" | "reason">
+type Details = Pick<AuditEvent, "keys" | "versions" | "contains" | "revision" | "compared" | "target" | "reason">
 
 /** The event of an action by `caller` on `target`. It sets every member, so that all events share one hidden class. */
 export const eventOf = (
@@ -34,6 +34,7 @@ export const eventOf = (
     versions: details.versions,
     contains: details.contains,
     revision: details.revision,
+    compared: details.compared,
     target: details.target,
     reason: details.reason,
     typed: undefined

@@ -147,4 +147,9 @@ const words: Readonly<Record<AuditAction, string>> = {
 const byAction: ReadonlyMap<string, string> = new Map(Object.entries(words))
 
 /** The action as the rest of a sentence; its code when a later version wrote it. */
+/** The further environments of a comparison. */
+export const comparedWith = (
+  compared: ReadonlyArray<{ readonly environment: string; readonly revision: number }>
+): string => compared.map(({ environment, revision }) => `${environment} at revision ${revision}`).join(", ")
+
 export const wordsOf = (action: string): string => byAction.get(action) ?? action

@@ -102,10 +102,14 @@ export const matrix = Effect.fnUntraced(function* (
   })
   if (compared !== undefined) {
     const differing = rows.filter((row) => !isWhole(row)).map(({ key }) => key)
-    // One entry for one comparison. Its target is the first environment.
-    const others = permits.map(({ target }, i) => `${target.slug} at revision ${compared[i].revision}`).slice(1)
-    const target = { type: "project", id: projectId, name: others.join(", ") }
-    yield* needs.audit.record(permits[0].event({ keys: differing, revision: compared[0].revision, target }))
+    // One entry for one comparison, of the first environment.
+    const others = permits.map(({ target: { environmentId, slug } }, i) => ({
+      environmentId,
+      environment: slug,
+      revision: compared[i].revision
+    }))
+    const event = { keys: differing, revision: compared[0].revision, compared: others.slice(1) }
+    yield* needs.audit.record(permits[0].event(event))
   }
   const answer: Matrix = { rows, compared: compared !== undefined }
   return answer

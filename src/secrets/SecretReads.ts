@@ -258,12 +258,10 @@ const diff = Effect.fnUntraced(function* (needs: Needs, { projectId, sourceEnv, 
   const target = yield* access.environment("secrets:read", { projectId, environment: targetEnv }, intent)
   const { difference, sourceRevision, targetRevision } = yield* compared(needs, source, target)
   const keys = [...difference.added, ...difference.removed, ...difference.changed].map((entry) => entry.key)
-  // One entry for one comparison. Its target is the other environment.
-  const other = target.target
-  const name = `${other.slug} at revision ${targetRevision}`
-  yield* audit.record(
-    source.event({ keys, revision: sourceRevision, target: { type: "environment", id: other.environmentId, name } })
-  )
+  // One entry for one comparison.
+  const { environmentId, slug } = target.target
+  const others = [{ environmentId, environment: slug, revision: targetRevision }]
+  yield* audit.record(source.event({ keys, revision: sourceRevision, compared: others }))
   const response: SecretDiff = { projectId, sourceEnv, targetEnv, ...difference }
   return response
 })

@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type { AuditAction } from "#schema/Audit.ts"
+import type { AuditEntry, AuditAction } from "#schema/Audit.ts"
 import type { AuditPage, AuditQuery } from "#schema/AuditApi.ts"
 import { type CallerTeam, CurrentCaller } from "#schema/Caller.ts"
 import { ProjectNotFound, ValidationFailed } from "#schema/Errors.ts"
@@ -109,6 +109,22 @@ const filtersOf = (sql: SqlClient.SqlClient, { environmentIds, projectIds }: Rea
   ]
 }
 
+/**
+ * The entry as the reach shows it: without the places beyond it that the entry names. A comparison of the release before
+ * names them in its target.
+ */
+const withinReach = ({ environmentIds, projectIds }: Reach, { compared, target, ...entry }: AuditEntry): AuditEntry => {
+  const reaches = (ids: ReadonlyArray<string> | null, id: string) => ids === null || ids.includes(id)
+  const isNarrow = environmentIds !== null || projectIds !== null
+  const hidesTarget =
+    target === undefined ||
+    (isNarrow && entry.action === "secret.diff") ||
+    (target.type === "environment" && !reaches(environmentIds, target.id)) ||
+    (target.type === "project" && !reaches(projectIds, target.id))
+  const seen = compared?.filter(({ environmentId }) => reaches(environmentIds, environmentId))
+  return { ...entry, ...(hidesTarget ? {} : { target }), ...(seen === undefined ? {} : { compared: seen }) }
+}
+
 const page = Effect.fnUntraced(function* ({ sql }: Needs, reach: Reach, query: Query) {
   const before = query.cursor === undefined ? null : fromCursor(query.cursor)
   if (before === undefined) {
@@ -127,7 +143,7 @@ const page = Effect.fnUntraced(function* ({ sql }: Needs, reach: Reach, query: Q
     terms: filters.map(({ terms }) => terms),
     limit: limit + 1
   })
-  const items = entries.slice(0, limit)
+  const items = entries.slice(0, limit).map((entry) => withinReach(reach, entry))
   const last = entries.length > limit ? items.at(-1)?.id : next
   const result: AuditPage = { items, nextCursor: last === undefined ? null : toCursor(last) }
   return result

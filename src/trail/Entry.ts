@@ -33,6 +33,12 @@ export const actorOf = (actor: Actor) => {
   }
 }
 
+export interface ComparedEnvironment {
+  readonly environmentId: EnvironmentId
+  readonly environment: string
+  readonly revision: number
+}
+
 export interface AuditEvent {
   readonly actor: Actor
   readonly action: AuditAction
@@ -60,6 +66,8 @@ export interface AuditEvent {
    * texts. Entries of before this member have none.
    */
   readonly typed?: boolean | undefined
+  /** The further environments of a comparison. A reader sees those that it reaches. */
+  readonly compared?: ReadonlyArray<ComparedEnvironment> | undefined
   /** The object of the action, where `keys` do not name it: a token, a member, a grant. */
   readonly target?: { readonly type: string; readonly id: string; readonly name: string } | undefined
   /** Error code of a denial, or the caller's reason for revealing a value. */
@@ -91,6 +99,11 @@ const canonicalBody = (entry: Entry, stream: string, seq: number): string => {
     action: event.action,
     actor: actorOf(event.actor),
     at: new Date(entry.at).toISOString(),
+    compared: event.compared?.map(({ environment, environmentId, revision }) => ({
+      environment,
+      environmentId,
+      revision
+    })),
     contains: event.contains,
     environment: event.environment,
     environmentId: event.environmentId,

@@ -38,7 +38,10 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
         yield* sql`UPDATE invitations SET email = ${name} || id::text WHERE team_id = ${rooms.team.id}`
         yield* sql`UPDATE machine_rules SET name = ${name}, issuer = ${name}, audience = ${name},
           claims = ${JSON.stringify({ [name]: name })}::jsonb WHERE team_id = ${rooms.team.id}`
-        yield* sql`UPDATE webhooks SET name = ${name}, url = ${name}, enabled = false WHERE team_id = ${rooms.team.id}`
+        yield* Seals.after(
+          "webhooks",
+          sql`UPDATE webhooks SET name = ${name}, url = ${name}, enabled = false WHERE team_id = ${rooms.team.id}`
+        )
         yield* sql`UPDATE webhook_deliveries SET event = ${name}
           WHERE webhook_id IN (SELECT id FROM webhooks WHERE team_id = ${rooms.team.id})`
         yield* Rooms.write(rooms.caller, rooms.project, "development", { STRIPE_SECRET_KEY: attack })

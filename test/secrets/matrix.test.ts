@@ -11,7 +11,7 @@ import * as Fixtures from "#test/support/Fixtures.ts"
 import { parsed } from "#test/support/Json.ts"
 
 const entryOf = parsed(
-  Schema.Struct({ environment: Schema.String, keys: Schema.Array(Schema.String), target: Schema.Unknown })
+  Schema.Struct({ environment: Schema.String, keys: Schema.Array(Schema.String), compared: Schema.Unknown })
 )
 const key = (text: string) => SecretKey.make(text)
 
@@ -69,7 +69,7 @@ layer(Fixtures.secretsLayer)("the keys of a project by environment", (it) => {
       assert.deepInclude(entryOf(entries[0].body), {
         environment: w.development,
         keys: ["LAST", "ONLY", "OTHER", "URL"],
-        target: { type: "project", id: w.projectId, name: `${w.production} at revision 1` }
+        compared: [{ environmentId: w.productionId, environment: "production", revision: 1 }]
       })
       assert.lengthOf(entries, 2)
     })

@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { ActivityApi, type ActivityQuery } from "#schema/ActivityApi.ts"
 import type { AuditEntry } from "#schema/Audit.ts"
-import { wordsOf } from "#src/formats/AuditWords.ts"
+import { comparedWith, wordsOf } from "#src/formats/AuditWords.ts"
 import { call, type Connection } from "#src/cli/connection/Client.ts"
 import * as Credential from "#src/cli/connection/Credential.ts"
 import { withHint, ServerRefused, usage } from "#src/cli/terminal/Failure.ts"
@@ -41,10 +41,12 @@ const keysOf = (keys: ReadonlyArray<string>): string =>
     : ` ${keys.slice(0, shownKeys).join(", ")}${keys.length > shownKeys ? ` and ${keys.length - shownKeys} more` : ""}`
 
 /** `ada@example.com changed a secret DATABASE_URL in staging, by the command line`. */
-const sentenceOf = ({ action, actor, environment, keys, outcome, reason, target, via }: AuditEntry): string => {
+const sentenceOf = (entry: AuditEntry): string => {
+  const { action, actor, compared = [], environment, keys, outcome, reason, target, via } = entry
   const who = actor.type === "system" ? "the server" : `${actors.get(actor.type) ?? ""}${actor.name}`
   const what = keys.length === 0 && target !== undefined && target.name !== "" ? ` ${target.name}` : keysOf(keys)
-  const where = environment === undefined ? "" : ` in ${environment}`
+  const others = compared.length === 0 ? "" : `, compared with ${comparedWith(compared)}`
+  const where = environment === undefined ? "" : ` in ${environment}${others}`
   const did = `${who} ${wordsOf(action)}${what}${where}, ${ways.get(via) ?? via}`
   return outcome === "denied" ? `refused${reason === undefined ? "" : ` (${reason})`}: ${did}` : did
 }

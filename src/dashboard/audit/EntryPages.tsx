@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 import type { AuditEntry } from "#schema/Audit.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
 import type { Proof, ProvedEntry } from "#src/trail-use/TrailEntry.ts"
-import { wordsOf } from "#src/formats/AuditWords.ts"
+import { comparedWith, wordsOf } from "#src/formats/AuditWords.ts"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as CopyText from "#src/dashboard/frame/CopyText.tsx"
 import * as Html from "#src/dashboard/frame/Html.ts"
@@ -72,6 +72,11 @@ const Facts = ({ proved: { entry }, projects, visit }: EntryProps) => {
         </Ui.Fact>
       )}
       {entry.keys.length === 0 ? null : <Ui.Fact name="Keys" is={<KeyList entry={entry} project={project} />} />}
+      {entry.compared === undefined || entry.compared.length === 0 ? null : (
+        <Ui.Fact name="Compared with">
+          <bdi>{comparedWith(entry.compared)}</bdi>
+        </Ui.Fact>
+      )}
       {entry.target === undefined ? null : (
         <Ui.Fact name="About">
           <bdi>{entry.target.name}</bdi> <span class="hint">{entry.target.type.replaceAll("_", " ")}</span>

@@ -12,7 +12,7 @@ import type { Member } from "#schema/TeamsApi.ts"
 import { exportLimit } from "#src/trail-use/AuditTrail.ts"
 import type { AuditView } from "#src/trail-use/AuditViews.ts"
 import * as AuditExport from "./Export.ts"
-import { wordsOf } from "#src/formats/AuditWords.ts"
+import { comparedWith, wordsOf } from "#src/formats/AuditWords.ts"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as Form from "#src/dashboard/frame/Form.ts"
 import * as Html from "#src/dashboard/frame/Html.ts"
@@ -184,6 +184,7 @@ const What = ({ entry, linkTo }: { readonly entry: AuditEntry; readonly linkTo: 
         {entry.keys.length > 5 ? ` and ${entry.keys.length - 5} more` : ""}
       </span>
     )}
+    {entry.compared === undefined ? null : <span class="refs hint">{comparedWith(entry.compared)}</span>}
     {entry.target === undefined || entry.target.name === "" ? null : <span class="refs hint">{entry.target.name}</span>}
   </>
 )
