@@ -33,7 +33,7 @@ export const actorOf = (actor: Actor) => {
   }
 }
 
-export interface ComparedEnvironment {
+interface ComparedEnvironment {
   readonly environmentId: EnvironmentId
   readonly environment: string
   readonly revision: number
