@@ -9,8 +9,8 @@ import * as Errors from "./Errors.ts"
 import { ChangeRequestId, ChangeRequestIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { BadBody, BreaksTheEnvironment, MayNotWrite } from "./RouteErrors.ts"
-import { optional } from "./Strict.ts"
-import { WaitsForSecondPerson } from "./WaitsForSecondPerson.ts"
+import { optional, strict } from "./Strict.ts"
+import { waitsExample, WaitsForSecondPerson } from "./WaitsForSecondPerson.ts"
 import { answers, Key, KindOut, openEnum } from "./Wire.ts"
 
 const ProposedChange = Schema.Struct({
@@ -62,13 +62,15 @@ export const RevealedChanges = Schema.Struct({
 }).annotations({ identifier: "RevealedChanges" })
 export type RevealedChanges = typeof RevealedChanges.Type
 
-export const ApproveChange = Schema.Struct({
-  digest: optional(
-    Schema.String.pipe(
-      Schema.pattern(/^[A-Za-z0-9_-]{43}$/, { message: () => "must be the digest of a revealed change" })
-    ).annotations({ description: "From the reveal. Other content is 409 CHANGES_DIFFER." })
-  )
-}).annotations({ identifier: "ApproveChange" })
+export const ApproveChange = strict(
+  Schema.Struct({
+    digest: optional(
+      Schema.String.pipe(
+        Schema.pattern(/^[A-Za-z0-9_-]{43}$/, { message: () => "must be the digest of a revealed change" })
+      ).annotations({ description: "From the reveal. Other content is 409 CHANGES_DIFFER." })
+    )
+  })
+).annotations({ identifier: "ApproveChange" })
 
 const RequestPath = Schema.Struct({ requestId: ChangeRequestId })
 
@@ -163,7 +165,8 @@ export class ChangeDecisionsApi extends HttpApiGroup.make("changeDecisions")
           description:
             "Writes the change in the name of the approver, in one transaction. A secret that has changed since is a 409, and the change stays pending. A digest of other content is 409 CHANGES_DIFFER.",
           request: { digest },
-          response: { status: "approved" }
+          response: { status: "approved" },
+          accepted: waitsExample
         })
       )
   )

@@ -82,6 +82,7 @@ const within = (schema: Node, at: string): ReadonlyArray<readonly [string, Node]
 const listedThere = new Set([
   "accessDecisions.approve",
   "accessDecisions.deny",
+  "changeDecisions.reveal",
   "changeDecisions.approve",
   "changeDecisions.deny",
   "incidentWork.replace",
