@@ -14,6 +14,7 @@ import * as Nushell from "./Nushell.ts"
 import * as PowerShell from "./PowerShell.ts"
 import * as Shell from "./Shell.ts"
 import type { ReadResult } from "./TreeEntries.ts"
+import * as Toml from "./Toml.ts"
 import * as Yaml from "./Yaml.ts"
 
 const codecs: Readonly<Record<Format, { readonly print: Print; readonly parse: Parse }>> = {
@@ -26,6 +27,8 @@ const codecs: Readonly<Record<Format, { readonly print: Print; readonly parse: P
   nushell: Nushell,
   docker: DockerEnvFile
 }
+
+const trees = { json: JsonFormat, yaml: Yaml, toml: Toml }
 
 interface PrintOptions {
   /** The values are texts as written: a format without quotes writes what is text in the language of templates. */
@@ -87,8 +90,8 @@ export const read = (
   looksLikeUtf16(text)
     ? failure(1, "the file is UTF-16: save it as UTF-8")
     : Either.flatMap(
-        format === "json" || format === "yaml"
-          ? (format === "json" ? JsonFormat : Yaml).read(text, options)
+        format === "json" || format === "yaml" || format === "toml"
+          ? trees[format].read(text, options)
           : Either.map((format === "csv" ? Csv : codecs[format]).parse(text, options), withoutOrigin),
         (found) => Either.map(refuseCiphertext(found.entries), () => found)
       )
@@ -111,6 +114,7 @@ export const formatOf = (fileName: string): ReadFormat | undefined => {
   if (base.endsWith(".ps1")) return "powershell"
   if (base.endsWith(".nuon")) return "nushell"
   if (base.endsWith(".csv")) return "csv"
+  if (base.endsWith(".toml")) return "toml"
   return base === ".env" || base.startsWith(".env.") || base.endsWith(".env") ? "dotenv" : undefined
 }
 
@@ -123,7 +127,9 @@ export const detect = (fileName: string, text: string): ReadFormat => {
   const named = formatOf(fileName)
   const line = firstLine(text)
   // Neither of them can begin a line of a .env file.
-  if ((named === undefined || named === "dotenv") && /^[{[]/.test(line)) return "json"
+  const begins = (named === undefined || named === "dotenv") && /^[{[]/.test(line)
+  if (begins && line.startsWith("[") && Toml.looksLike(text)) return "toml"
+  if (begins) return "json"
   if (named !== undefined) return named
   if (Csv.looksLike(text)) return "csv"
   if (/^set[ \t]+-gx[ \t]/.test(line)) return "fish"

@@ -4,7 +4,7 @@ export const formats = ["dotenv", "json", "yaml", "shell", "fish", "powershell",
 export type Format = (typeof formats)[number]
 
 /** Also those that are only read. */
-export const readFormats = [...formats, "csv"] as const
+export const readFormats = [...formats, "csv", "toml"] as const
 export type ReadFormat = (typeof readFormats)[number]
 
 /** Readers that a .env file can be printed for. */

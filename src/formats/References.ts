@@ -3,7 +3,7 @@
  * server takes for a template, and how a text that looks like one is written so that it means itself.
  */
 
-const quoteless: ReadonlySet<string> = new Set(["json", "yaml", "csv", "docker", "nushell"])
+const quoteless: ReadonlySet<string> = new Set(["json", "yaml", "csv", "docker", "nushell", "toml"])
 
 /** Formats whose quotes say nothing of references: their texts are in this language, where `$${` is a plain `${`. */
 export const isQuoteless = (format: string): boolean => quoteless.has(format)

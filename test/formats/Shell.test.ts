@@ -21,7 +21,7 @@ describe("shell exports", () => {
   it("the shells that people use are on this machine", () => {
     assert.includeMembers(
       installedShells.map(({ name }) => name),
-      ["sh", "bash", "dash", "zsh", "fish"]
+      ["sh", "bash", "dash", "zsh", "ksh", "fish"]
     )
   })
 

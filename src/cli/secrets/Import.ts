@@ -60,7 +60,7 @@ const importOptions = {
     "Take $KEY as a reference too, where the file or the environment has KEY"
   ),
   flatten: Options.optional(
-    Shared.text("flatten", "divider", "Join the names of nested JSON and YAML with this: __ makes db.url db__url")
+    Shared.text("flatten", "divider", "Join the names of nested JSON, YAML and TOML with this: __ makes db.url db__url")
   ),
   lastWins: Shared.flag("last-wins", "Of a key that the file has several times, take the last entry"),
   allow: Shared.allow,
@@ -173,7 +173,7 @@ export const importFile = Effect.fnUntraced(function* (options: ImportOptions) {
 export const importCommand = Help.command(
   "import",
   {
-    says: "Write the entries of a file: dotenv, JSON, YAML, CSV, shell files, docker env-file, and what other secret managers print.",
+    says: "Write the entries of a file: dotenv, JSON, YAML, TOML, CSV, shell files, docker env-file, and what other secret managers print.",
     more: [
       "Shows the keys and asks first. Up to 1000 entries are written together or not at all; more go in several steps. What the server would refuse is found before anything is written.",
       "In a .env file ${KEY} is a reference to another secret. In single quotes, or with a backslash in front ('${KEY}', \"\\${KEY}\"), it is text. Text that only looks like a reference ($KEY, ${KEY:-x}, $(command)) is named and stays text.",
@@ -188,6 +188,7 @@ export const importCommand = Help.command(
       "vault kv get -format=json secret/shop | ampoule secrets import - --upper-case --yes",
       "kubectl get secret shop -o yaml | ampoule secrets import - --upper-case",
       "ampoule secrets import appsettings.json --flatten __ --upper-case",
+      "ampoule secrets import secrets.toml --flatten __ --upper-case",
       "dotenvx decrypt --stdout | ampoule secrets import - --yes",
       "ampoule secrets import backup.yaml --dry-run"
     ]
