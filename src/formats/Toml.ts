@@ -35,16 +35,16 @@ class Fault extends Error {
   }
 }
 
-const escapes: Readonly<Record<string, string>> = {
-  b: "\b",
-  t: "\t",
-  n: "\n",
-  f: "\f",
-  r: "\r",
-  e: "\u001b",
-  '"': '"',
-  "\\": "\\"
-}
+const escapes: ReadonlyMap<string, string> = new Map([
+  ["b", "\b"],
+  ["t", "\t"],
+  ["n", "\n"],
+  ["f", "\f"],
+  ["r", "\r"],
+  ["e", "\u001b"],
+  ['"', '"'],
+  ["\\", "\\"]
+])
 
 const bareKey = /[A-Za-z0-9_-]+/y
 const scalar =
@@ -92,7 +92,7 @@ class Scanner {
   escape(many: boolean): string {
     const start = this.at++
     const letter = this.source[this.at++] ?? ""
-    const plain = escapes[letter]
+    const plain = escapes.get(letter)
     if (plain !== undefined) return plain
     if (letter === "u" || letter === "U") {
       const digits = this.match(letter === "u" ? /[0-9A-Fa-f]{4}/y : /[0-9A-Fa-f]{8}/y)
