@@ -162,7 +162,8 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
         const ended = yield* ampoule.run([flag], { env: { NODE_DEBUG: "esm" } })
         assert.deepStrictEqual([ended.code, ended.stdout], [0, `${released}\n`])
       }
-      assert.isBelow(totalOf(yield* loadedBy(["--version"])), 5_000)
+      // The launcher alone, with its look at a home that may be on another machine.
+      assert.isBelow(totalOf(yield* loadedBy(["--version"])), 5_600)
     })
   )
 
