@@ -17,11 +17,12 @@ import * as Guesses from "./Guesses.ts"
 import { begin, lockAll, type Needs, type Transaction } from "./LockedEnvironment.ts"
 import * as ProposedChanges from "./ProposedChanges.ts"
 import * as SecretBoxes from "./SecretBoxes.ts"
-import { type Changes, isTyped } from "./SecretChanges.ts"
+import type { Changes } from "./SecretChanges.ts"
 import * as SecretRowChanges from "./SecretRowChanges.ts"
 import * as WriteDecision from "./WriteDecision.ts"
 import type { SnapshotChange } from "./WriteDecision.ts"
 import type { Once, Outcome, Part, WriteRequest } from "./WriteRequest.ts"
+import { isTyped } from "./ValueSource.ts"
 
 /** An environment while its transaction runs. */
 interface Place {

@@ -17,9 +17,6 @@ export interface Continuation {
 }
 /** A text for a key, a secret that comes back or goes on under it, or null for a deletion. */
 export type Change = Write | Restoration | Continuation | null
-/** Whether the text came from the caller, who holds it therefore. */
-export const isTyped = (change: Change | undefined): boolean =>
-  change !== undefined && change !== null && "from" in change && change.from === "caller"
 export type Changes = ReadonlyMap<string, Change>
 /** The member of the request that a key's text came in: one for all keys, or by key. */
 export type Fields = string | ReadonlyMap<string, string>

@@ -26,6 +26,10 @@ export interface Write {
   readonly scan?: TemplateScan.Scan | undefined
 }
 
+/** Whether the text came from the caller, who holds it therefore. Only a `Write` says where its text came from. */
+export const isTyped = (change: object | null | undefined): boolean =>
+  change !== undefined && change !== null && "from" in change && change.from === "caller"
+
 /** The secret of a key; `text`: where it was opened. */
 export interface Stored {
   readonly pinned: boolean

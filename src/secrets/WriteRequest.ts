@@ -7,10 +7,11 @@ import type { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
 import type { RequestOrigin } from "#src/database/RequestInfo.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
 import type { Naming, Transaction, WritePermit } from "./LockedEnvironment.ts"
-import { type Changes, type Fields, isTyped, type KeyResult, type Results } from "./SecretChanges.ts"
+import type { Changes, Fields, KeyResult, Results } from "./SecretChanges.ts"
 import { Proposed } from "./ProposedChanges.ts"
 import { refOf } from "./SecretMetadata.ts"
 import type { Refusal } from "./WriteDecision.ts"
+import { isTyped } from "./ValueSource.ts"
 
 /** The outcome of a request in one environment. */
 export interface Outcome {
