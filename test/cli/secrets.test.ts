@@ -245,50 +245,54 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
     })
   )
 
-  it.scoped("keeps text that looks like a reference text, and gives every kind again from every format", () =>
-    Effect.gen(function* () {
-      const { file, run, secrets, set } = yield* setUp()
-      yield* set("B", "1")
-      yield* set("PLAIN", "it's \\ $HOME `id` #x")
-      yield* set("TEXT", "x${B}y", "--kind", "literal")
-      yield* set("REFERS", 'say "${B}" $${B} \'')
-      const listed = (environment: string) =>
-        Effect.map(secrets("list", "--json", "--env", environment), ({ stdout }) =>
-          parsed(Schema.Array(Schema.Struct({ key: Schema.String, kind: Schema.String })))(stdout).map(
-            ({ key, kind }) => `${key} ${kind}`
+  it.scoped(
+    "keeps text that looks like a reference text, and gives every kind again from every format",
+    () =>
+      Effect.gen(function* () {
+        const { file, run, secrets, set } = yield* setUp()
+        yield* set("B", "1")
+        yield* set("PLAIN", "it's \\ $HOME `id` #x")
+        yield* set("TEXT", "x${B}y", "--kind", "literal")
+        yield* set("REFERS", 'say "${B}" $${B} \'')
+        const listed = (environment: string) =>
+          Effect.map(secrets("list", "--json", "--env", environment), ({ stdout }) =>
+            parsed(Schema.Array(Schema.Struct({ key: Schema.String, kind: Schema.String })))(stdout).map(
+              ({ key, kind }) => `${key} ${kind}`
+            )
           )
-        )
-      const before = yield* listed("development")
-      for (const format of ["dotenv", "json", "yaml", "shell", "fish", "powershell", "nushell", "docker"]) {
-        const printed = yield* secrets("export", "--format", format, "--source")
-        assert.strictEqual(printed.code, 0, printed.stderr)
-        yield* run(["secrets", "unset", "REFERS", "--env", "staging"])
-        yield* run(["secrets", "unset", "TEXT", "--env", "staging"])
-        yield* run(["secrets", "unset", "PLAIN", "--env", "staging"])
-        yield* run(["secrets", "unset", "B", "--env", "staging"])
-        const back = yield* run(["secrets", "import", "--env", "staging", "--format", format, "--yes", "-"], {
-          stdin: printed.stdout
-        })
-        assert.strictEqual(back.code, 0, back.stderr)
-        assert.deepStrictEqual(yield* listed("staging"), before, format)
-        const same = yield* secrets("diff", "development", "staging", "--exit-code")
-        assert.strictEqual(same.code, 0, format)
-      }
-      const quoted = file("q.env", 'S=\'x${B}y\'\nE="x\\${B}y"\nD="x${B}y"\nPORT=${PORT:-3000}\n')
-      const plan = yield* secrets("import", quoted, "--dry-run")
-      assert.match(plan.stderr, /\+ D {2}refers to B/)
-      assert.match(plan.stderr, /\+ S {2}text, although it looks like a reference/)
-      assert.match(plan.stderr.replaceAll("\n", " "), /1 looks like references.*PORT \(line 4, \$\{NAME:-default\}\)/)
-      assert.strictEqual((yield* secrets("import", quoted, "--yes")).code, 0)
-      for (const [key, text] of [
-        ["S", "x${B}y"],
-        ["E", "x${B}y"],
-        ["D", "x1y"],
-        ["PORT", "${PORT:-3000}"]
-      ] as const) {
-        assert.strictEqual((yield* secrets("get", key)).stdout, text)
-      }
-    })
+        const before = yield* listed("development")
+        for (const format of ["dotenv", "json", "yaml", "shell", "fish", "powershell", "nushell", "docker"]) {
+          const printed = yield* secrets("export", "--format", format, "--source")
+          assert.strictEqual(printed.code, 0, printed.stderr)
+          yield* run(["secrets", "unset", "REFERS", "--env", "staging"])
+          yield* run(["secrets", "unset", "TEXT", "--env", "staging"])
+          yield* run(["secrets", "unset", "PLAIN", "--env", "staging"])
+          yield* run(["secrets", "unset", "B", "--env", "staging"])
+          const back = yield* run(["secrets", "import", "--env", "staging", "--format", format, "--yes", "-"], {
+            stdin: printed.stdout
+          })
+          assert.strictEqual(back.code, 0, back.stderr)
+          assert.deepStrictEqual(yield* listed("staging"), before, format)
+          const same = yield* secrets("diff", "development", "staging", "--exit-code")
+          assert.strictEqual(same.code, 0, format)
+        }
+        const quoted = file("q.env", 'S=\'x${B}y\'\nE="x\\${B}y"\nD="x${B}y"\nPORT=${PORT:-3000}\n')
+        const plan = yield* secrets("import", quoted, "--dry-run")
+        assert.match(plan.stderr, /\+ D {2}refers to B/)
+        assert.match(plan.stderr, /\+ S {2}text, although it looks like a reference/)
+        assert.match(plan.stderr.replaceAll("\n", " "), /1 looks like references.*PORT \(line 4, \$\{NAME:-default\}\)/)
+        assert.strictEqual((yield* secrets("import", quoted, "--yes")).code, 0)
+        for (const [key, text] of [
+          ["S", "x${B}y"],
+          ["E", "x${B}y"],
+          ["D", "x1y"],
+          ["PORT", "${PORT:-3000}"]
+        ] as const) {
+          assert.strictEqual((yield* secrets("get", key)).stdout, text)
+        }
+      }),
+    // Some forty programs, one after another.
+    300_000
   )
 
   it.scoped("joins the names of nested files, leaves out what Doppler adds, and keeps comments as notes", () =>
