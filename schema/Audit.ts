@@ -202,6 +202,11 @@ export const AuditEntry = Schema.Struct({
     })
   ),
   target: optional(AuditTarget),
+  earlier: optional(
+    Schema.Boolean.annotations({
+      description: "True for a write of texts that the secrets had before: as another kind, or of a past moment."
+    })
+  ),
   typed: optional(
     Schema.Boolean.annotations({
       description:

@@ -37,7 +37,8 @@ export const eventOf = (
     compared: details.compared,
     target: details.target,
     reason: details.reason,
-    typed: undefined
+    typed: undefined,
+    earlier: undefined
   }
 }
 

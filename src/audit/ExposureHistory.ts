@@ -5,6 +5,7 @@
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { Way } from "#schema/ExposureWays.ts"
+import { carryingActions } from "./Incident.ts"
 import * as Values from "./Values.ts"
 
 const Reference = Schema.Struct({ type: Schema.String, id: Schema.String, name: Schema.optional(Schema.String) })
@@ -24,6 +25,7 @@ const Entry = Schema.parseJson(
     contains: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Number })),
     revision: Schema.optional(Schema.Number),
     typed: Schema.optional(Schema.Boolean),
+    earlier: Schema.optional(Schema.Boolean),
     target: Schema.optional(Reference),
     via: Schema.String
   })
@@ -60,6 +62,8 @@ export interface Write {
   readonly version: number
   /** The key whose earlier text it carries over. */
   readonly carriedFrom: string | undefined
+  /** Whether it brings a text back that the secret had before. */
+  readonly carries: boolean
   /** For a rename, the new key. */
   readonly nextKey: string | undefined
 }
@@ -151,11 +155,11 @@ export class ExposureHistory {
     }
   }
 
-  #addWrites({ action, actor, at, environmentId, id, keys, revision, versions }: Entry): void {
+  #addWrites({ action, actor, at, earlier, environmentId, id, keys, revision, versions }: Entry): void {
     if (environmentId === undefined || revision === undefined || versions === undefined) return
     const isRename = action === "secret.rename"
     if (isRename) this.#renamed.add(ofKey(environmentId, String(revision)))
-    const carries = action === "secret.rollback" || action === "secret.restore"
+    const carries = carryingActions.includes(action) || earlier === true
     keys.forEach((key, i) => {
       const isFormer = isRename && i === 0
       const named = versions[i] ?? 0
@@ -170,6 +174,7 @@ export class ExposureHistory {
         namedVersion: named,
         version: action === "secret.delete" || isFormer ? 0 : named,
         carriedFrom: isRename ? keys[0] : carries ? key : undefined,
+        carries,
         nextKey: isFormer ? keys[1] : undefined
       }
       const place = ofKey(environmentId, key)

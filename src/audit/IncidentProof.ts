@@ -4,7 +4,7 @@
  */
 import type { Way } from "#schema/ExposureWays.ts"
 import { ExposureHistory, type Read, type Write } from "./ExposureHistory.ts"
-import { type BurnDown, carryingActions, type ExposedLine, type Head, replacingActions } from "./Incident.ts"
+import { type BurnDown, type ExposedLine, type Head, replacingActions } from "./Incident.ts"
 import type { Problems } from "./Problems.ts"
 
 /** Longest time from an entry's timestamp to its commit, the deadline of a request (ms). */
@@ -169,16 +169,17 @@ const agreesOnReplacement = (history: ExposureHistory, one: ExposedLine, at: num
   const writes = names.flatMap((name) => history.writes(environmentId, name))
   const replacement = writes.find((write) => write.id === replaced.entry)
   if (replacement === undefined || replacement.at !== replaced.at || replacement.by !== replaced.by.id) return false
-  if (!replacingActions.includes(replacement.action) || history.isRename(environmentId, replacement.revision))
+  if (
+    replacement.carries ||
+    !replacingActions.includes(replacement.action) ||
+    history.isRename(environmentId, replacement.revision)
+  )
     return false
   if (replaced.version !== (replacement.action === "secret.delete" ? null : replacement.namedVersion)) return false
   if (replacement.key === key && replacement.action !== "secret.delete" && replacement.namedVersion <= version)
     return false
   return !writes.some(
-    (write) =>
-      carryingActions.includes(write.action) &&
-      write.revision > replacement.revision &&
-      Date.parse(write.at) < at - maxCommitDelay
+    (write) => write.carries && write.revision > replacement.revision && Date.parse(write.at) < at - maxCommitDelay
   )
 }
 

@@ -22,7 +22,7 @@ import * as SecretRowChanges from "./SecretRowChanges.ts"
 import * as WriteDecision from "./WriteDecision.ts"
 import type { SnapshotChange } from "./WriteDecision.ts"
 import type { Once, Outcome, Part, WriteRequest } from "./WriteRequest.ts"
-import { isTyped } from "./ValueSource.ts"
+import { originOf } from "./ValueSource.ts"
 
 /** An environment while its transaction runs. */
 interface Place {
@@ -98,19 +98,22 @@ const transactionOf = (places: Places, part: Part): Transaction => ({
 // --- changes, guesses, decide ---
 
 /**
- * The entry of a new text says whether its author typed it: then the author holds it. Of one write, typed texts and
- * others are in an entry each.
+ * The entry of a text says whether its author typed it, who holds it then, or whether the secret had it before, whose
+ * holders have it still. Of one write, texts of each origin are in an entry of their own.
  */
-const byTyping = ({ changes }: Outcome, event: AuditEvent): ReadonlyArray<AuditEvent> => {
+const byOrigin = ({ changes, results }: Outcome, event: AuditEvent): ReadonlyArray<AuditEvent> => {
   const { action, keys } = event
   if (keys === undefined || !Values.textActions.includes(action)) return [event]
-  const typed = keys.filter((key) => isTyped(changes.get(key)))
-  if (typed.length === 0 || typed.length === keys.length) return [{ ...event, typed: typed.length > 0 }]
-  const others = keys.filter((key) => !isTyped(changes.get(key)))
-  return [
-    { ...event, keys: typed, typed: true },
-    { ...event, keys: others, typed: false }
+  const isTyped = (key: string) => originOf(changes.get(key)) === "caller"
+  // Without a new version, no text came back.
+  const isEarlier = (key: string) =>
+    originOf(changes.get(key)) === "stored" && results.get(key)?.outcome !== "unchanged"
+  const origins = [
+    { keys: keys.filter(isTyped), typed: true },
+    { keys: keys.filter(isEarlier), typed: false, earlier: true },
+    { keys: keys.filter((key) => !isTyped(key) && !isEarlier(key)), typed: false }
   ]
+  return origins.filter((part) => part.keys.length > 0).map((part) => ({ ...event, ...part }))
 }
 
 /**
@@ -199,7 +202,7 @@ const accept = <A, E, R>(
   for (const [i, { outcome, rows, snapshot }] of decided.entries()) {
     const place = placeOf(places, parts[i])
     if (outcome.pending === undefined) {
-      for (const event of parts[i].entries(outcome).flatMap((one) => byTyping(outcome, one))) {
+      for (const event of parts[i].entries(outcome).flatMap((one) => byOrigin(outcome, one))) {
         place.events.push(withVersions(outcome.transaction, event))
         if (waiter !== undefined) place.origins.push(waiter.origin)
       }

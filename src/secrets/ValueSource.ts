@@ -26,9 +26,11 @@ export interface Write {
   readonly scan?: TemplateScan.Scan | undefined
 }
 
-/** Whether the text came from the caller, who holds it therefore. Only a `Write` says where its text came from. */
-export const isTyped = (change: object | null | undefined): boolean =>
-  change !== undefined && change !== null && "from" in change && change.from === "caller"
+/** The origin of a change's text; undefined for a deletion. Another secret's text goes on in `write`. */
+export const originOf = (change: Write | { readonly write: Write } | null | undefined): Origin | undefined => {
+  if (change === undefined || change === null) return undefined
+  return "from" in change ? change.from : change.write.from
+}
 
 /** The secret of a key; `text`: where it was opened. */
 export interface Stored {

@@ -11,7 +11,7 @@ import type { Changes, Fields, KeyResult, Results } from "./SecretChanges.ts"
 import { Proposed } from "./ProposedChanges.ts"
 import { refOf } from "./SecretMetadata.ts"
 import type { Refusal } from "./WriteDecision.ts"
-import { isTyped } from "./ValueSource.ts"
+import { originOf } from "./ValueSource.ts"
 
 /** The outcome of a request in one environment. */
 export interface Outcome {
@@ -104,7 +104,7 @@ export const byOutcome =
   (permit: WritePermit) =>
   (outcome: Outcome): ReadonlyArray<AuditEvent> => {
     const [created, updated] = [keysWith(outcome, "created"), keysWith(outcome, "updated")]
-    const again = keysWith(outcome, "unchanged").filter((key) => isTyped(outcome.changes.get(key)))
+    const again = keysWith(outcome, "unchanged").filter((key) => originOf(outcome.changes.get(key)) === "caller")
     return [
       ...(created.length > 0 ? [permit.event({ audit: "secret.create", keys: created })] : []),
       ...(updated.length > 0 ? [permit.event({ audit: "secret.update", keys: updated })] : []),

@@ -68,6 +68,8 @@ export interface AuditEvent {
   readonly typed?: boolean | undefined
   /** The further environments of a comparison. A reader sees those that it reaches. */
   readonly compared?: ReadonlyArray<ComparedEnvironment> | undefined
+  /** True for a write of texts that the secrets had before: as another kind, or of a past moment. */
+  readonly earlier?: boolean | undefined
   /** The object of the action, where `keys` do not name it: a token, a member, a grant. */
   readonly target?: { readonly type: string; readonly id: string; readonly name: string } | undefined
   /** Error code of a denial, or the caller's reason for revealing a value. */
@@ -105,6 +107,7 @@ const canonicalBody = (entry: Entry, stream: string, seq: number): string => {
       revision
     })),
     contains: event.contains,
+    earlier: event.earlier,
     environment: event.environment,
     environmentId: event.environmentId,
     id: entry.id,

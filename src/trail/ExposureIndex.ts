@@ -81,7 +81,7 @@ const fillSome = (sql: SqlClient.SqlClient, stream: string) =>
             SELECT (b ->> 'environmentId')::uuid AS environment_id, k.key, (b ->> 'revision')::bigint AS revision,
               CASE WHEN action = 'secret.delete' OR (action = 'secret.rename' AND k.i = 1) THEN 0 ELSE (b -> 'versions' ->> (k.i - 1)::int)::integer END AS version,
               CASE WHEN action = 'secret.rename' THEN b -> 'keys' ->> 0
-                WHEN action IN ('secret.rollback', 'secret.restore') THEN k.key END AS carried_from
+                WHEN action IN ('secret.rollback', 'secret.restore') OR b ->> 'earlier' = 'true' THEN k.key END AS carried_from
             FROM entries, jsonb_array_elements_text(b -> 'keys') WITH ORDINALITY AS k (key, i)
             WHERE action = ANY(${Values.actions}::text[]) AND b ? 'versions' AND b ? 'revision'
           ) AS w GROUP BY environment_id, key, revision

@@ -57,7 +57,8 @@ export const progress = Effect.fnUntraced(function* (
       ),
       changed AS MATERIALIZED (
         SELECT w.id, w.at, w.action, w.environment_id, w.b -> 'actor' AS by, (w.b ->> 'revision')::bigint AS revision,
-          k.key, k.i, (w.b -> 'versions' ->> (k.i - 1)::int)::int AS version, w.b -> 'keys' ->> 1 AS next_key
+          k.key, k.i, (w.b -> 'versions' ->> (k.i - 1)::int)::int AS version, w.b -> 'keys' ->> 1 AS next_key,
+          w.action = ANY(${carryingActions}::text[]) OR coalesce(w.b ->> 'earlier', '') = 'true' AS carries
         FROM written w, jsonb_array_elements_text(w.b -> 'keys') WITH ORDINALITY AS k (key, i)
         WHERE w.b ->> 'outcome' = 'allowed'
       ),
@@ -84,13 +85,13 @@ export const progress = Effect.fnUntraced(function* (
           AND (s.step > 0 OR c.version > s.version OR (c.version = s.version AND c.action = ANY(${removingActions}::text[])))
       ),
       brought_back AS (
-        SELECT n, max(revision) AS revision FROM happened WHERE action = ANY(${carryingActions}::text[]) GROUP BY n
+        SELECT n, max(revision) AS revision FROM happened WHERE carries GROUP BY n
       ),
       replaced AS (
         SELECT DISTINCT ON (h.n) h.n, h.at, h.by, h.id AS entry,
           CASE WHEN h.action = 'secret.delete' THEN NULL ELSE h.version END AS version
         FROM happened h LEFT JOIN brought_back b ON b.n = h.n
-        WHERE h.action = ANY(${replacingActions}::text[]) AND (b.revision IS NULL OR h.revision > b.revision)
+        WHERE h.action = ANY(${replacingActions}::text[]) AND NOT h.carries AND (b.revision IS NULL OR h.revision > b.revision)
         ORDER BY h.n, h.revision, h.id
       )
       SELECT i.n::float8 AS n, r.version, r.at, r.by, r.entry, coalesce(k.renames, '[]'::json) AS renames

@@ -103,6 +103,37 @@ layer(Layer.merge(app, Crypto.Default), { excludeTestServices: true, timeout: "1
     })
   )
 
+  it.scoped(
+    "is open while a version has an earlier text, also as another kind, or out of a moment of the environment",
+    () =>
+      Effect.gen(function* () {
+        const { as, burnDown, ids, project, state } = yield* opened
+        const moment = new Date().toISOString()
+        yield* Effect.sleep("5 millis")
+        // Another kind of the same text: a version, and no replacement.
+        const kind = yield* TestApp.patch(`/secrets/${ids.db}`, { ...as, json: { kind: "template" } })
+        assert.strictEqual(kind.json.version, 2, kind.text)
+        assert.deepStrictEqual((yield* state).get("DB_PASSWORD"), [null, undefined, true])
+        // Deleted at a later version, then back as it was.
+        yield* TestApp.patch(`/secrets/${ids.api}`, { ...as, json: { value: "a2" } })
+        yield* TestApp.del(`/secrets/${ids.api}`, as)
+        assert.deepStrictEqual((yield* state).get("API_KEY"), [null, 2, false])
+        const restored = yield* TestApp.post(`/environments/${project.development.id}/restore`, {
+          ...as,
+          json: { at: moment }
+        })
+        assert.strictEqual(restored.status, 200, restored.text)
+        assert.deepStrictEqual((yield* state).get("API_KEY"), [null, undefined, true])
+        assert.deepStrictEqual(problemsOf(yield* exported, yield* burnDown), [])
+        yield* TestApp.patch(`/secrets/${ids.api}`, { ...as, json: { value: "a5" } })
+        assert.strictEqual((yield* state).get("API_KEY")?.[2], false)
+        // The same kind again makes no version, and brings nothing back.
+        const same = yield* TestApp.patch(`/secrets/${ids.api}`, { ...as, json: { kind: "literal" } })
+        assert.strictEqual(same.status, 200, same.text)
+        assert.strictEqual((yield* state).get("API_KEY")?.[2], false)
+      })
+  )
+
   it.scoped("is proven line by line by the exported trail", () =>
     Effect.gen(function* () {
       const { burnDown } = yield* opened
