@@ -103,7 +103,7 @@ layer(OpenId.layer, { excludeTestServices: true })("a team that requires an issu
       yield* sql`UPDATE effect_sql_migrations SET created_at = created_at - interval '29 days' WHERE name = 'ways_in'`
       const last = OpenId.sessionOf((yield* OpenId.signIn(corp, "corp")).jar)
       const [ends] = yield* sql<{ readonly withGrace: boolean; readonly own: boolean }>`
-        SELECT s.expires_at = m.created_at + interval '30 days' AS with_grace, s.expires_at > now() AS own
+        SELECT s.expires_at = date_trunc('milliseconds', m.created_at) + interval '30 days' AS with_grace, s.expires_at > now() AS own
         FROM sessions s, effect_sql_migrations m
         WHERE m.name = 'ways_in' AND s.user_id = ${member.person.id} ORDER BY s.id DESC LIMIT 1`
       assert.deepStrictEqual(ends, { withGrace: true, own: true })
