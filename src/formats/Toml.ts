@@ -78,7 +78,7 @@ class Scanner {
 
   /** Blanks, line ends and comments. */
   space(): void {
-    this.match(/(?:[ \t\r\n]+|#[^\n]*\n?)*/y)
+    this.match(/(?:[ \t\r\n]|#[^\n]*\n)*(?:#[^\n]*)?/y)
   }
 
   lineEnd(): void {

@@ -38,7 +38,7 @@ const seal = (macs: RowMac, user: string, { id, path }: PagePlace, address: stri
   return [user, place, macs.ofForm(textOf(user, place, address)).toString("base64url")].join(".")
 }
 
-const formTag = /<form((?:\s+[^\s=>"]+(?:="[^"]*")?)*)\s*>/g
+const formTag = /<form((?: [^\s=<>"]+(?:="[^"<]*")?)*)>/g
 const isPost = /\smethod="post"/i
 const actionAttribute = /\saction="([^"]*)"/
 const buttonAction = /\sformaction="([^"]*)"/gi
