@@ -84,7 +84,11 @@ const hashOfNew = Effect.fnUntraced(function* (
   yield* ProvisionalAccounts.limitComparisons(needs.limiter, address)
   const accounts = yield* Accounts.atAddress(needs, address)
   const others = accounts.filter((one) => one.id !== id).map((one) => one.passwordHash)
-  const passwordHash = yield* needs.passwords.hash(password, "newPassword", others[0])
+  const passwordHash = yield* needs.passwords.hash(
+    password,
+    "newPassword",
+    others.find((hash) => hash !== "")
+  )
   const { index } = yield* needs.passwords.find(others, password)
   return index === undefined ? passwordHash : yield* ProvisionalAccounts.refusedPassword("newPassword")
 })

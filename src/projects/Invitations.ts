@@ -307,7 +307,11 @@ const personFor = Effect.fnUntraced(function* (
   yield* ProvisionalAccounts.limitComparisons(needs.limiter, email)
   const accounts = yield* Accounts.atAddress(needs, email)
   const others = accounts.map((one) => one.passwordHash)
-  const passwordHash = yield* needs.passwords.hash(input.password, "password", others[0])
+  const passwordHash = yield* needs.passwords.hash(
+    input.password,
+    "password",
+    others.find((hash) => hash !== "")
+  )
   const { index } = yield* needs.passwords.find(others, input.password)
   if (accounts.some(blocks(teamId))) return yield* signInFirst()
   if (index !== undefined) return yield* ProvisionalAccounts.refusedPassword("password")

@@ -103,7 +103,9 @@ export const begin = Effect.fnUntraced(function* (needs: Needs, alone: boolean) 
   const all = yield* KeyGenerations.rowsOf(sql, KeyGenerations.names)
   const isComing = all.some(({ state }) => state === "coming")
   if (!isComing) {
-    yield* KeyGenerations.begin({ sql, vault }, { bytes: crypto.randomBytes(32), now: yield* DateTime.nowAsDate })
+    // All keys or none: an interruption must not leave some without a next generation.
+    const now = yield* DateTime.nowAsDate
+    yield* sql.withTransaction(KeyGenerations.begin({ sql, vault }, { bytes: crypto.randomBytes(32), now }))
   }
   yield* Effect.sleep(alone ? 0 : loadTime)
   yield* KeyGenerations.activate(sql, yield* DateTime.nowAsDate)

@@ -28,6 +28,12 @@ const refused = (code: string) => Object.assign(new Error(code), { code })
 /** Links that a path may have, as in the kernel. */
 const mostLinks = 40
 
+/** Whether another user put this into a folder of all, such as `/tmp`, where values would reach them. */
+const isPlanted = (file: string, owner: number): boolean => {
+  const folder = fs().statSync(dirname(file))
+  return (folder.mode & 0o1002) === 0o1002 && owner !== folder.uid && owner !== process.geteuid?.()
+}
+
 /**
  * The file behind links, which need not exist. A link that another user put into a folder of all, such as /tmp, is not
  * followed: the kernel refuses the same (protected_symlinks).
@@ -36,9 +42,7 @@ const behindLinks = (file: string, remaining = mostLinks): string => {
   const link = fs().lstatSync(file, { throwIfNoEntry: false })
   if (link?.isSymbolicLink() !== true) return file
   if (remaining === 0) throw refused("ELOOP")
-  const folder = fs().statSync(dirname(file))
-  const isOfAll = (folder.mode & 0o1002) === 0o1002
-  if (isOfAll && link.uid !== folder.uid && link.uid !== process.geteuid?.()) throw refused("EACCES")
+  if (isPlanted(file, link.uid)) throw refused("EACCES")
   return behindLinks(resolve(fs().realpathSync(dirname(file)), fs().readlinkSync(file)), remaining - 1)
 }
 
@@ -93,6 +97,7 @@ const writeTo = (path: string, content: string | Uint8Array, options: WriteOptio
   refuseUnreachable(path)
   const existing = fs().statSync(path, { throwIfNoEntry: false })
   if (existing !== undefined && !existing.isFile() && !existing.isDirectory()) {
+    if (isPlanted(path, fs().lstatSync(path).uid)) throw refused("EACCES")
     overwrite(path, content)
     return "in place"
   }
