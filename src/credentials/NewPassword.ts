@@ -81,8 +81,12 @@ const hashOfNew = Effect.fnUntraced(function* (
   password: Redacted.Redacted
 ) {
   const address = addressOf(email)
-  yield* ProvisionalAccounts.limitComparisons(needs.limiter, address)
   const accounts = yield* Accounts.atAddress(needs, address)
+  // Nobody else of the address uses up the tries of the account that a witness vouched for.
+  const holder = accounts.find((one) => one.id === id && Accounts.isVouched(one))
+  yield* holder === undefined
+    ? ProvisionalAccounts.limitComparisons(needs.limiter, address)
+    : needs.limiter.take(`new-password:account:${id}`, signInPolicy)
   const others = accounts.filter((one) => one.id !== id).map((one) => one.passwordHash)
   const passwordHash = yield* needs.passwords.hash(
     password,

@@ -60,19 +60,20 @@ export const edit = ({ get, set }: Store, at: Place, firstText?: string) => {
   const isVisible = cell !== 0 && cell[1] === 0 && idOf(state.revealed ?? { key: "", column: -1 }) === idOf(at)
   const visibleText = isVisible ? state.revealed?.text : undefined
   const pendingText = pending?.op === "set" && pending.copyFrom === undefined ? pending.value : undefined
-  set({ at, editing: { ...at, text: firstText ?? pendingText ?? visibleText ?? "" }, message: "" })
+  const before = pendingText ?? visibleText
+  set({ at, editing: { ...at, text: firstText ?? before ?? "", before }, message: "" })
 }
 
 /** Keeps the typed text. An empty text in a cell without a pending change changes nothing. */
 export const commit = (store: Store, towards?: "down" | "left" | "right") => {
   const { get, set } = store
-  const { editing, pending, revealed } = get()
+  const { editing, pending } = get()
   if (editing === undefined) return
   set({ editing: undefined })
-  const visibleText = revealed !== undefined && idOf(revealed) === idOf(editing) ? revealed.text : undefined
   // The field turns every line break into LF.
-  const text = visibleText === undefined ? editing.text : LineBreaks.restored(editing.text, LineBreaks.of(visibleText))
-  if (text !== visibleText && (text !== "" || pending.has(idOf(editing)))) put(store, editing, text)
+  const { before } = editing
+  const text = before === undefined ? editing.text : LineBreaks.restored(editing.text, LineBreaks.of(before))
+  if (text !== before && (text !== "" || pending.has(idOf(editing)))) put(store, editing, text)
   if (towards === "down") go(store, 1, 0)
   if (towards === "left" || towards === "right") {
     go(store, 0, towards === "right" ? 1 : -1)

@@ -22,7 +22,9 @@ export const Editor = ({ at, state, store }: { at: Place; state: State; store: S
       autocomplete="off"
       autocapitalize="off"
       spellcheck={false}
-      onInput={({ currentTarget }) => store.set({ editing: { ...at, text: currentTarget.value } })}
+      onInput={({ currentTarget }) =>
+        store.set({ editing: { ...at, text: currentTarget.value, before: state.editing?.before } })
+      }
       onBlur={() => Act.commit(store)}
       onClick={(event) => event.stopPropagation()}
       onDblClick={(event) => event.stopPropagation()}

@@ -50,7 +50,8 @@ export interface State {
   readonly folded: ReadonlySet<string>
   readonly at: Place | undefined
   readonly hover: Place | undefined
-  readonly editing: (Place & { readonly text: string }) | undefined
+  /** `before`: the text that the field began with, whose line breaks the kept text gets back. */
+  readonly editing: (Place & { readonly text: string; readonly before: string | undefined }) | undefined
   readonly pending: ReadonlyMap<string, Pending>
   readonly revealed: (Place & { readonly text: string }) | undefined
   readonly ticked: ReadonlySet<string>
