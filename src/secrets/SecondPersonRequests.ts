@@ -163,32 +163,12 @@ const over = () => new GrantAlreadyDecided({ message: "This request was already 
 const find = ({ sql }: Needs, id: SecondPersonRequestId) =>
   Rows.findOne(RequestRow, sql`SELECT ${columns(sql)} WHERE r.id = ${id}`)
 
-/** The request, and the permit of the decision. The same refusal for what does not exist and what is not visible. */
-const toDecide = Effect.fnUntraced(function* (
-  needs: Needs,
-  id: SecondPersonRequestId,
-  audit: "second_person.approve" | "second_person.deny"
-) {
-  const caller = yield* CurrentCaller
-  const row = yield* find(needs, id)
-  if (row === undefined) return yield* gone()
-  const role = Policy.teamOf(caller, row.teamId)?.role ?? null
-  if (role === null || !manages(role)) return yield* gone()
-  const action = audit === "second_person.approve" ? "members:raise" : "members:manage"
-  const permit = yield* Effect.catchTag(needs.access.team(action, row.teamId, { audit }), "TEAM_NOT_FOUND", gone)
-  const event = permit.event({ target: { type: "second_person_request", id, name: aboutOf(row) } })
-  return { permit, event, row }
-})
-
-/** Part of a transaction: the locked request of this status, as a server wrote it. */
-const lock = Effect.fnUntraced(function* (
-  needs: Needs,
-  id: SecondPersonRequestId,
+/** The row, if it has such a status, is in time, and is as a server wrote it. Each row that is used passes here. */
+const checked = Effect.fnUntraced(function* (
+  { rowSeal }: Needs,
+  row: RequestRow | undefined,
   accepts: (row: RequestRow) => boolean
 ) {
-  const { rowSeal, sql } = needs
-  yield* Rows.run(sql`SELECT id FROM second_person_requests WHERE id = ${id} FOR UPDATE`)
-  const row = yield* find(needs, id)
   if (row === undefined) return yield* gone()
   // The MAC of a link that was made, or of a request that was decided, is empty.
   if (!accepts(row) || (row.mac?.length === 0 && row.status !== "pending")) return yield* over()
@@ -197,6 +177,35 @@ const lock = Effect.fnUntraced(function* (
 })
 
 const isPending = ({ status }: RequestRow) => status === "pending"
+const isNotDenied = ({ status }: RequestRow) => status !== "denied"
+
+/** The request, and the permit of the decision. The same refusal for what does not exist and what is not visible. */
+const toDecide = Effect.fnUntraced(function* (
+  needs: Needs,
+  id: SecondPersonRequestId,
+  audit: "second_person.approve" | "second_person.deny"
+) {
+  const caller = yield* CurrentCaller
+  const current = yield* find(needs, id)
+  if (current === undefined) return yield* gone()
+  const role = Policy.teamOf(caller, current.teamId)?.role ?? null
+  if (role === null || !manages(role)) return yield* gone()
+  const row = yield* checked(needs, current, audit === "second_person.approve" ? isPending : isNotDenied)
+  const action = audit === "second_person.approve" ? "members:raise" : "members:manage"
+  const permit = yield* Effect.catchTag(needs.access.team(action, row.teamId, { audit }), "TEAM_NOT_FOUND", gone)
+  const event = permit.event({ target: { type: "second_person_request", id, name: aboutOf(row) } })
+  return { permit, event, row }
+})
+
+/** Part of a transaction: the locked request, checked again. */
+const lock = Effect.fnUntraced(function* (
+  needs: Needs,
+  id: SecondPersonRequestId,
+  accepts: (row: RequestRow) => boolean
+) {
+  yield* Rows.run(needs.sql`SELECT id FROM second_person_requests WHERE id = ${id} FOR UPDATE`)
+  return yield* checked(needs, yield* find(needs, id), accepts)
+})
 
 /** Part of the decision's transaction: the pending request, which this person may decide. */
 const lockToDecide = Effect.fnUntraced(function* (
@@ -223,7 +232,7 @@ const finish = (sql: SqlClient.SqlClient, id: SecondPersonRequestId, status: "ap
 const deny = Effect.fn("SecondPersonRequests.deny")(function* (needs: Needs, id: SecondPersonRequestId) {
   const { event, permit, row } = yield* toDecide(needs, id, "second_person.deny")
   return yield* change(needs, event, function* () {
-    if (permit.caller.user?.id === row.userId) yield* lock(needs, id, ({ status }) => status !== "denied")
+    if (permit.caller.user?.id === row.userId) yield* lock(needs, id, isNotDenied)
     else yield* lockToDecide(needs, permit, row)
     yield* finish(needs.sql, id, "denied")
     yield* needs.audit.append(event)
@@ -305,29 +314,23 @@ class NotTaken extends Data.TaggedError("NotTaken")<{
 }> {}
 
 /**
- * Runs the action with `take` in its transaction. `take` fails as a defect, since no use case knows its errors. False:
- * the action needed no approval by now, and `take` did not run.
+ * Runs the action with `take` in its transaction, at each attempt of a transaction that runs again. `take` fails as a
+ * defect, since no use case knows its errors.
  */
 const runTaking = Effect.fnUntraced(function* (
   needs: Needs,
   row: RequestRow,
   take: Effect.Effect<ReadonlyArray<AuditEvent>, Forbidden | GrantNotFound | GrantAlreadyDecided>
 ) {
-  let isTaken = false
-  const once = Effect.suspend(() => (isTaken ? Effect.succeed([]) : take)).pipe(
-    Effect.catchAll((error) => Effect.die(new NotTaken({ error }))),
-    Effect.tap(() => Effect.sync(() => (isTaken = true)))
-  )
   const refusal = (error: AnyApiError): Forbidden | StepUpRequired =>
     error instanceof StepUpRequired ? error : notPossible(error.message)
-  const url = yield* run(needs, row.teamId, yield* decodeWaiting(row)).pipe(
-    withApproval(once),
+  return yield* run(needs, row.teamId, yield* decodeWaiting(row)).pipe(
+    withApproval(Effect.catchAll(take, (error) => Effect.die(new NotTaken({ error })))),
     Effect.catchAll((error: unknown) => (isApiError(error) ? Effect.fail(refusal(error)) : Effect.die(error))),
     Effect.catchSomeDefect((defect) =>
       defect instanceof NotTaken ? Option.some(Effect.fail(defect.error)) : Option.none()
     )
   )
-  return { url, isTaken }
 })
 
 /** The approval, and the action in the same transaction. An action that has become impossible changes nothing. */
@@ -346,13 +349,16 @@ const approve = Effect.fn("SecondPersonRequests.approve")(function* (needs: Need
     return author
   })
   if (isLink) return { status: "approved" as const }
+  let isTaken = false
   const take = Effect.gen(function* () {
     yield* lockToDecide(needs, permit, row)
     yield* finish(sql, id, "approved")
+    isTaken = true
     return [event]
   })
-  const { isTaken } = yield* Effect.provideService(runTaking(needs, row, take), CurrentCaller, author)
-  if (!isTaken) {
+  yield* Effect.provideService(runTaking(needs, row, take), CurrentCaller, author)
+  // An action that needed no approval by now did not take it, or took it only in an attempt that was undone.
+  if (!isTaken || (yield* find(needs, id))?.status === "pending") {
     yield* change(needs, event, function* () {
       yield* audit.append(...(yield* take))
     })
@@ -363,10 +369,15 @@ const approve = Effect.fn("SecondPersonRequests.approve")(function* (needs: Need
 /** Makes the approved link, once. For its author alone: to others it does not exist. */
 const link = Effect.fn("SecondPersonRequests.link")(function* (needs: Needs, id: SecondPersonRequestId) {
   const caller = yield* CurrentCaller
-  const row = yield* find(needs, id)
-  if (row === undefined || row.userId !== caller.user?.id || Policy.teamOf(caller, row.teamId) === undefined) {
+  const current = yield* find(needs, id)
+  if (
+    current === undefined ||
+    current.userId !== caller.user?.id ||
+    Policy.teamOf(caller, current.teamId) === undefined
+  ) {
     return yield* gone()
   }
+  const row = yield* checked(needs, current, isNotDenied)
   if (!makesLink(yield* decodeWaiting(row))) return yield* gone()
   if (row.status === "pending") return yield* new Forbidden({ message: "Another owner or admin approves it first." })
   const take = Effect.gen(function* () {
@@ -374,7 +385,7 @@ const link = Effect.fn("SecondPersonRequests.link")(function* (needs: Needs, id:
     yield* finish(needs.sql, id, "approved")
     return []
   })
-  const { url } = yield* runTaking(needs, row, take)
+  const url = yield* runTaking(needs, row, take)
   return url === null ? yield* Effect.dieMessage("the action makes a link") : { url }
 })
 

@@ -275,6 +275,63 @@ layer(app, { excludeTestServices: true })("where a second person decides", (it) 
     })
   )
 
+  it.effect("a transaction that runs again after a race takes the approval again", () =>
+    Effect.gen(function* () {
+      const { actions, ada, approve, bea, grant, list, people, readsAs } = yield* setUp
+      const sql = yield* SqlClient.SqlClient
+      const id = waitsOf(yield* grant(ada, people.ada))
+      // The first attempt ends in a deadlock. A sequence counts on, although the transaction is undone.
+      yield* sql`CREATE SEQUENCE attempts`
+      yield* sql`
+        CREATE OR REPLACE FUNCTION deadlock() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+          IF nextval('attempts') = 1 THEN RAISE EXCEPTION USING ERRCODE = '40P01'; END IF;
+          RETURN NEW;
+        END $$`
+      yield* sql`CREATE TRIGGER deadlock AFTER INSERT ON access_grants FOR EACH ROW EXECUTE FUNCTION deadlock()`
+      const answer = yield* approve(id, bea)
+      yield* sql`DROP TRIGGER deadlock ON access_grants`
+      const [{ n }] = yield* sql<{ readonly n: number }>`SELECT last_value::int AS n FROM attempts`
+      yield* sql`DROP SEQUENCE attempts`
+      assert.deepStrictEqual([answer.status, n], [200, 2])
+      assert.strictEqual(yield* readsAs(ada), 200)
+      assert.deepStrictEqual((yield* list(bea)).json.items, [])
+      assert.lengthOf(
+        (yield* actions).filter(({ action }) => action === "second_person.approve"),
+        1
+      )
+    })
+  )
+
+  it.effect.skipIf(!TestDatabase.onPostgres)("a row that is put back while it is locked runs no other action", () =>
+    Effect.gen(function* () {
+      const { ada, approve, bea, grant, people, readsAs } = yield* setUp
+      const sql = yield* SqlClient.SqlClient
+      const id = waitsOf(yield* grant(ada, people.ada))
+      const forged = sql`
+        UPDATE second_person_requests SET payload = jsonb_set(payload, '{input,level}', '"write"') WHERE id = ${id}`
+      const genuine = sql`
+        UPDATE second_person_requests SET payload = jsonb_set(payload, '{input,level}', '"values"') WHERE id = ${id}`
+      yield* forged
+      const [isPutBack, mayEnd] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      const holder = yield* Effect.fork(
+        sql.withTransaction(
+          Effect.zipRight(genuine, Effect.zipRight(Deferred.succeed(isPutBack, undefined), Deferred.await(mayEnd)))
+        )
+      )
+      yield* Deferred.await(isPutBack)
+      // The approval sees the forged row, and locks the genuine one.
+      const approval = yield* Effect.fork(approve(id, bea))
+      yield* Effect.sleep("300 millis")
+      yield* Deferred.succeed(mayEnd, undefined)
+      yield* Fiber.join(holder)
+      assert.deepStrictEqual(codeOf(yield* Fiber.join(approval)), [404, "GRANT_NOT_FOUND"])
+      assert.strictEqual(yield* readsAs(ada), 403)
+      assert.strictEqual((yield* approve(id, bea)).status, 200)
+      assert.strictEqual(yield* readsAs(ada), 200)
+    })
+  )
+
   it.effect.skipIf(!TestDatabase.onPostgres)(
     "a connection that dies between the approval and the action leaves both undone",
     () =>
