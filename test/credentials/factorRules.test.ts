@@ -9,6 +9,7 @@ import * as MovableClock from "#test/support/MovableClock.ts"
 import * as SignIn from "#test/support/SignIn.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
+import { initialize } from "#test/mcp/Clients.ts"
 
 const app = TestApp.server.pipe(
   Layer.provideMerge(Layer.merge(TestApp.backends, TestApp.config({ trustedProxies: ["127.0.0.1"] }))),
@@ -40,12 +41,7 @@ const atMcp = (bearer: string) =>
     TestApp.post("/mcp", {
       bearer,
       headers: { accept: "application/json, text/event-stream", host: new URL(TestApp.baseUrl).host },
-      json: {
-        jsonrpc: "2.0",
-        id: 1,
-        method: "initialize",
-        params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "t", version: "1" } }
-      }
+      json: initialize
     }),
     ({ status }) => status
   )

@@ -56,12 +56,7 @@ const mcp = (base: string, bearer: string) =>
         "content-type": "application/json",
         accept: "application/json, text/event-stream"
       },
-      body: JSON.stringify({
-        jsonrpc: "2.0",
-        id: 1,
-        method: "initialize",
-        params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "t", version: "1" } }
-      })
+      body: JSON.stringify(Clients.initialize)
     })
   )
 

@@ -29,6 +29,7 @@ import * as Seals from "#test/support/Seals.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import { oauthToken } from "#test/access/Scene.ts"
+import { initialize } from "#test/mcp/Clients.ts"
 
 // Object.keys loses the names that `sealed` has.
 const tables = Object.keys(authorizationTables) as ReadonlyArray<AuthorizationTable>
@@ -222,12 +223,7 @@ const isAccepted = (bearer: string) =>
     TestApp.post("/mcp", {
       bearer,
       headers: { accept: "application/json, text/event-stream", host: new URL(TestApp.baseUrl).host },
-      json: {
-        jsonrpc: "2.0",
-        id: 1,
-        method: "initialize",
-        params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "t", version: "1" } }
-      }
+      json: initialize
     }),
     ({ status }) => status !== 401
   )
