@@ -78,6 +78,8 @@ export class RowSeal extends Effect.Service<RowSeal>()("rows/RowSeal", {
       return macs
     })
     const ready = atOnce(current, Effect.orDie(dieWhenVaultIsDown(load)), state)
+    /** True while servers of an earlier release may run beside this one: their pages and rows lack later MACs. */
+    const trustsEarlierServers = Effect.map(ready, () => unsealed === "later" && !state.settled)
     /**
      * Fails if rows of an earlier release exist and the operator has not allowed sealing them. Does not wait for the
      * vault.
@@ -126,6 +128,6 @@ export class RowSeal extends Effect.Service<RowSeal>()("rows/RowSeal", {
         return own.length
       }).pipe(Effect.orDie)
 
-    return { ready, prepare, values, update } as const
+    return { ready, trustsEarlierServers, prepare, values, update } as const
   })
 }) {}

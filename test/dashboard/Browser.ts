@@ -49,14 +49,15 @@ const browser = Layer.scoped(
 export const layerWith = (
   setupCode?: string,
   host: "127.0.0.1" | "localhost" = "127.0.0.1",
-  more: Partial<Settings> = {}
+  more: Partial<Settings> = {},
+  backends: typeof TestApp.backends = TestApp.backends
 ) =>
   Layer.unwrapScoped(
     Effect.map(freePort, (port) => {
       const baseUrl = `http://${host}:${port}`
       const changes = { ...more, baseUrl, port, setupCode: Option.map(Option.fromNullable(setupCode), Redacted.make) }
       return Server.layer({ host: "127.0.0.1", port, traced: false }).pipe(
-        Layer.provideMerge(Layer.merge(TestApp.backends, TestApp.config(changes))),
+        Layer.provideMerge(Layer.merge(backends, TestApp.config(changes))),
         Layer.merge(Layer.succeed(Site, { baseUrl })),
         Layer.merge(browser)
       )

@@ -35,7 +35,12 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
             json: {
               reason: "The vendor asked for it",
               entries: [
-                { environment: "production", key: "NODE_OPTIONS", op: "set", value: "--require ./\u202ex.js" },
+                {
+                  environment: "production",
+                  key: "NODE_OPTIONS",
+                  op: "set",
+                  value: "--require ./\u202e\u061c\u{e0041}\ufe0fx.js"
+                },
                 { environment: "production", key: "PLAIN", op: "set", value: "line one\nline two" }
               ]
             }
@@ -51,7 +56,7 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
             await request.getByRole("button", { name: "Show values" }).click()
             await page.getByText("line two").waitFor()
             // A character that turns the text around is visible.
-            await page.getByText("--require ./\\u202ex.js").waitFor()
+            await page.getByText("--require ./\\u202e\\u061c\\ue0041\\ufe0fx.js").waitFor()
             assert.isAbove(await page.getByText("no such secret").count(), 0)
             await inspected(page, "change-values")
             await button(page, /^Approve/).click()

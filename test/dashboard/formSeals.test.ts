@@ -1,7 +1,11 @@
 /** Forms of all pages: each works for its person, its address and its environment alone. */
 import { assert, layer } from "@effect/vitest"
+import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as http from "node:http"
+import * as OldRows from "#src/rows/OldRows.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as Browser from "./Browser.ts"
@@ -115,6 +119,65 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
       assert.include(late.text, refusal)
       const list = yield* TestApp.get(`/secrets?projectId=${project.id}&environment=staging`, { session })
       assert.deepStrictEqual(list.json.items, [])
+    })
+  )
+
+  it.scoped("of a comparison copies nothing from or to an environment that another one has replaced", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const { text: session } = yield* World.session(project.team.owner)
+      const at = { projectId: project.id, environment: "development" }
+      for (const key of ["ONE", "TWO"]) {
+        yield* TestApp.post("/secrets", { session, json: { ...at, key, value: "v" } })
+      }
+      const here = `/app/projects/${project.id}/compare`
+      const page = yield* TestApp.get(`${here}?from=development&to=staging`, { session })
+      const forms = formsOf(page.text, here).filter(({ action }) => action.startsWith(`${here}/copy`))
+      assert.strictEqual(forms.length, 2)
+      const fieldsOf = (key: string, to = "staging") =>
+        [
+          ["seal", forms[0].seals[0]],
+          ["key", key],
+          ["from", "development"],
+          ["to", to]
+        ] as const
+      const elsewhere = yield* send(session, forms[0].action, fieldsOf("ONE", "production"))
+      assert.strictEqual(elsewhere.status, 400)
+      assert.strictEqual((yield* send(session, forms[0].action, fieldsOf("ONE"))).status, 303)
+      yield* TestApp.del(`/environments/${project.staging.id}`, { session })
+      yield* TestApp.post(`/projects/${project.id}/environments`, { session, json: { slug: "staging" } })
+      const late = yield* send(session, forms[0].action, fieldsOf("TWO"))
+      assert.strictEqual(late.status, 400)
+      assert.include(late.text, refusal)
+      const list = yield* TestApp.get(`/secrets?projectId=${project.id}&environment=staging`, { session })
+      assert.deepStrictEqual(list.json.items, [])
+    })
+  )
+})
+
+/** The database of a rolling upgrade: no server of this release has sealed its rows. */
+const notSealed = Layer.effectDiscard(
+  Effect.flatMap(SqlClient.SqlClient, (sql) => Effect.orDie(sql`DELETE FROM sealed_tables`))
+).pipe(Layer.merge(Layer.succeed(OldRows.UnsealedRows, "later")), Layer.provideMerge(TestApp.backends))
+
+layer(Browser.layerWith(undefined, "127.0.0.1", {}, notSealed), {
+  excludeTestServices: true,
+  timeout: "60 seconds"
+})("a form of a server of the release before", (it) => {
+  it.scoped("is taken without a seal while such servers run, and refused with a wrong one", () =>
+    Effect.gen(function* () {
+      const { baseUrl: base } = yield* Browser.Site
+      const { text: session } = yield* World.session(yield* World.person())
+      assert.notInclude(yield* navigate(base, session, "/app/theme"), refusal)
+      assert.notInclude(yield* navigate(base, session, "/app/sign-in"), refusal)
+      const wrong = yield* send(session, "/app/theme", [
+        ["seal", "a..b"],
+        ["theme", "dark"]
+      ])
+      assert.include(wrong.text, refusal)
+      const sql = yield* SqlClient.SqlClient
+      yield* OldRows.sealTables({ sql, macs: yield* (yield* RowSeal).ready }, "once")
+      assert.include(yield* navigate(base, session, "/app/sign-in"), refusal)
     })
   )
 })

@@ -9,7 +9,7 @@ import type { Form } from "./Form.ts"
 /** Name of the hidden field. */
 const field = "seal"
 
-/** The environment of a page: its address and its id. */
+/** The environment of a page: its address and its id. A page of two environments has both ids, joined. */
 export interface PagePlace {
   readonly path: string
   readonly id: string
@@ -33,8 +33,12 @@ const addressOf = (url: string, base = "/"): string => {
 
 const textOf = (user: string, place: string, address: string) => JSON.stringify([user, place, address])
 
+/** The address is that of the place, or below it, with or without a query. */
+const isWithin = (address: string, path: string): boolean =>
+  path !== "" && (address === path || address.startsWith(`${path}/`) || address.startsWith(`${path}?`))
+
 const seal = (macs: RowMac, user: string, { id, path }: PagePlace, address: string): string => {
-  const place = path !== "" && (address === path || address.startsWith(`${path}/`)) ? id : ""
+  const place = isWithin(address, path) ? id : ""
   return [user, place, macs.ofForm(textOf(user, place, address)).toString("base64url")].join(".")
 }
 

@@ -175,7 +175,8 @@ const guarded = <E, R>(visitor: Visitor | Visit, work: Effect.Effect<Response, E
 
 const otherForm = new ValidationFailed({
   field: "seal",
-  message: "This form belongs to another page, place or person. Load the page again, and send the form from there."
+  message:
+    "This form belongs to another page, place or person, or to an earlier release. Nothing has changed. Go back and copy what you typed, then load the page again and send the form from there."
 })
 
 /** The seals of a sent form that hold. A form that waited for a confirmation has that of its own address. */
@@ -193,15 +194,18 @@ const sealsOf = Effect.fnUntraced(function* (
 
 /**
  * Refuses a form of another person or address. Browsers say that they navigate, and then a form without a seal is
- * refused too. `user`: null for a page without a session, whose person the form does not say.
+ * refused too, unless servers of an earlier release may have sent its page. `user`: null for a page without a session,
+ * whose person the form does not say.
  */
 const checkSeal = Effect.fnUntraced(function* (needs: Needs, user: string | null) {
   const request = yield* HttpServerRequest.HttpServerRequest
   if (request.method !== "POST") return
   const { sent, valid } = yield* sealsOf(needs, request)
   const own = valid.filter((seal) => user === null || seal.user === user)
-  const isRequired = sent || request.headers["sec-fetch-mode"] === "navigate"
-  if (isRequired && own.length === 0) return yield* otherForm
+  const isNavigation = request.headers["sec-fetch-mode"] === "navigate"
+  if (own.length === 0 && (sent || (isNavigation && !(yield* needs.rowSeal.trustsEarlierServers)))) {
+    return yield* otherForm
+  }
   const { formPlaces } = yield* CurrentExchange
   formPlaces.push(...own.flatMap(({ place }) => (place === "" ? [] : [place])))
 })

@@ -93,11 +93,16 @@ const Decide = ({ item, location }: { readonly item: ChangeRequest; readonly loc
   )
 }
 
-// eslint-disable-next-line no-control-regex
-const invisible = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g
-/** Control and direction characters are visible: none can hide a part of the text from its approver. */
+/** Control, format and unassigned characters, separators, fillers and variation selectors. */
+const invisible =
+  /[\p{C}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\ufe00-\ufe0f\u{e0000}-\u{e0fff}]/gu
+/** Invisible and direction characters become visible: none can hide a part of the text from its approver. */
 const visible = (text: string) =>
-  text.replace(invisible, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`)
+  text.replace(invisible, (character) =>
+    character === "\n" || character === "\t"
+      ? character
+      : `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`
+  )
 
 const Text = ({ of, none }: { readonly of: string | null; readonly none: string }) =>
   of === null ? <span class="hint">{none}</span> : <span class="value-text">{of === "" ? "(empty)" : visible(of)}</span>

@@ -2,6 +2,7 @@
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { ValidationFailed } from "#schema/Errors.ts"
 import { ProjectId, type SecretId } from "#schema/Ids.ts"
 import type { Project, ProjectEnvironment } from "#schema/ProjectsApi.ts"
 import { DiffQuery } from "#schema/SecretRequests.ts"
@@ -13,7 +14,7 @@ import * as Form from "#src/dashboard/frame/Form.ts"
 import * as Html from "#src/dashboard/frame/Html.ts"
 import * as Icons from "#src/dashboard/frame/Icons.tsx"
 import { Layout } from "#src/dashboard/frame/Layout.tsx"
-import { inTeam, pageNumber, query, wantsJson } from "#src/dashboard/frame/Pages.ts"
+import { bindForms, inTeam, pageNumber, query, wantsJson } from "#src/dashboard/frame/Pages.ts"
 import { Pager } from "#src/dashboard/frame/Pager.tsx"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import {
@@ -226,8 +227,33 @@ const ComparePage = (props: ComparisonProps) => {
 
 interface AtProject extends AtPerson {
   readonly projectId: ProjectId
+  readonly environments: ReadonlyArray<ProjectEnvironment>
+  /** Slugs of the environments that the page compares. */
+  readonly compared: { readonly from: string; readonly to: string }
 }
-const project = withIds(person, Schema.Struct({ projectId: ProjectId }))
+
+/** The environments that the query names; as the page chooses them, where it names none. */
+const comparedOf = (params: Form.Form, items: ReadonlyArray<ProjectEnvironment>) => {
+  const from = params.filled("from") ?? items[0]?.slug ?? "development"
+  return { from, to: params.filled("to") ?? items.find(({ slug }) => slug !== from)?.slug ?? from }
+}
+
+/** Guard for the pages of two environments. Their forms are bound to both. */
+const project = within(withIds(person, Schema.Struct({ projectId: ProjectId })), ({ projectId }) =>
+  Effect.gen(function* () {
+    const { items } = yield* UseCases.environments.list(projectId)
+    const compared = comparedOf(yield* query, items)
+    const idOf = (slug: string) => items.find((one) => one.slug === slug)?.id ?? "none"
+    yield* bindForms({ path: Paths.compare(projectId), id: `${idOf(compared.from)}+${idOf(compared.to)}` })
+    return { environments: items, compared }
+  })
+)
+
+/** Refuses an environment in a form that is neither of the page's two. */
+const ofPage = Effect.fnUntraced(function* ({ compared }: Pick<AtProject, "compared">, field: string, slug: string) {
+  if (slug === compared.from || slug === compared.to) return yield* Form.decode(EnvironmentSlug)(slug)
+  return yield* new ValidationFailed({ field, message: "The page compares other environments. Load it again." })
+})
 
 /** All keys of both environments, sorted. The server compares values, which stay there. */
 const rowsOf = Effect.fnUntraced(function* (query: DiffQuery) {
@@ -253,12 +279,9 @@ const rowsOf = Effect.fnUntraced(function* (query: DiffQuery) {
   }))
 })
 
-const comparison = Effect.fnUntraced(function* ({ projectId, visit }: AtProject) {
+const comparison = Effect.fnUntraced(function* ({ compared: { from, to }, environments, projectId, visit }: AtProject) {
   const params = yield* query
   const project = yield* UseCases.projects.get(projectId)
-  const { items } = yield* UseCases.environments.list(projectId)
-  const from = params.filled("from") ?? items[0]?.slug ?? "development"
-  const to = params.filled("to") ?? items.find(({ slug }) => slug !== from)?.slug ?? from
   const rows =
     from === to
       ? undefined
@@ -266,7 +289,7 @@ const comparison = Effect.fnUntraced(function* ({ projectId, visit }: AtProject)
   const result: Comparison = {
     visit: inTeam(visit, project.teamId),
     project,
-    environments: items,
+    environments,
     from: yield* Form.decode(EnvironmentSlug)(from),
     to,
     rows,
@@ -282,7 +305,7 @@ const revealRow = project((at) =>
   Effect.gen(function* () {
     const form = yield* Form.read
     const read = Effect.fnUntraced(function* (slug: string) {
-      const environment = yield* Form.decode(EnvironmentSlug)(slug)
+      const environment = yield* ofPage(at, "of", slug)
       return yield* reveal({ projectId: at.projectId, environment }, form)
     })
     if (yield* wantsJson) return asJson(yield* read(form.text("of")))
@@ -297,20 +320,22 @@ const revealRow = project((at) =>
 const CopyForm = Schema.Struct({ key: SecretKey, from: EnvironmentSlug, to: EnvironmentSlug })
 
 /** Copies a value inside the server. */
-const copy = action(
-  within(project, () => Effect.map(query, (params) => ({ params }))),
-  {
-    decode: (form) => Form.decode(CopyForm)({ key: form.text("key"), from: form.text("from"), to: form.text("to") }),
-    run: ({ from, key, to }, { projectId }) =>
-      UseCases.secretWrites.copy({ projectId, sourceEnv: from, targetEnv: to, keys: [key] }),
-    done: (_, { params, projectId }) =>
-      leadTo(
-        `${Paths.compare(projectId)}?from=${encodeURIComponent(params.text("from"))}&to=${encodeURIComponent(params.text("to"))}`,
-        "secret-copied"
-      ),
-    again: screen(comparison, ComparePage)
-  }
-)
+const copy = action(project, {
+  decode: (form, at) =>
+    Effect.gen(function* () {
+      const from = yield* ofPage(at, "from", form.text("from"))
+      const to = yield* ofPage(at, "to", form.text("to"))
+      return yield* Form.decode(CopyForm)({ key: form.text("key"), from, to })
+    }),
+  run: ({ from, key, to }, { projectId }) =>
+    UseCases.secretWrites.copy({ projectId, sourceEnv: from, targetEnv: to, keys: [key] }),
+  done: (_, { compared: { from, to }, projectId }) =>
+    leadTo(
+      `${Paths.compare(projectId)}?from=${encodeURIComponent(from)}&to=${encodeURIComponent(to)}`,
+      "secret-copied"
+    ),
+  again: screen(comparison, ComparePage)
+})
 
 const at = "/app/projects/:projectId/compare"
 export const routes = HttpRouter.empty.pipe(
