@@ -151,7 +151,7 @@ export const openTables = {
   change_requests: {
     by: "box",
     because:
-      "Author, place and changes are bound into the box that the environment's key opens; a decision is judged by the rows of now"
+      "Author, place, reason and changes are bound into the box that the environment's key opens. Each viewer carries a MAC of that key. A decision is judged by the rows of now"
   },
   data_keys: { by: "box", because: "The wrapped key is bound to its environment and generation" },
   effect_sql_migrations: {

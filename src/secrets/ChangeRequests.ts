@@ -2,9 +2,11 @@
  * Changes that wait for an approval (docs/contract/access.md). Their authors see and withdraw them; owners, admins and
  * approvers of the environment decide. An approved change goes through `Commit.ts`, in the name of the approver.
  */
+import type { KeyObject } from "node:crypto"
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { AuditAction } from "#schema/Audit.ts"
 import type { RevealedChanges } from "#schema/ChangeRequestsApi.ts"
@@ -104,11 +106,33 @@ const Viewer = Schema.Struct({
   })
 })
 type Viewer = typeof Viewer.Type
-const DecisionRow = Schema.Struct({ seenBy: Schema.Array(Viewer) })
+/** A list of viewers, each with its MAC. A writer of the database can store anything here. */
+const DecisionRow = Schema.Struct({ seenBy: Schema.Unknown })
+const StoredViewer = Schema.Struct({ ...Viewer.fields, mac: Schema.String })
+const decodeViewer = Schema.decodeUnknownOption(StoredViewer)
+
+/** MAC of a viewer, bound to the request and its environment. */
+const viewerMac = (row: RequestRow, dataKey: KeyObject, { email, from, userId }: Viewer): string => {
+  const at = Envelope.boxContext("ampoule change seen v1", row.environmentId, row.id)
+  const { id, ip, userAgent, via } = from
+  return contentMac(dataKey, at, JSON.stringify([userId, email, id, ip, userAgent, via]))
+}
+
+/** One viewer per person. What no server wrote is dropped: it must neither enter the trail nor keep a decision. */
+const viewersOf = (row: RequestRow, dataKey: KeyObject, stored: unknown): ReadonlyArray<Viewer> => {
+  const viewers = new Map<string, Viewer>()
+  for (const one of Array.isArray(stored) ? stored : []) {
+    const viewer = Option.getOrUndefined(decodeViewer(one))
+    if (viewer === undefined || viewers.has(viewer.userId)) continue
+    const { mac, ...seen } = viewer
+    if (safeEqual(Buffer.from(mac), Buffer.from(viewerMac(row, dataKey, seen)))) viewers.set(viewer.userId, seen)
+  }
+  return [...viewers.values()]
+}
 
 /**
- * Closes the request: of several decisions at the same time one succeeds. The box is deleted with it. Returns the people
- * to whom it was revealed.
+ * Closes the request: of several decisions at the same time one succeeds. The box is deleted with it. Returns the stored
+ * people to whom it was revealed.
  */
 const decided = Effect.fnUntraced(function* ({ sql }: Needs, id: ChangeRequestId, status: "approved" | "denied") {
   const row = yield* Rows.findOne(
@@ -241,7 +265,11 @@ const revealed = Effect.fnUntraced(function* (needs: Needs, { permit, row }: ToD
     }),
     digest: digestOf(row, content, restorations)
   }
-  return { reveal, reads: [...readOf(secrets), ...readOf([...restorations.values()].map(({ restored }) => restored))] }
+  return {
+    reveal,
+    dataKey: content.dataKey,
+    reads: [...readOf(secrets), ...readOf([...restorations.values()].map(({ restored }) => restored))]
+  }
 })
 
 /** Texts leave after their entries are committed. The approval adds a read of the new versions for each viewer. */
@@ -249,16 +277,24 @@ const reveal = Effect.fn("ChangeRequests.reveal")(function* (needs: Needs, id: C
   const { event, permit, row } = yield* toDecide(needs, id, "change.reveal")
   const user = permit.caller.user
   if (user === null) return yield* Effect.dieMessage("only a person decides")
-  const { reads, reveal } = yield* SecretBoxes.recordingRefusals(needs.audit, event, revealed(needs, { permit, row }))
+  const { dataKey, reads, reveal } = yield* SecretBoxes.recordingRefusals(
+    needs.audit,
+    event,
+    revealed(needs, { permit, row })
+  )
   const { ip, id: requestId, userAgent, via } = yield* RequestInfo
   const viewer: Viewer = { userId: user.id, email: user.email, from: { id: requestId, ip, userAgent, via } }
-  const isSeen = JSON.stringify([{ userId: user.id }])
   yield* change(needs, event, function* () {
-    const isPending = yield* Rows.exists(needs.sql`
-      UPDATE change_requests
-      SET seen_by = CASE WHEN seen_by @> ${isSeen}::jsonb THEN seen_by ELSE seen_by || ${JSON.stringify([viewer])}::jsonb END
-      WHERE id = ${id} AND status = 'pending' RETURNING id`)
-    if (!isPending) return yield* over()
+    const seen = yield* Rows.findOne(
+      DecisionRow,
+      needs.sql`SELECT seen_by FROM change_requests WHERE id = ${id} AND status = 'pending' FOR UPDATE`
+    )
+    if (seen === undefined) return yield* over()
+    const earlier = viewersOf(row, dataKey, seen.seenBy)
+    const viewers = earlier.some(({ userId }) => userId === user.id) ? earlier : [...earlier, viewer]
+    const stored = viewers.map((one) => ({ ...one, mac: viewerMac(row, dataKey, one) }))
+    yield* Rows.run(needs.sql`
+      UPDATE change_requests SET seen_by = ${JSON.stringify(stored)}::jsonb WHERE id = ${id}`)
     yield* needs.audit.append(event, ...reads)
   })
   return reveal
@@ -300,7 +336,8 @@ const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id:
   const changes = Effect.fnUntraced(function* (transaction: Transaction) {
     const all = yield* changesOf(row, transaction, content, sources, digest)
     approvals.push(...(yield* needs.secondPerson.take))
-    viewers.push(...(yield* decided(needs, row.id, "approved")))
+    const stored = yield* decided(needs, row.id, "approved")
+    viewers.splice(0, viewers.length, ...viewersOf(row, content.dataKey, stored))
     return all
   })
   const written = EnvironmentWrite.write(needs.writing, permit, changes, {

@@ -244,6 +244,46 @@ layer(app, { excludeTestServices: true })("the content of a change that waits", 
     })
   )
 
+  it.effect("adds reads for the people to whom a server revealed it, whatever the database names beside them", () =>
+    Effect.gen(function* () {
+      const { approve, people, propose, reveal, sessions, trailOf } = yield* setUp
+      const sql = yield* SqlClient.SqlClient
+      const first = yield* propose([{ op: "set", key: "NEW", value: "new" }])
+      const other = yield* propose([{ op: "set", key: "ELSE", value: "new" }])
+      yield* reveal(sessions.admin, first.id)
+      const seenBy = (id: string) =>
+        Effect.map(
+          sql<{ readonly seenBy: ReadonlyArray<object> }>`SELECT seen_by FROM change_requests WHERE id = ${id}`,
+          (rows) => rows[0]?.seenBy ?? assert.fail("no request")
+        )
+      const store = (id: string, seen: unknown) =>
+        sql`UPDATE change_requests SET seen_by = ${JSON.stringify(seen)}::jsonb WHERE id = ${id}`
+      const [own = {}] = yield* seenBy(first.id)
+      const { email, id: userId } = people.other
+      const { mac: _mac, ...earlier } = own as Record<string, unknown>
+      const forged = [{ ...own, userId, email }, { ...earlier, userId, email }, earlier, { userId }, 7, null]
+      // The entry of another request, and what no server writes.
+      yield* store(other.id, [own, ...forged])
+      yield* store(first.id, [...forged, own])
+      yield* reveal(sessions.approver, first.id)
+      assert.lengthOf(yield* seenBy(first.id), 2)
+      yield* store(first.id, [...forged, ...(yield* seenBy(first.id))])
+      const readers = (id: string) =>
+        Effect.map(trailOf(id), (entries) =>
+          entries.filter(({ action }) => action === "secret.read").map(({ actor }) => actor.id)
+        )
+      assert.strictEqual((yield* approve(sessions.owner, first.id)).status, 200)
+      assert.sameMembers(yield* readers(first.id), [people.admin.id, people.approver.id])
+      assert.strictEqual((yield* approve(sessions.owner, other.id)).status, 200)
+      assert.deepStrictEqual(yield* readers(other.id), [])
+      for (const malformed of [{}, "text", 1, null]) {
+        const { id } = yield* propose([{ op: "set", key: "NEW", value: JSON.stringify(malformed) }])
+        yield* store(id, malformed)
+        assert.strictEqual((yield* approve(sessions.owner, id)).status, 200)
+      }
+    })
+  )
+
   it.effect("of an earlier release is revealed and approved, without kinds", () =>
     Effect.gen(function* () {
       const { approve, at, create, people, project, propose, reveal, sessions } = yield* setUp

@@ -93,9 +93,8 @@ const Decide = ({ item, location }: { readonly item: ChangeRequest; readonly loc
   )
 }
 
-/** Control, format and unassigned characters, separators, fillers and variation selectors. */
-const invisible =
-  /[\p{C}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\ufe00-\ufe0f\u{e0000}-\u{e0fff}]/gu
+/** Control, format and unassigned characters, separators, and what no program draws: fillers, selectors, tags. */
+const invisible = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
 /** Invisible and direction characters become visible: none can hide a part of the text from its approver. */
 const visible = (text: string) =>
   text.replace(invisible, (character) =>
