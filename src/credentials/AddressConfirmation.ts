@@ -13,14 +13,14 @@ import { CredentialInvalid, DependencyUnavailable, Forbidden, NameTaken } from "
 import { UserIdOut } from "#schema/Ids.ts"
 import { addressOf } from "#schema/Values.ts"
 import { AppConfig } from "#src/AppConfig.ts"
-import { Crypto } from "#src/crypto/Crypto.ts"
+import { Crypto, sha256 } from "#src/crypto/Crypto.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
 import * as ServiceBox from "#src/crypto/ServiceBox.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { days } from "#src/Days.ts"
 import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
 import * as Rows from "#src/database/Rows.ts"
-import { confirmationPolicy, RateLimiter } from "#src/limits/RateLimiter.ts"
+import { confirmationPolicy, mailboxPolicy, RateLimiter } from "#src/limits/RateLimiter.ts"
 import { methods } from "#src/Methods.ts"
 import { Mail, type Message } from "#src/outbound/Mail.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
@@ -85,6 +85,8 @@ const send = Effect.fn("AddressConfirmation.send")(function* (needs: Needs) {
   }
   yield* limiter.take(`confirmation:${userId}`, confirmationPolicy)
   const address = addressOf(email)
+  // Up to five hundred accounts have one mailbox.
+  yield* limiter.take(`confirmation:email:${sha256(address).toString("base64url")}`, mailboxPolicy)
   const endsAt = (yield* Clock.currentTimeMillis) + linkLife
   const salt = yield* crypto.randomBytes(Envelope.saltLength)
   const box = ServiceBox.seal(yield* keyOf(needs), place, Buffer.from(encode({ userId, address, endsAt })), salt)

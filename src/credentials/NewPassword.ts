@@ -72,8 +72,9 @@ const setPassword = Effect.fnUntraced(function* (
 })
 
 /**
- * Hash of a new password for the account, which no other account of its address has, so that a password opens one of
- * them. Constant work: one computation, and one comparison with all the others.
+ * Hash of a new password for the account, which no other provisional account of its address has. It is not compared with
+ * the password of a vouched account: the refusal would tell a stranger's account what that password is. The sign-in
+ * tries the vouched account first. Constant work: one computation, and one comparison with all the others.
  */
 const hashOfNew = Effect.fnUntraced(function* (
   needs: Needs,
@@ -87,13 +88,14 @@ const hashOfNew = Effect.fnUntraced(function* (
   yield* holder === undefined
     ? ProvisionalAccounts.limitComparisons(needs.limiter, address)
     : needs.limiter.take(`new-password:account:${id}`, signInPolicy)
-  const others = accounts.filter((one) => one.id !== id).map((one) => one.passwordHash)
+  const others = accounts.filter((one) => one.id !== id)
   const passwordHash = yield* needs.passwords.hash(
     password,
     "newPassword",
-    others.find((hash) => hash !== "")
+    others.find((one) => one.passwordHash !== "")?.passwordHash
   )
-  const { index } = yield* needs.passwords.find(others, password)
+  const compared = others.filter((one) => !Accounts.isVouched(one)).map((one) => one.passwordHash)
+  const { index } = yield* needs.passwords.find(compared, password)
   return index === undefined ? passwordHash : yield* ProvisionalAccounts.refusedPassword("newPassword")
 })
 

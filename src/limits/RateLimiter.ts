@@ -25,6 +25,8 @@ export const signInPolicy: Policy = [{ limit: 10, millis: 600_000 }]
 export const takenEmailPolicy: Policy = [{ limit: 5, millis: 86_400_000 }]
 /** Confirmation links of one account: each one is an e-mail. */
 export const confirmationPolicy: Policy = [{ limit: 3, millis: 3_600_000 }]
+/** Confirmation links of all accounts of an address, which one mailbox receives. */
+export const mailboxPolicy: Policy = [{ limit: 12, millis: 3_600_000 }]
 /** Wrong codes of a second factor: three of a million are right at any time. */
 export const factorPolicy: Policy = [
   { limit: 5, millis: 600_000 },

@@ -118,7 +118,8 @@ const uses: Readonly<Record<ServiceKeyName, Use>> = {
   /** Interactions of a consent (`src/oauth/Configuration.ts`). */
   "oauth-cookies": { columns: [], minutes: 60 },
   "mcp-request-state": { columns: [], minutes: 10 },
-  "sign-in-flows": { columns: [], minutes: 10 }
+  /** Links that confirm an address (`src/credentials/AddressConfirmation.ts`) last a day, all others ten minutes. */
+  "sign-in-flows": { columns: [], minutes: 24 * 60 }
 }
 
 export const minutesOf = (name: ServiceKeyName): number => uses[name].minutes

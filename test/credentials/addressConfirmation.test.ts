@@ -167,4 +167,23 @@ layer(app, { excludeTestServices: true })("an account's own mailbox", (it) => {
       assert.lengthOf(mails, count + 2)
     })
   )
+
+  it.effect("gets twelve links an hour for all accounts of the address, and other addresses have their own count", () =>
+    Effect.gen(function* () {
+      const { mails } = yield* Caught
+      const email = `${randomUUID()}@example.com`
+      const statuses: Array<number> = []
+      for (let i = 0; i < 5; i++) {
+        const { jar } = yield* invited(email, `seven green lamps, number ${i}`)
+        for (let n = 0; n < 3; n++) statuses.push((yield* SignIn.submit(link, jar)).status)
+      }
+      assert.deepStrictEqual(statuses, [...Array<number>(12).fill(303), 429, 429, 429])
+      assert.lengthOf(
+        mails.filter((mail) => mail.includes(`To: ${email}`) && mail.includes("Subject: Confirm")),
+        12
+      )
+      const { jar } = yield* invited(`${randomUUID()}@example.com`)
+      assert.strictEqual((yield* SignIn.submit(link, jar)).status, 303)
+    })
+  )
 })

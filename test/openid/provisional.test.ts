@@ -10,6 +10,8 @@ import { randomUUID } from "node:crypto"
 import { Audit } from "#src/trail/Audit.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import { Revocation } from "#src/credentials/Revocation.ts"
+import * as ProvisionalAccounts from "#src/credentials/ProvisionalAccounts.ts"
+import * as Rows from "#src/database/Rows.ts"
 import * as Operator from "#src/credentials/Operator.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { freshAddress } from "#test/support/FreshAddress.ts"
@@ -189,6 +191,38 @@ layer(OpenId.layer, { excludeTestServices: true })("an address that a stranger t
       })
       assert.deepStrictEqual(TestApp.codeOf(reset), [400, "VALIDATION_FAILED"])
       assert.strictEqual((yield* signIn(email, own)).json.user.id, joined.json.user.id)
+    })
+  )
+
+  it.effect("does not learn the password of the vouched account of its address by a change of its own", () =>
+    Effect.gen(function* () {
+      const email = newAddress()
+      const squatter = yield* squat(yield* teamNamed("Evil"), email)
+      const joined = yield* accept(yield* invite(yield* teamNamed("Ours"), email), own)
+      assert.strictEqual(joined.status, 200, joined.text)
+      const { id } = joined.json.user
+      const needs = yield* operator
+      yield* Rows.transaction(needs.sql, function* () {
+        return yield* ProvisionalAccounts.vouch(needs, { id, address: email }, "operator", "system")
+      })
+      // A right guess and a wrong one have the same answer.
+      for (const [currentPassword, newPassword] of [
+        [theirs, "nine copper kettles in a row"],
+        ["nine copper kettles in a row", own]
+      ] as const) {
+        const session = OpenId.sessionOf(SignIn.kept(yield* signIn(email, currentPassword)))
+        const changed = yield* TestApp.post("/me/password", { session, json: { currentPassword, newPassword } })
+        assert.strictEqual(changed.status, 200, changed.text)
+      }
+      // The vouched account comes first at the sign-in.
+      assert.strictEqual((yield* signIn(email, own)).json.user.id, id)
+      // A reset link of the provisional account says nothing either.
+      const { url } = yield* Operator.resetLink(needs, squatter.id)
+      const reset = yield* TestApp.post("/password-reset", {
+        json: { code: new URL(Redacted.value(url)).searchParams.get("code"), newPassword: own }
+      })
+      assert.isBelow(reset.status, 300, reset.text)
+      assert.strictEqual((yield* signIn(email, own)).json.user.id, id)
     })
   )
 
