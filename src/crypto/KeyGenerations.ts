@@ -91,9 +91,13 @@ const unwrapped = ({ vault }: Needs, { bound, generation, instance, name, rootKe
 const isSame = (key: KeyRing.RingKey | undefined, { bound, instance }: KeyRow): key is KeyRing.RingKey =>
   key !== undefined && key.instance === (bound ? instance : undefined)
 
+/** The row of the generation that writes. `rows`: of one key, oldest first. */
+export const writingOf = (rows: ReadonlyArray<KeyRow>): KeyRow | undefined =>
+  rows.filter(({ state }) => state === "active").at(-1)
+
 /**
- * The ring of one key's rows. It takes keys over from `earlier`, and leaves out rows that do not open. Undefined: no
- * active row opens.
+ * The ring of one key's rows. It takes keys over from `earlier`, and leaves out rows that do not open. Undefined: no row
+ * is active, or the newest active one does not open. An older one, which others may have, never writes in its place.
  */
 export const ringOf = Effect.fnUntraced(function* (
   needs: Needs,
@@ -101,24 +105,28 @@ export const ringOf = Effect.fnUntraced(function* (
   earlier: KeyRing.KeyRing | undefined
 ) {
   const keys: Array<KeyRing.RingKey> = []
+  const writing = writingOf(rows)
   let newest: KeyRing.RingKey | undefined
   for (const row of rows) {
     const before = earlier?.live.get(row.generation)
     const key = isSame(before, row) ? Either.right(before) : yield* Effect.either(unwrapped(needs, row))
     if (Either.isLeft(key)) {
       if (key.left._tag === "VaultUnavailable") return yield* key.left
-      yield* Effect.logError("A service key does not open. Rows of its generation are not accepted.").pipe(
-        Effect.annotateLogs({ key: row.name, generation: row.generation })
-      )
+      const message =
+        row === writing
+          ? "The newest generation of a service key does not open. Nothing is written with an older one: check that the server has the root key that wrapped it, or restore the row from a backup."
+          : "A service key does not open. Rows of its generation are not accepted."
+      yield* Effect.logError(message).pipe(Effect.annotateLogs({ key: row.name, generation: row.generation }))
+      if (row === writing) return undefined
       continue
     }
     keys.push(key.right)
-    if (row.state === "active") newest = key.right
+    if (row === writing) newest = key.right
   }
   return newest === undefined ? undefined : KeyRing.of(newest, keys)
 })
 
-/** For a reader, which creates no key. Undefined: no key exists, or none opens. */
+/** For a reader, which creates no key. Undefined: no key exists, or the newest does not open. */
 export const open = (needs: Needs, name: ServiceKeyName) =>
   Effect.flatMap(rowsOf(needs.sql, [name]), (rows) => ringOf(needs, rows, undefined))
 
@@ -180,21 +188,35 @@ export const create = Effect.fnUntraced(function* (
   yield* insert(needs, { name, generation: newest ?? KeyRing.first, state: "active", createdAt: now, instance }, bytes)
   if (newest === null) yield* refuseEarlierReleases(sql)
 })
-/** Creates the next generation of all keys, which servers load before one of them writes with it. */
-export const begin = Effect.fnUntraced(function* (
-  needs: Needs,
-  { bytes, now }: { readonly bytes: Effect.Effect<Buffer>; readonly now: Date }
-) {
-  const { sql } = needs
-  const instance = yield* instanceOf(sql, now)
-  const rows = yield* rowsOf(sql, names)
-  const generation = 1 + rows.reduce((last, row) => Math.max(last, row.generation), KeyRing.first)
+
+/** The highest generation of any key. */
+export const newestOf = (rows: ReadonlyArray<KeyRow>): number =>
+  rows.reduce((last, row) => Math.max(last, row.generation), KeyRing.first)
+
+/** Keys that have rows, and none of the highest generation. `create` gives a key without rows the highest one. */
+export const withoutNewest = (rows: ReadonlyArray<KeyRow>): ReadonlyArray<ServiceKeyName> => {
+  const newest = newestOf(rows)
+  return names.filter((name) => {
+    const own = rows.filter((row) => row.name === name)
+    return own.length > 0 && own.every((row) => row.generation < newest)
+  })
+}
+
+interface Beginning {
+  readonly bytes: Effect.Effect<Buffer>
+  readonly generation: number
+  readonly names: ReadonlyArray<ServiceKeyName>
+  readonly now: Date
+}
+
+/** Creates a generation of these keys, which servers load before one of them writes with it. */
+export const begin = Effect.fnUntraced(function* (needs: Needs, { bytes, generation, names, now }: Beginning) {
+  const instance = yield* instanceOf(needs.sql, now)
   for (const name of names) {
     const key = yield* bytes
     yield* insert(needs, { name, generation, state: "coming", createdAt: now, instance }, Redacted.make(key))
     key.fill(0)
   }
-  return generation
 })
 
 /** From now on servers write with the coming generation. */
@@ -227,7 +249,7 @@ export const rebind = Effect.fnUntraced(function* (
   const { sql } = needs
   yield* instanceOf(sql, now)
   const rows = yield* rowsOf(sql, names)
-  const generation = 1 + rows.reduce((last, row) => Math.max(last, row.generation), KeyRing.first)
+  const generation = 1 + newestOf(rows)
   const older = new Map<ServiceKeyName, KeyRing.KeyRing>()
   for (const name of names) {
     const own = rows.filter((row) => row.name === name)

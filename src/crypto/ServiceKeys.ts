@@ -66,9 +66,13 @@ export class ServiceKeys extends Effect.Service<ServiceKeys>()("crypto/ServiceKe
       function* (name: ServiceKeyName) {
         const earlier = rings.get(name)
         if (earlier !== undefined) return earlier.ring
-        const find = Effect.flatMap(KeyGenerations.rowsOf(sql, [name]), (rows) => adopt(name, rows))
-        const existing = (yield* find) ?? (yield* Effect.zipRight(make(name), find))
-        return existing ?? (yield* new IntegrityFailure())
+        let rows = yield* KeyGenerations.rowsOf(sql, [name])
+        // A key that does not open is not replaced, since what it wrote would be lost.
+        if (KeyGenerations.writingOf(rows) === undefined) {
+          yield* make(name)
+          rows = yield* KeyGenerations.rowsOf(sql, [name])
+        }
+        return (yield* adopt(name, rows)) ?? (yield* new IntegrityFailure())
       },
       Effect.catchTag("SqlError", Effect.die)
     )

@@ -43,6 +43,8 @@ interface Use {
 export type PepperedTable = keyof typeof credentials | "recovery_codes" | "passkey_challenges"
 type Condition = (sql: SqlClient.SqlClient, now: Date) => Statement.Fragment
 
+/** Rows that a rotation seals again. One without a MAC has ended, or no server wrote it. */
+const withMac: Condition = (sql) => sql`mac <> ''`
 const unexpired: Condition = (sql, now) => sql`expires_at > ${now}`
 const unexpiredWithout =
   (ended: string): Condition =>
@@ -92,13 +94,16 @@ const uses: Readonly<Record<ServiceKeyName, Use>> = {
     })),
     minutes: 0
   },
-  "password-hashes": { columns: [{ table: "users", generation: passwordGeneration }], minutes: 0 },
+  "password-hashes": {
+    columns: [{ table: "users", generation: passwordGeneration, live: withMac }],
+    minutes: 0
+  },
   "second-factors": {
-    columns: [{ table: "totp_factors", generation: (sql) => boxGeneration(sql, "sealed") }],
+    columns: [{ table: "totp_factors", generation: (sql) => boxGeneration(sql, "sealed"), live: withMac }],
     minutes: 0
   },
   "issuer-secrets": {
-    columns: [{ table: "sign_in_issuers", generation: (sql) => boxGeneration(sql, "sealed") }],
+    columns: [{ table: "sign_in_issuers", generation: (sql) => boxGeneration(sql, "sealed"), live: withMac }],
     minutes: 0
   },
   /** The last entry of each stream proves its end; `Reseal.ts` counts those. */
@@ -123,6 +128,17 @@ const uses: Readonly<Record<ServiceKeyName, Use>> = {
 }
 
 export const minutesOf = (name: ServiceKeyName): number => uses[name].minutes
+
+/** For each table of a key, the condition of the rows that need one of these generations. */
+export const needsOf = (
+  sql: SqlClient.SqlClient,
+  name: ServiceKeyName,
+  { generations, now }: { readonly generations: ReadonlyArray<number>; readonly now: Date }
+): ReadonlyArray<{ readonly table: string; readonly where: Statement.Fragment }> =>
+  uses[name].columns.map(({ generation, live, table }) => ({
+    table,
+    where: sql`${generation(sql)} = ANY(${generations}::int[]) AND ${live?.(sql, now) ?? sql`true`}`
+  }))
 
 const UseRow = Schema.Struct({ generation: Schema.Number, n: Schema.Number })
 

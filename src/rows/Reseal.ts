@@ -10,6 +10,7 @@ import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import type { Crypto } from "#src/crypto/Crypto.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
+import type { ServiceKeyName } from "#src/crypto/KeyGenerations.ts"
 import type { KeyRing } from "#src/crypto/KeyRing.ts"
 import { nothingLeft, type UnopenedRow } from "#src/crypto/RotationTurn.ts"
 import * as ServiceBox from "#src/crypto/ServiceBox.ts"
@@ -21,7 +22,7 @@ import {
   type AuthorizationTable,
   isAuthorizationTable
 } from "./AuthorizationRows.ts"
-import { boxGeneration, digestGeneration, passwordGeneration } from "./KeyUses.ts"
+import { boxGeneration, digestGeneration, needsOf, passwordGeneration } from "./KeyUses.ts"
 import { placedRows } from "./OldRows.ts"
 import * as RowMac from "./RowMac.ts"
 import { sealedColumns } from "./SealedColumns.ts"
@@ -173,7 +174,7 @@ export const batch = <Table extends AuthorizationTable>(needs: Needs, table: Tab
 
 const TableRow = Schema.Struct({ name: Schema.String, mac: Schema.Uint8ArrayFromSelf })
 
-/** Renews the marks of sealed tables. Returns their number. */
+/** Renews the marks of sealed tables. Returns their number, and the marks that no server wrote. */
 export const resealMarks = Effect.fnUntraced(function* ({ rings, sql }: Needs) {
   const macs = RowMac.make(rings, () => {})
   const rows = yield* Rows.decodeAll(
@@ -182,7 +183,31 @@ export const resealMarks = Effect.fnUntraced(function* ({ rings, sql }: Needs) {
   )
   const genuine = rows.filter(({ mac, name }) => macs.isTableMark(name, mac))
   for (const { name } of genuine) yield* sql`UPDATE sealed_tables SET mac = ${macs.ofTable(name)} WHERE name = ${name}`
-  return genuine.length
+  const refused = rows
+    .filter((row) => !genuine.includes(row))
+    .map(({ name }): UnopenedRow => ({ table: "sealed_tables", name }))
+  return { done: genuine.length, refused }
+})
+
+const MarkRow = Schema.Struct({ name: Schema.String })
+
+/** The rows that need one of these generations of a key, `limit` of each table at most. */
+export const rowsThatNeed = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  name: ServiceKeyName,
+  { limit, ...of }: { readonly generations: ReadonlyArray<number>; readonly now: Date; readonly limit: number }
+) {
+  const result: Array<UnopenedRow> = []
+  for (const { table, where } of needsOf(sql, name, of)) {
+    if (isAuthorizationTable(table)) {
+      const rows = yield* placedRows(sql, table, sql`WHERE ${where} LIMIT ${limit}`)
+      for (const row of rows) result.push({ table, name: keyOf(table, row) })
+    } else {
+      const rows = yield* Rows.decodeAll(MarkRow, sql`SELECT name FROM ${sql(table)} WHERE ${where} LIMIT ${limit}`)
+      for (const row of rows) result.push({ table, name: row.name })
+    }
+  }
+  return result
 })
 
 /** Tables in the order of a pass. Each has its turns, from `beforeAll` until a turn has no `last`. */

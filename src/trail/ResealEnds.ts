@@ -61,6 +61,28 @@ export const batch = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, ring
   return { last: end.stream, done, refused }
 })
 
+/** The ends of streams by one of these generations, `limit` at most. */
+export const endsThatNeed = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  { generations, limit }: { readonly generations: ReadonlyArray<number>; readonly limit: number }
+) {
+  const result: Array<UnopenedRow> = []
+  let after = beforeAll
+  while (result.length < limit) {
+    const ends = yield* endsAfter(sql, after)
+    const end = ends.at(-1)
+    if (end === undefined) break
+    for (const { mac, seq, stream } of ends) {
+      const generation = mac === null ? undefined : KeyRing.generationOf(mac)
+      if (generation !== undefined && generations.includes(generation)) {
+        result.push({ table: "audit_entries", name: `${stream} ${seq}` })
+      }
+    }
+    after = end.stream
+  }
+  return result
+})
+
 /** Number of streams per generation of their end. */
 export const endsPerGeneration = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
   const counts = new Map<number, number>()

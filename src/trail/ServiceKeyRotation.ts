@@ -37,13 +37,13 @@ const restMillis = 120_000
 /** Several looks of each server. */
 const loadTime = "30 seconds"
 
-/** Keys whose rows a rotation gives the newest generation, and the tables of these rows. */
-const resealed: ReadonlyMap<ServiceKeyName, (table: string) => boolean> = new Map([
-  ["row-seals", (table) => table !== "audit_entries"],
-  ["password-hashes", (table) => table === "users"],
-  ["second-factors", (table) => table === "totp_factors"],
-  ["issuer-secrets", (table) => table === "sign_in_issuers"],
-  ["audit-entries", (table) => table === "audit_entries"]
+/** Keys whose rows a rotation gives the newest generation. */
+const resealed: ReadonlySet<ServiceKeyName> = new Set([
+  "row-seals",
+  "password-hashes",
+  "second-factors",
+  "issuer-secrets",
+  "audit-entries"
 ])
 
 export interface KeyGeneration {
@@ -54,9 +54,6 @@ export interface KeyGeneration {
   readonly rows: number | null
   readonly createdAt: Date
 }
-
-const newestOf = (rows: ReadonlyArray<KeyGenerations.KeyRow>): KeyGenerations.KeyRow | undefined =>
-  rows.filter(({ state }) => state === "active").at(-1)
 
 const ofName = (rows: ReadonlyArray<KeyGenerations.KeyRow>, name: ServiceKeyName) =>
   rows.filter((row) => row.name === name)
@@ -73,7 +70,7 @@ export const generations = Effect.fnUntraced(function* ({ sql }: Pick<Needs, "sq
   const result: Array<KeyGeneration> = []
   for (const name of KeyGenerations.names) {
     const own = ofName(rows, name)
-    const newest = newestOf(own)
+    const newest = KeyGenerations.writingOf(own)
     const counts = own.length > 1 ? yield* rowsPerGeneration(sql, name) : undefined
     for (const { createdAt, generation, state } of own) {
       const use = state === "coming" ? "coming" : generation === newest?.generation ? "writes" : "verifies"
@@ -97,16 +94,25 @@ export const rowCount = ({ sql }: Pick<Needs, "sql">) =>
 export const isUnfinished = (all: ReadonlyArray<KeyGeneration>): boolean =>
   all.some(({ name, use }) => use === "coming" || (use === "verifies" && resealed.has(name)))
 
-/** Creates the next generation, or goes on with one that is coming; returns when servers write with it. */
+/**
+ * Creates the next generation, or goes on with the one of an interrupted rotation; returns when servers write with it.
+ * A rotation that was interrupted during the creation, by an earlier program, left keys without that generation: they
+ * get it now.
+ */
 export const begin = Effect.fnUntraced(function* (needs: Needs, alone: boolean) {
   const { crypto, keys, sql, vault } = needs
   const all = yield* KeyGenerations.rowsOf(sql, KeyGenerations.names)
   const isComing = all.some(({ state }) => state === "coming")
-  if (!isComing) {
+  const goesOn = isComing || all.some(({ name }) => resealed.has(name) && ofName(all, name).length > 1)
+  const lacking = goesOn ? KeyGenerations.withoutNewest(all) : KeyGenerations.names
+  if (lacking.length > 0) {
     // All keys or none: an interruption must not leave some without a next generation.
     const now = yield* DateTime.nowAsDate
-    yield* sql.withTransaction(KeyGenerations.begin({ sql, vault }, { bytes: crypto.randomBytes(32), now }))
-  }
+    const generation = KeyGenerations.newestOf(all) + (goesOn ? 0 : 1)
+    yield* sql.withTransaction(
+      KeyGenerations.begin({ sql, vault }, { bytes: crypto.randomBytes(32), generation, names: lacking, now })
+    )
+  } else if (!isComing) return yield* keys.look
   yield* Effect.sleep(alone ? 0 : loadTime)
   yield* KeyGenerations.activate(sql, yield* DateTime.nowAsDate)
   yield* keys.look
@@ -147,7 +153,7 @@ export const reseal = Effect.fn("ServiceKeyRotation.reseal")(function* (
   const refused = new Map<string, UnopenedRow>()
   let done = 0
   const onTurn = (turn: Turn<string>) => {
-    for (const one of turn.refused) refused.set(`${one.table} ${one.name}`, one)
+    for (const one of turn.refused) refused.set(rowName(one), one)
     done += turn.done
     return turn.done > 0 ? onProgress({ done, total: Math.max(done, total) }) : Effect.void
   }
@@ -160,7 +166,8 @@ export const reseal = Effect.fn("ServiceKeyRotation.reseal")(function* (
     if (done === before && pass > 0) break
     yield* Effect.sleep("200 millis")
   }
-  done += yield* retrying(Reseal.resealMarks({ sql, crypto, rings }))
+  const marks = yield* retrying(Reseal.resealMarks({ sql, crypto, rings }))
+  yield* onTurn({ last: undefined, ...marks })
   return { done, refused: [...refused.values()] }
 })
 
@@ -173,19 +180,29 @@ export const rest = Effect.fnUntraced(function* ({ sql }: Pick<Needs, "sql">, al
   yield* Effect.sleep(wait)
 })
 
-/** Older generations of a key that nothing needs. Rows that no server wrote (`refused`) need none. */
+const rowName = ({ name, table }: UnopenedRow) => `${table} ${name}`
+
+/**
+ * Older generations of a key that nothing needs. Rows that no server wrote (`refused`) need none: each excuses itself
+ * alone, since a forged row must not stand in for a genuine one.
+ */
 const unneeded = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   name: ServiceKeyName,
   older: ReadonlyArray<KeyGenerations.KeyRow>,
   refused: ReadonlyArray<UnopenedRow>
 ) {
-  const counts = yield* rowsPerGeneration(sql, name)
-  const rowsOf = ({ generation }: KeyGenerations.KeyRow) => counts.get(generation) ?? 0
-  const isOfKey = resealed.get(name)
-  if (isOfKey === undefined) return older.filter((row) => rowsOf(row) === 0)
-  const rows = older.reduce((sum, row) => sum + rowsOf(row), 0)
-  return rows <= refused.filter(({ table }) => isOfKey(table)).length ? older : []
+  if (!resealed.has(name)) {
+    const counts = yield* rowsPerGeneration(sql, name)
+    return older.filter(({ generation }) => (counts.get(generation) ?? 0) === 0)
+  }
+  // One row more than can be excused is enough to know.
+  const of = { generations: older.map(({ generation }) => generation), limit: refused.length + 1 }
+  const rows = yield* name === "audit-entries"
+    ? ResealEnds.endsThatNeed(sql, of)
+    : Reseal.rowsThatNeed(sql, name, { ...of, now: yield* DateTime.nowAsDate })
+  const excused = new Set(refused.map(rowName))
+  return rows.every((row) => excused.has(rowName(row))) ? older : []
 })
 
 /** Removes older generations that nothing needs. Returns them. `refused`: from a whole pass of `reseal`. */
@@ -198,7 +215,7 @@ export const removeUnused = Effect.fnUntraced(function* (
   const removed: Array<Pick<KeyGeneration, "generation" | "name">> = []
   for (const name of KeyGenerations.names) {
     const own = ofName(rows, name)
-    const newest = newestOf(own)
+    const newest = KeyGenerations.writingOf(own)
     if (newest === undefined || own.length === 1) continue
     const life = KeyUses.minutesOf(name) * 60_000
     const restUntil = (newest.activeAt?.getTime() ?? now) + Math.max(alone ? 0 : restMillis, life)

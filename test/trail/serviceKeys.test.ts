@@ -103,6 +103,12 @@ const rotate = Effect.gen(function* () {
   return { agents, done, refused, removed }
 })
 
+const beginFor = (
+  { crypto, sql, vault }: Pick<Effect.Effect.Success<typeof needs>, "crypto" | "sql" | "vault">,
+  names: ReadonlyArray<KeyGenerations.ServiceKeyName>,
+  generation: number
+) => KeyGenerations.begin({ sql, vault }, { bytes: crypto.randomBytes(32), generation, names, now: new Date() })
+
 const generationsOf = (name: KeyGenerations.ServiceKeyName) =>
   Effect.gen(function* () {
     const all = yield* ServiceKeyRotation.generations(yield* needs)
@@ -322,13 +328,16 @@ describe("a rotation of the service keys", { shuffle: false }, () => {
         const { id } = yield* World.member(stage.project.team, "member")
         yield* sql`UPDATE memberships SET role = 'owner' WHERE user_id = ${id}`
         // Cut off after the creation, and after the activation.
-        yield* KeyGenerations.begin(own, { bytes: own.crypto.randomBytes(32), now: new Date() })
+        yield* beginFor(own, KeyGenerations.names, 4)
         yield* own.keys.look
         assert.include(yield* generationsOf("row-seals"), "4 coming")
         yield* everythingGoesOn(stage)
         yield* ServiceKeyRotation.begin(own, true)
         assert.deepStrictEqual(yield* generationsOf("row-seals"), ["3 verifies", "4 writes"])
         assert.isTrue(ServiceKeyRotation.isUnfinished(yield* ServiceKeyRotation.generations(own)))
+        // Cut off during the renewal of the rows.
+        yield* ServiceKeyRotation.begin(own, true)
+        assert.deepStrictEqual(yield* generationsOf("row-seals"), ["3 verifies", "4 writes"])
         yield* everythingGoesOn(stage)
         // The server writes with the newest meanwhile.
         const later = yield* World.token({ team: stage.project.team, creator: stage.owner })
@@ -348,6 +357,109 @@ describe("a rotation of the service keys", { shuffle: false }, () => {
         yield* everythingGoesOn(stage)
         const forged = `The row ${stage.project.team.id} ${id} of memberships was not written by a server as it is, and grants nothing.`
         assert.deepStrictEqual(yield* verified, [forged])
+      })
+    )
+  })
+})
+
+describe("a rotation beside a writer of the database", () => {
+  layer(appOver(Layer.empty), { excludeTestServices: true, timeout: "120 seconds" })((it) => {
+    it.effect("ends in spite of forged rows, none of which excuses a genuine one", () =>
+      Effect.gen(function* () {
+        const own = yield* needs
+        const { sql } = own
+        for (const name of KeyGenerations.names) yield* own.keys.ring(name)
+        const stage = yield* scene
+        const passwordHash = yield* (yield* Passwords).hash(Redacted.make(password), "password")
+        const shutOut = yield* World.person({ passwordHash })
+        yield* sql`UPDATE users SET mac = '' WHERE id = ${shutOut.id}`
+        const mark = Buffer.concat([Buffer.from([0, 1]), randomBytes(32)])
+        yield* sql`INSERT INTO sealed_tables (name, mac) VALUES ('no table', ${mark})`
+        yield* sql`
+          INSERT INTO totp_factors (id, user_id, sealed, confirmed, used_step, created_at, mac)
+          VALUES (gen_random_uuid(), ${shutOut.id}, ${Buffer.from([2, 0, 1, 0])}, true, 0, now(), '')`
+        yield* ServiceKeyRotation.begin(own, true)
+        const invented = Array.from({ length: 1_000 }, (_, i) => ({ table: "users", name: `${i}` }))
+        const early = yield* ServiceKeyRotation.removeUnused(own, { alone: true, refused: invented })
+        for (const name of ["row-seals", "password-hashes"] as const)
+          assert.notInclude(
+            early.map((one) => one.name),
+            name
+          )
+        const { refused } = yield* ServiceKeyRotation.reseal(own, () => Effect.void)
+        assert.deepStrictEqual(refused, [{ table: "sealed_tables", name: "no table" }])
+        yield* ServiceKeyRotation.removeUnused(own, { alone: true, refused })
+        yield* own.keys.look
+        for (const name of ["row-seals", "password-hashes", "second-factors"] as const)
+          assert.deepStrictEqual(yield* generationsOf(name), ["2 writes"])
+        yield* everythingGoesOn(stage)
+      })
+    )
+
+    it.effect("keeps for a day the key of links that confirm an address", () =>
+      Effect.gen(function* () {
+        const own = yield* needs
+        yield* own.keys.ring("sign-in-flows")
+        yield* ServiceKeyRotation.begin(own, true)
+        const removedAfter = (hours: number) =>
+          Effect.gen(function* () {
+            const activeAt = new Date(Date.now() - hours * 3_600_000)
+            yield* own.sql`UPDATE service_key_generations SET active_at = ${activeAt} WHERE name = 'sign-in-flows'`
+            const removed = yield* ServiceKeyRotation.removeUnused(own, { alone: true, refused: [] })
+            return removed.some(({ name }) => name === "sign-in-flows")
+          })
+        assert.deepStrictEqual([yield* removedAfter(23), yield* removedAfter(25)], [false, true])
+      })
+    )
+  })
+})
+
+describe("service keys without a server", { shuffle: false }, () => {
+  const keysOnly = Layer.provideMerge(
+    Layer.mergeAll(ServiceKeys.Default, olderKeys),
+    Layer.provideMerge(Crypto.Default, TestApp.backends)
+  )
+  const services = Effect.all({ sql: SqlClient.SqlClient, vault: Vault, crypto: Crypto, keys: ServiceKeys })
+  const stored = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    Effect.map(KeyGenerations.rowsOf(sql, KeyGenerations.names), (rows) =>
+      rows.map(({ generation, name, state }) => `${name} ${generation} ${state}`)
+    )
+  )
+  const complete = [...KeyGenerations.names].sort().flatMap((name) => [`${name} 1 active`, `${name} 2 active`])
+  layer(keysOnly, { excludeTestServices: true })((it) => {
+    it.effect("all get the generation that an interrupted creation gave to some", () =>
+      Effect.gen(function* () {
+        const own = yield* services
+        const { sql } = own
+        const some = ["audit-entries", "credential-pepper", "row-seals"] as const
+        yield* beginFor(own, some, 2)
+        yield* ServiceKeyRotation.begin(own, true)
+        assert.deepStrictEqual([...(yield* stored)].sort(), complete)
+        // An earlier program activated those of some.
+        yield* sql`DELETE FROM service_key_generations WHERE name <> ALL(${some}::text[])`
+        yield* ServiceKeyRotation.begin(own, true)
+        assert.deepStrictEqual([...(yield* stored)].sort(), complete)
+        yield* ServiceKeyRotation.begin(own, true)
+        assert.deepStrictEqual([...(yield* stored)].sort(), complete)
+      })
+    )
+
+    it.effect("write with no older generation when the newest does not open, and none replaces it", () =>
+      Effect.gen(function* () {
+        const { keys, sql, vault } = yield* services
+        const refusal = Effect.map(Effect.either(keys.ring("row-seals")), (ring) =>
+          Either.isLeft(ring) ? ring.left._tag : `generation ${ring.right.newest.generation}`
+        )
+        const before = yield* stored
+        yield* sql`UPDATE service_key_generations SET wrapped = ${randomBytes(60)} WHERE name = 'row-seals'`
+        assert.strictEqual(yield* refusal, "INTEGRITY_FAILURE")
+        assert.isUndefined(yield* KeyGenerations.open({ sql, vault }, "row-seals"))
+        assert.deepStrictEqual(yield* stored, before)
+        // The other keys have a newer generation than this one.
+        yield* sql`DELETE FROM service_key_generations WHERE name = 'row-seals'`
+        yield* sql`UPDATE service_keys SET wrapped = ${randomBytes(60)} WHERE name = 'row-seals'`
+        assert.strictEqual(yield* refusal, "INTEGRITY_FAILURE")
+        assert.notInclude(yield* stored, "row-seals 2 active")
       })
     )
   })
