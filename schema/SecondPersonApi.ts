@@ -27,7 +27,9 @@ export const SecondPersonRequest = Schema.Struct({
     "access_request",
     "change_request"
   ),
-  about: Schema.String.annotations({ description: "The action, in a line. Never a value." }),
+  about: Schema.String.annotations({
+    description: "The action with its place and each changed field, in a line. Never a value."
+  }),
   status: openEnum("pending", "approved").annotations({
     description: "approved: the author makes the link of the invitation or of the new password."
   }),
@@ -56,7 +58,7 @@ const request = {
   teamId: "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30",
   user: { id: "01980a5d-11aa-7f00-b1c2-3d4e5f607182", email: "ada@example.com" },
   kind: "environment_grant",
-  about: "a grant of values to oneself in production",
+  about: "a grant of values to oneself in shop/production (until: none)",
   status: "pending",
   mayDecide: true,
   hasLink: false,

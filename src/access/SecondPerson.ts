@@ -37,6 +37,7 @@ import type { Action } from "./Actions.ts"
 import type { Permit } from "./Permit.ts"
 import type { Target } from "./Target.ts"
 import { isMembershipAuthentic, membershipFields } from "./VerifiedRows.ts"
+import { peopleOf, sentenceOf } from "./WaitingSentence.ts"
 
 const services = Effect.all({ sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit, rowSeal: RowSeal })
 type Needs = Effect.Effect.Success<typeof services>
@@ -103,6 +104,13 @@ const managersOf = ({ rowSeal, sql }: Needs, teamId: TeamId) =>
     (macs, rows) => rows.filter((row) => isMembershipAuthentic(macs, teamId, row.userId, row))
   )
 
+/**
+ * Owners and admins who count as a second person. A role that an issuer's rule gives is no one's decision in the team,
+ * so its holder decides nothing.
+ */
+const decidingIn = (needs: Needs, teamId: TeamId) =>
+  Effect.map(managersOf(needs, teamId), (managers) => managers.filter(({ ruledBy }) => ruledBy === null))
+
 /** Whether the team requires a second person. A team whose row no server wrote reaches no use case. */
 const isRequired = ({ rowSeal, sql }: Needs, teamId: TeamId) =>
   Effect.zipWith(
@@ -112,15 +120,42 @@ const isRequired = ({ rowSeal, sql }: Needs, teamId: TeamId) =>
     (macs, [team]) => team !== undefined && (!macs.isAuthentic("teams", team) || team.secondPerson === true)
   )
 
+const SlugRow = Schema.Struct({ slug: Schema.String })
+const PersonRow = Schema.Struct({ id: Schema.String, email: Schema.String })
+
+/** The whole sentence, with the slugs of the place and the addresses of people. */
+const sentence = Effect.fnUntraced(function* (
+  { sql }: Needs,
+  { target }: Permit<Action, Target>,
+  waiting: Waiting,
+  action: string,
+  facts: ReadonlyArray<string>
+) {
+  const slug =
+    target.type === "team"
+      ? ""
+      : (yield* Rows.single(SlugRow, sql`SELECT slug FROM projects WHERE id = ${target.projectId}`)).slug
+  const people = peopleOf(waiting)
+  const rows =
+    people.length === 0
+      ? []
+      : yield* Rows.findAll(PersonRow, sql`SELECT id, email FROM users WHERE id = any(${people}::uuid[])`)
+  const place =
+    target.type === "team" ? "" : target.type === "project" ? ` in project ${slug}` : ` in ${slug}/${target.slug}`
+  return sentenceOf(waiting, action, { place, facts, emails: new Map(rows.map(({ email, id }) => [id, email])) })
+})
+
 /**
  * Part of the use case's transaction, after its checks. Undefined: the action happens now. Else the request is stored,
  * and the transaction ends with the `Waits`. Without another active owner or admin it happens, with an alarm.
+ * `action`: the start of the sentence that the second person reads; `facts` adds what the input does not have.
  */
 const check = Effect.fnUntraced(function* (
   needs: Needs,
   permit: Permit<Action, Target>,
   waiting: Waiting,
-  about: string
+  action: string,
+  facts: ReadonlyArray<string> = []
 ) {
   const { audit, crypto, rowSeal, sql } = needs
   const { teamId } = permit.target
@@ -130,7 +165,8 @@ const check = Effect.fnUntraced(function* (
     return undefined
   }
   if (user === null || !(yield* isRequired(needs, teamId))) return undefined
-  const others = (yield* managersOf(needs, teamId)).filter(({ userId }) => userId !== user.id)
+  const about = yield* sentence(needs, permit, waiting, action, facts)
+  const others = (yield* decidingIn(needs, teamId)).filter(({ userId }) => userId !== user.id)
   if (others.length === 0) {
     const target = { type: "user", id: user.id, name: about }
     yield* audit.append(permit.event({ audit: "access.break_glass", target }))
@@ -176,16 +212,17 @@ const checkOwn = Effect.fnUntraced(function* (
   needs: Needs,
   permit: Permit<Action, Target>,
   waiting: Waiting,
-  about: string
+  action: string,
+  facts: ReadonlyArray<string> = []
 ) {
   if (yield* isApproved) return true
   if (!(yield* isRequired(needs, permit.target.teamId))) return false
-  return (yield* check(needs, permit, waiting, about)) ?? true
+  return (yield* check(needs, permit, waiting, action, facts)) ?? true
 })
 
 export class SecondPerson extends Effect.Service<SecondPerson>()("access/SecondPerson", {
   effect: Effect.map(services, (needs) => ({
-    ...methods(needs, { check, checkOwn, isRequired, managersOf }),
+    ...methods(needs, { check, checkOwn, decidingIn, isRequired, managersOf }),
     take: takeApproval
   }))
 }) {}

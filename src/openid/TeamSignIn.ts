@@ -19,6 +19,7 @@ import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import { change } from "#src/access/Change.ts"
 import type { TeamPermit } from "#src/access/Permit.ts"
+import { SecondPerson } from "#src/access/SecondPerson.ts"
 import * as RowJournal from "#src/rows/RowJournal.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import { AppConfig } from "#src/AppConfig.ts"
@@ -39,6 +40,7 @@ const services = Effect.all({
   audit: Audit,
   rowSeal: RowSeal,
   revocation: Revocation,
+  secondPerson: SecondPerson,
   issuers: IssuerRows.SignInIssuers,
   protocol: Protocol,
   baseUrl: Effect.map(AppConfig, (config) => config.baseUrl)
@@ -260,6 +262,12 @@ const createRule = Effect.fn("TeamSignIn.createRule")(function* (
       return yield* new ValidationFailed({ field: "issuer", message: "No such issuer." })
     }
     if ((yield* rulesOf(needs, teamId)).length >= JoinRules.rulesPerTeam) return yield* new PlanLimitReached()
+    if (input.role === "admin" && (yield* needs.secondPerson.isRequired(teamId))) {
+      return yield* new Forbidden({
+        message:
+          "The team requires a second person, and this rule would make admins without one. Give a lower role by the rule, and make admins by hand."
+      })
+    }
     const id = yield* crypto.uuid
     const now = yield* DateTime.nowAsDate
     const { claim, issuer, role, value } = input

@@ -218,7 +218,7 @@ const add = (needs: Needs, permit: Manage, input: CreateAccessGrant) =>
               target.type === "environment"
                 ? { kind: "environment_grant", environmentId: target.environmentId, input }
                 : { kind: "project_grant", projectId: target.projectId, input },
-              `a grant of ${level} to oneself${target.type === "environment" ? ` in ${target.slug}` : ""}`
+              `a grant of ${level} to oneself`
             )
           : undefined
       if (waits !== undefined) return waits

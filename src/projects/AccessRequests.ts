@@ -291,7 +291,8 @@ const ownDecision = (needs: Needs, permit: EnvironmentPermit<"access:approve" | 
   const role = Policy.teamOf(permit.caller, row.teamId)?.role ?? null
   if (role === null || !manages(role) || permit.caller.user?.id !== row.user.id) return Effect.succeed(false)
   const waiting = { kind: "access_request", requestId: row.id } as const
-  return needs.secondPerson.checkOwn(permit, waiting, `approving one's own request: ${row.level} in ${row.environment}`)
+  const facts = [`for ${row.hours} h`, `reason: ${JSON.stringify(row.reason)}`]
+  return needs.secondPerson.checkOwn(permit, waiting, `approving one's own request for ${row.level}`, facts)
 }
 
 const approve = Effect.fn("AccessRequests.approve")(function* (needs: Needs, id: AccessRequestId) {

@@ -276,7 +276,7 @@ const update = Effect.fn("Environments.update")(function* (
     if (Protection.isLowered(before, input)) {
       const refusal = permit.refusalOf("environments:open")
       if (refusal !== undefined) return yield* refusal
-      const about = `a lower protection of ${permit.target.slug}`
+      const about = "a lower protection"
       const waits = yield* needs.secondPerson.check(permit, { kind: "environment", environmentId, input }, about)
       if (waits !== undefined) return waits
     }

@@ -217,7 +217,7 @@ const update = Effect.fn("Projects.update")(function* (needs: Needs, projectId: 
     if (isOpened) {
       const refusal = permit.refusalOf("projects:open")
       if (refusal !== undefined) return yield* refusal
-      const about = "a granted project shown to the whole team"
+      const about = "visibility for the whole team"
       const waits = yield* needs.secondPerson.check(permit, { kind: "project", projectId, input }, about)
       if (waits !== undefined) return waits
     }

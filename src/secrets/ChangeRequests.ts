@@ -21,6 +21,7 @@ import { change } from "#src/access/Change.ts"
 import * as Actions from "#src/access/Actions.ts"
 import * as Policy from "#src/access/Policy.ts"
 import { isApproved, manages, orWaits, SecondPerson } from "#src/access/SecondPerson.ts"
+import { keyFacts } from "#src/access/WaitingSentence.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
 import { contentMac } from "#src/crypto/ContentMac.ts"
 import { safeEqual } from "#src/crypto/Crypto.ts"
@@ -309,9 +310,10 @@ const ownDecision = Effect.fnUntraced(function* (
   if (row.user.id !== permit.caller.user?.id || (yield* isApproved)) return
   const waiting = { kind: "change_request", requestId: row.id, ...(digest === undefined ? {} : { digest }) } as const
   const count = row.changes.length
-  const about = `approving one's own change of ${count} ${count === 1 ? "key" : "keys"} in ${row.environment}`
+  const about = `approving one's own change of ${count} ${count === 1 ? "key" : "keys"}`
+  const facts = keyFacts(recordOf(permit.caller, row).changes)
   const work = change(needs, event, function* () {
-    const result = yield* needs.secondPerson.checkOwn(permit, waiting, about)
+    const result = yield* needs.secondPerson.checkOwn(permit, waiting, about, facts)
     // The team has dropped the setting meanwhile.
     return result === false ? yield* new Forbidden() : result
   })

@@ -85,10 +85,10 @@ const columns = (sql: SqlClient.SqlClient) =>
     r.id, r.team_id, r.user_id, u.email, u.name, r.about, r.payload, r.status, r.created_at, r.expires_at, r.mac
     FROM second_person_requests r JOIN users u ON u.id = r.user_id`)
 
-/** People who may decide now: not new in their role, and not reset, for 24 hours. */
+/** People who may decide now: not new in their role, and not reset, for 24 hours. No rule of an issuer gave the role. */
 const deciders = Effect.fnUntraced(function* ({ secondPerson, sql }: Needs, teamId: TeamId) {
   const since = new Date((yield* Clock.currentTimeMillis) - settlingTime)
-  const managers = yield* secondPerson.managersOf(teamId)
+  const managers = yield* secondPerson.decidingIn(teamId)
   const reset = yield* Rows.findAll(
     ResetRow,
     sql`
@@ -218,7 +218,8 @@ const lockToDecide = Effect.fnUntraced(function* (
   if (by === userId) return yield* new Forbidden({ message: "Another owner or admin approves it." })
   if (!(yield* deciders(needs, teamId)).some((one) => one.userId === by)) {
     return yield* new Forbidden({
-      message: "A person who became owner or admin, or was reset, less than 24 hours ago does not decide."
+      message:
+        "A person who became owner or admin, or was reset, less than 24 hours ago does not decide. Neither does one whose role comes from a sign-in rule."
     })
   }
   return row

@@ -6,6 +6,8 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import * as WaitingSentence from "#src/access/WaitingSentence.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
 import { auditEntry } from "#test/support/Json.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -397,7 +399,7 @@ layer(app, { excludeTestServices: true })("where a second person decides", (it) 
       assert.strictEqual(waiting?.id, id)
       assert.deepInclude(waiting, {
         kind: "change_request",
-        about: "approving one's own change of 1 key in production"
+        about: `approving one's own change of 1 key in ${project.slug}/production (create OWN)`
       })
       const read = TestApp.get(`/secrets/value?projectId=${project.id}&environment=production&key=OWN`, {
         session: owner
@@ -487,9 +489,88 @@ layer(app, { excludeTestServices: true })("where a second person decides", (it) 
     })
   )
 
+  it.effect("the sentence names the place and every changed field with its new value", () =>
+    Effect.gen(function* () {
+      const { ada, at, bea, list, owner, people, project, team } = yield* setUp
+      const place = `${project.slug}/production`
+      const ofTeam = { secondPerson: false, plan: "developer", sessionAddresses: null }
+      waitsOf(yield* TestApp.patch(`/teams/${team.id}`, { session: owner, json: ofTeam }))
+      const protection = { protected: false, readers: "team", approvers: [people.cid.id], name: "Live, now" }
+      waitsOf(yield* TestApp.patch(at, { session: ada, json: protection }))
+      const until = "2030-01-01T00:00:00.000Z"
+      const grant = { userId: people.ada.id, level: "values", until, reason: "Incident 42" }
+      waitsOf(yield* TestApp.post(`${at}/grants`, { session: ada, json: grant }))
+      assert.sameMembers(
+        (yield* list(bea)).json.items.map(({ about }) => about),
+        [
+          "weaker rules of the team (plan: developer, sessionAddresses: none, secondPerson: off)",
+          `a lower protection in ${place} (name: "Live, now", protected: off, readers: team, approvers: ${people.cid.email})`,
+          `a grant of values to oneself in ${place} (reason: "Incident 42", until: ${until})`
+        ]
+      )
+    })
+  )
+
+  it("the sentence of a change has ten keys, those that run code first, and the number of the others", () => {
+    const one = (key: string, warnings: ReadonlyArray<string> = []) => ({
+      key,
+      change: "update",
+      conflict: false,
+      warnings
+    })
+    const keys = Array.from({ length: 12 }, (_, i) => one(`KEY_${i}`))
+    const facts = WaitingSentence.keyFacts([...keys, one("LD_PRELOAD", ["LD_PRELOAD decides which libraries load"])])
+    assert.lengthOf(facts, 11)
+    assert.strictEqual(facts[0], "update LD_PRELOAD [LD_PRELOAD decides which libraries load]")
+    assert.strictEqual(facts.at(-1), "and 3 more")
+  })
+
+  it.effect("an admin by a sign-in rule is no second person, and no new rule makes admins", () =>
+    Effect.gen(function* () {
+      const { ada, approve, bea, grant, list, owner, people, team } = yield* setUp
+      const sql = yield* SqlClient.SqlClient
+      const rowSeal = yield* RowSeal
+      const issuer = "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30"
+      yield* rowSeal.update("memberships", sql`team_id = ${team.id} AND user_id = ${people.bea.id}`, () => ({
+        ruledBy: issuer
+      }))
+      const id = waitsOf(yield* grant(ada, people.ada))
+      assert.deepStrictEqual(
+        (yield* list(bea)).json.items.map(({ mayDecide }) => mayDecide),
+        [false]
+      )
+      assert.deepStrictEqual(codeOf(yield* approve(id, bea)), [403, "FORBIDDEN"])
+      assert.strictEqual((yield* approve(id, owner)).status, 200)
+      const row = yield* rowSeal.values(
+        "sign_in_issuers",
+        {
+          id: issuer,
+          teamId: team.id,
+          issuer: "https://sign-in.example",
+          clientId: "c",
+          scopes: ["openid"],
+          sealed: Buffer.alloc(40),
+          factors: [],
+          enabled: true
+        },
+        { name: "One", created_at: new Date() }
+      )
+      yield* sql`INSERT INTO sign_in_issuers ${row}`
+      const rule = (role: string) =>
+        TestApp.post(`/teams/${team.id}/sign-in/rules`, {
+          session: owner,
+          json: { issuer, claim: "groups", value: "ops", role }
+        })
+      assert.strictEqual((yield* rule("member")).status, 201)
+      const refused = yield* rule("admin")
+      assert.deepStrictEqual(codeOf(refused), [403, "FORBIDDEN"])
+      assert.include(refused.text, "second person")
+    })
+  )
+
   it.effect("one person alone goes on, with an alarm", () =>
     Effect.gen(function* () {
-      const { actions, grant, owner, people, readsAs, team } = yield* setUp
+      const { actions, grant, owner, people, project, readsAs, team } = yield* setUp
       for (const person of [people.ada, people.bea]) {
         const off = yield* TestApp.patch(`/teams/${team.id}/members/${person.id}`, {
           session: owner,
@@ -502,7 +583,7 @@ layer(app, { excludeTestServices: true })("where a second person decides", (it) 
       const broken = (yield* actions).filter(({ action }) => action === "access.break_glass")
       assert.deepStrictEqual(
         broken.map(({ actor, target }) => [actor.id, target?.name]),
-        [[team.owner.id, "a grant of values to oneself in production"]]
+        [[team.owner.id, `a grant of values to oneself in ${project.slug}/production (until: none)`]]
       )
     })
   )

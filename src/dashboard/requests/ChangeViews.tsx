@@ -96,7 +96,7 @@ const Decide = ({ item, location }: { readonly item: ChangeRequest; readonly loc
 /** Control, format and unassigned characters, separators, and what no program draws: fillers, selectors, tags. */
 const invisible = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
 /** Invisible and direction characters become visible: none can hide a part of the text from its approver. */
-const visible = (text: string) =>
+export const visible = (text: string) =>
   text.replace(invisible, (character) =>
     character === "\n" || character === "\t"
       ? character

@@ -8,7 +8,7 @@ import { SecondPersonRequestId } from "#schema/Ids.ts"
 import type { SecondPersonRequest } from "#schema/SecondPersonApi.ts"
 import type { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
 import { wordsOf } from "./AccessViews.tsx"
-import { ChangedKeys } from "./ChangeViews.tsx"
+import { ChangedKeys, visible } from "./ChangeViews.tsx"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import { Layout } from "#src/dashboard/frame/Layout.tsx"
 import * as Html from "#src/dashboard/frame/Html.ts"
@@ -86,7 +86,7 @@ const SecondPersonRows = ({
           <tr>
             <th scope="row">{user.email}</th>
             <td data-label="Wants">
-              {about}
+              {visible(about)}
               {status === "approved" ? (
                 <span class="refs hint">
                   {hasLink ? "approved: make the link and pass it on" : "approved: its author makes the link"}
