@@ -258,16 +258,16 @@ const createRule = Effect.fn("TeamSignIn.createRule")(function* (
   const permit = yield* access.team("team-rules:manage", teamId, { audit: "sign_in.rule_create" })
   return yield* change(needs, permit.event(), function* () {
     yield* lockedOwner(needs, permit)
-    if (!(yield* issuersOf(needs, teamId)).some(({ key }) => key === input.issuer)) {
-      return yield* new ValidationFailed({ field: "issuer", message: "No such issuer." })
-    }
-    if ((yield* rulesOf(needs, teamId)).length >= JoinRules.rulesPerTeam) return yield* new PlanLimitReached()
     if (input.role === "admin" && (yield* needs.secondPerson.isRequired(teamId))) {
       return yield* new Forbidden({
         message:
           "The team requires a second person, and this rule would make admins without one. Give a lower role by the rule, and make admins by hand."
       })
     }
+    if (!(yield* issuersOf(needs, teamId)).some(({ key }) => key === input.issuer)) {
+      return yield* new ValidationFailed({ field: "issuer", message: "No such issuer." })
+    }
+    if ((yield* rulesOf(needs, teamId)).length >= JoinRules.rulesPerTeam) return yield* new PlanLimitReached()
     const id = yield* crypto.uuid
     const now = yield* DateTime.nowAsDate
     const { claim, issuer, role, value } = input
