@@ -8,22 +8,8 @@ import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as FiberRef from "effect/FiberRef"
 import * as Schema from "effect/Schema"
-import { CreateAccessGrant } from "#schema/AccessApi.ts"
 import { Forbidden } from "#schema/Errors.ts"
-import {
-  AccessRequestId,
-  ChangeRequestId,
-  EnvironmentId,
-  ProjectId,
-  type SecondPersonRequestId,
-  SecondPersonRequestIdOut,
-  type TeamId,
-  UserId,
-  UserIdOut
-} from "#schema/Ids.ts"
-import { optional } from "#schema/Strict.ts"
-import { UpdateEnvironment, UpdateProject } from "#schema/ManageProjectsApi.ts"
-import { Invite, UpdateMember, UpdateTeam } from "#schema/TeamsApi.ts"
+import { type SecondPersonRequestId, SecondPersonRequestIdOut, type TeamId, UserIdOut } from "#schema/Ids.ts"
 import type { Role } from "#schema/Scopes.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/database/Rows.ts"
@@ -37,28 +23,11 @@ import type { Action } from "./Actions.ts"
 import type { Permit } from "./Permit.ts"
 import type { Target } from "./Target.ts"
 import { isMembershipAuthentic, membershipFields } from "./VerifiedRows.ts"
+import { Waiting } from "./WaitingActions.ts"
 import { peopleOf, sentenceOf } from "./WaitingSentence.ts"
 
 const services = Effect.all({ sql: SqlClient.SqlClient, crypto: Crypto, audit: Audit, rowSeal: RowSeal })
 type Needs = Effect.Effect.Success<typeof services>
-
-const kind = <const Kind extends string, Fields extends Schema.Struct.Fields>(kind: Kind, fields: Fields) =>
-  Schema.Struct({ kind: Schema.Literal(kind), ...fields })
-
-/** Every action that can wait, with its input. */
-export const Waiting = Schema.Union(
-  kind("project_grant", { projectId: ProjectId, input: CreateAccessGrant }),
-  kind("environment_grant", { environmentId: EnvironmentId, input: CreateAccessGrant }),
-  kind("environment", { environmentId: EnvironmentId, input: UpdateEnvironment }),
-  kind("project", { projectId: ProjectId, input: UpdateProject }),
-  kind("member", { userId: UserId, input: UpdateMember }),
-  kind("invitation", { input: Invite }),
-  kind("password", { userId: UserId }),
-  kind("team", { input: UpdateTeam }),
-  kind("access_request", { requestId: AccessRequestId }),
-  kind("change_request", { requestId: ChangeRequestId, digest: optional(Schema.String) })
-)
-export type Waiting = typeof Waiting.Type
 
 /** Leaves a use case whose action waits, after its transaction has stored the request. */
 export class Waits extends Data.TaggedError("Waits")<{ readonly requestId: SecondPersonRequestId }> {}

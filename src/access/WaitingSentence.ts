@@ -2,7 +2,7 @@
  * The sentence that a second person approves: the action, its place, and each changed field with its new value. It is
  * made from the stored input, so no field can be absent. Names and settings only, never a value of a secret.
  */
-import type { Waiting } from "./SecondPerson.ts"
+import type { Waiting } from "./WaitingActions.ts"
 
 /** Characters. The fields of every input fit; only a change with many warnings is cut. */
 const maxLength = 8_000
