@@ -31,10 +31,14 @@ layer(Ampoule.Default, { excludeTestServices: true })("files that ampoule inject
       fs.symlinkSync("real/new", path.join(home, "dangling"))
       fs.symlinkSync("real/deep", path.join(home, "folder"))
       fs.symlinkSync("../new2", path.join(home, "real/deep/up"))
+      fs.mkdirSync(path.join(home, "real/deep/inner"))
+      fs.symlinkSync("real/deep/inner", path.join(home, "inner"))
+      fs.symlinkSync("inner/../new3", path.join(home, "beyond"))
       for (const [name, target] of [
         ["link", "real/file"],
         ["dangling", "real/new"],
-        ["folder/up", "real/new2"]
+        ["folder/up", "real/new2"],
+        ["beyond", "real/deep/new3"]
       ] as const) {
         const ended = yield* shell(line(name))
         assert.strictEqual(ended.code, 0, ended.stderr)

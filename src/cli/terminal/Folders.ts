@@ -1,7 +1,7 @@
 /** Folders of the command line, and atomic writes: temporary file, mode 0600, rename. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { basename, dirname, join, resolve } from "node:path"
+import { basename, dirname, isAbsolute, join } from "node:path"
 import { crypto, fs } from "./BuiltIn.ts"
 import { CliFailure } from "./Failure.ts"
 import * as Home from "./Home.ts"
@@ -43,7 +43,10 @@ const behindLinks = (file: string, remaining = mostLinks): string => {
   if (link?.isSymbolicLink() !== true) return file
   if (remaining === 0) throw refused("ELOOP")
   if (isPlanted(file, link.uid)) throw refused("EACCES")
-  return behindLinks(resolve(fs().realpathSync(dirname(file)), fs().readlinkSync(file)), remaining - 1)
+  const target = fs().readlinkSync(file)
+  const joined = isAbsolute(target) ? target : `${dirname(file)}/${target}`
+  // The kernel's order: a `..` is the parent of the folder behind a link. path.resolve() removes both from the text.
+  return behindLinks(join(fs().realpathSync.native(dirname(joined)), basename(joined)), remaining - 1)
 }
 
 /** A file that is a mount by itself, as containers get them, cannot be replaced. Of Linux. */
