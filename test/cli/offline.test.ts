@@ -128,24 +128,13 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run --offline", (
 })
 
 layer(Ampoule.Default, { excludeTestServices: true })("ampoule run --watch", (it) => {
-  const watched = Effect.gen(function* () {
+  const program = 'trap "echo stopped-$KEY; exit 0" TERM; echo "started-$KEY-pid$$."; while :; do sleep 0.05; done'
+  const watched = Effect.fnUntraced(function* (script = program) {
     const ampoule = yield* Ampoule
     const values: Record<string, string> = { KEY: "one", OTHER: "x" }
     const server = yield* FakeServer.make(FakeServer.environment(() => values))
     const running = yield* ampoule.start(
-      [
-        "run",
-        "--watch",
-        "--watch-interval",
-        "1s",
-        "--except",
-        "OTHER",
-        ...target,
-        "--",
-        "sh",
-        "-c",
-        'trap "echo stopped-$KEY; exit 0" TERM; echo "started-$KEY-pid$$."; while :; do sleep 0.05; done'
-      ],
+      ["run", "--watch", "--watch-interval", "1s", "--except", "OTHER", ...target, "--", "sh", "-c", script],
       { env: { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: token }, detached: true }
     )
     yield* running.shows("started-one")
@@ -157,7 +146,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run --watch", (it
 
   it.scoped("restarts the command when its environment changes, and only then", () =>
     Effect.gen(function* () {
-      const { afterPolls, polls, running, server, values } = yield* watched
+      const { afterPolls, polls, running, server, values } = yield* watched()
       yield* afterPolls(2)
       assert.isDefined(server.asked.at(-1)?.headers["if-none-match"])
       // Another revision, but not of what the command gets.
@@ -177,7 +166,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run --watch", (it
 
   it.scoped("keeps the running command when the server is away or the new environment cannot be had", () =>
     Effect.gen(function* () {
-      const { afterPolls, polls, running, server, values } = yield* watched
+      const { afterPolls, polls, running, server, values } = yield* watched()
       const good = server.answer
       server.answer = "gone"
       yield* running.shows("The command keeps running")
@@ -188,6 +177,22 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run --watch", (it
       yield* afterPolls(polls() + 1)
       assert.notInclude(running.output.stdout, "stopped")
       delete values["PATH"]
+      yield* running.shows("started-two")
+      running.child.kill("SIGTERM")
+      assert.strictEqual((yield* running.ended).code, 0)
+    })
+  )
+
+  it.scoped("restarts a command that handled a hangup long ago", () =>
+    Effect.gen(function* () {
+      const { running, values } = yield* watched(
+        'trap "echo reloaded-$KEY" HUP; trap "exit 0" TERM; echo "started-$KEY."; while :; do sleep 0.05; done'
+      )
+      running.child.kill("SIGHUP")
+      yield* running.shows("reloaded-one")
+      // Twice the time that a command has to end.
+      yield* Effect.sleep("21 seconds")
+      values["KEY"] = "two"
       yield* running.shows("started-two")
       running.child.kill("SIGTERM")
       assert.strictEqual((yield* running.ended).code, 0)

@@ -81,6 +81,9 @@ const masksFor = Effect.fnUntraced(function* (values: Variables, redact: boolean
 /** Time for a command to end before it is killed for a restart. */
 const grace = Duration.seconds(10)
 
+/** Milliseconds after which a command that still runs has outlived a signal. */
+const outlived = 2 * Duration.toMillis(grace)
+
 const stop = Effect.fnUntraced(function* (child: ChildProcess.Child) {
   child.kill("SIGTERM")
   const ended = yield* Effect.timeoutOption(child.ended, grace)
@@ -96,14 +99,21 @@ const stop = Effect.fnUntraced(function* (child: ChildProcess.Child) {
 const forwardedSignals = ({ mount, watch }: RunOptions): ReadonlyArray<NodeJS.Signals> =>
   Signals.catchable().filter((signal) => signal !== "SIGPIPE" || !(watch || Option.isSome(mount)))
 
-/** Signals go to the child. One that ends it is also stored. Others wait for a child that has not started yet. */
+/**
+ * Signals go to the child. One that ends it is also stored, for a restart under way; a child that outlives one handles
+ * it itself, as nginx does SIGHUP. Others wait for a child that has not started yet.
+ */
 const forwardSignals = Effect.fnUntraced(function* (options: RunOptions) {
   let child: ChildProcess.Child | undefined
-  let ending: Signals.Signal | undefined
+  let ending: { readonly signal: Signals.Signal; readonly at: number } | undefined
+  const currentEnding = (): Signals.Signal | undefined =>
+    ending !== undefined && (ending.signal === "SIGTERM" || performance.now() - ending.at < outlived)
+      ? ending.signal
+      : undefined
   let waiting: Array<Signals.Signal> = []
   const { unlessTerminal } = Signals.hasTerminal() ? yield* witness : { unlessTerminal: () => {} }
   const forward = (signal: Signals.Signal) => {
-    if (Signals.asksToEnd(signal)) ending = signal
+    if (Signals.asksToEnd(signal)) ending = { signal, at: performance.now() }
     const receiver = child
     if (receiver === undefined) {
       if (!Signals.asksToEnd(signal)) waiting.push(signal)
@@ -116,11 +126,12 @@ const forwardSignals = Effect.fnUntraced(function* (options: RunOptions) {
   yield* Signals.handledBy(forward, forwardedSignals(options))
   yield* Signals.stoppedWith((signal) => child?.kill(signal))
   return {
-    ending: () => ending,
+    ending: currentEnding,
     to: (next: ChildProcess.Child | undefined) => {
       child = next
       if (next === undefined) return
-      if (ending !== undefined) next.kill(ending)
+      const signal = currentEnding()
+      if (signal !== undefined) next.kill(signal)
       for (const signal of waiting) next.kill(signal)
       waiting = []
     }

@@ -153,6 +153,10 @@ export const realTimeHandledBy = (handler: Handler) =>
 /** Further signals for a program that this one waits for. Without it they keep their default. */
 const usual: ReadonlyArray<NodeJS.Signals> = ["SIGUSR2", "SIGWINCH"]
 
+/** Node ignores these. Without a last listener the kernel's default comes back, which ends the process. */
+const ignored: ReadonlySet<NodeJS.Signals> = new Set(["SIGPIPE", "SIGXFSZ"])
+const ignore = () => {}
+
 /**
  * Passes the signals that end a command, and `further` ones, to `handler` until the scope closes. Installed before a
  * child starts, so that none is lost.
@@ -166,7 +170,10 @@ export const handledBy = (handler: Handler, further = usual) =>
     () =>
       Effect.sync(() => {
         current = undefined
-        for (const signal of further) process.off(signal, handler)
+        for (const signal of further) {
+          if (ignored.has(signal)) process.on(signal, ignore)
+          process.off(signal, handler)
+        }
       })
   )
 
