@@ -20,10 +20,13 @@ const recorded = () => WalkRecord.read(fs.readFileSync(file, "utf8"))
 /** The road to Postgres enters other files. */
 const onPostgres = process.env["AMPOULE_TEST_DATABASE_URL"] !== undefined
 
-/** The server writes the first use of a credential in the background. Later requests of a minute note none. */
-const untilUsesAreWritten = Effect.gen(function* () {
+/**
+ * The server writes the first use of a credential in the background. Later requests of a minute note none. Other tests of
+ * the same server have tokens that nobody uses.
+ */
+const untilUsesAreWritten = Effect.fnUntraced(function* (team: World.Team) {
   const sql = yield* SqlClient.SqlClient
-  const unwritten = sql`SELECT 1 FROM api_tokens WHERE last_used_at IS NULL`
+  const unwritten = sql`SELECT 1 FROM api_tokens WHERE team_id = ${team.id} AND last_used_at IS NULL`
   while ((yield* unwritten).length > 0) yield* Effect.sleep("100 millis")
 })
 
@@ -56,7 +59,7 @@ const measured = Effect.gen(function* () {
   }
   yield* call("GET", "/me/verify")
   yield* requests["MCP create_secret"]()
-  yield* untilUsesAreWritten
+  yield* untilUsesAreWritten(project.team)
   const walks = new Map<string, Walks.Walk>()
   for (const [name, request] of Object.entries(requests)) walks.set(name, yield* Walks.walk(Effect.suspend(request)))
   return walks

@@ -81,6 +81,9 @@ const masksFor = Effect.fnUntraced(function* (values: Variables, redact: boolean
 /** Time for a command to end before it is killed for a restart. */
 const grace = Duration.seconds(10)
 
+/** Milliseconds of a clock that only goes on. The build leaves `performance` out (`src/bundle.mjs`). */
+const monotonic = (): number => Number(process.hrtime.bigint() / 1_000_000n)
+
 /** Milliseconds after which a command that still runs has outlived a signal. */
 const outlived = 2 * Duration.toMillis(grace)
 
@@ -107,13 +110,13 @@ const forwardSignals = Effect.fnUntraced(function* (options: RunOptions) {
   let child: ChildProcess.Child | undefined
   let ending: { readonly signal: Signals.Signal; readonly at: number } | undefined
   const currentEnding = (): Signals.Signal | undefined =>
-    ending !== undefined && (ending.signal === "SIGTERM" || performance.now() - ending.at < outlived)
+    ending !== undefined && (ending.signal === "SIGTERM" || monotonic() - ending.at < outlived)
       ? ending.signal
       : undefined
   let waiting: Array<Signals.Signal> = []
   const { unlessTerminal } = Signals.hasTerminal() ? yield* witness : { unlessTerminal: () => {} }
   const forward = (signal: Signals.Signal) => {
-    if (Signals.asksToEnd(signal)) ending = { signal, at: performance.now() }
+    if (Signals.asksToEnd(signal)) ending = { signal, at: monotonic() }
     const receiver = child
     if (receiver === undefined) {
       if (!Signals.asksToEnd(signal)) waiting.push(signal)
