@@ -107,6 +107,7 @@ const allowed: Record<string, ReadonlyArray<string>> = {
   "src/http": [...services, "src/machines", "src/openid", "src/webhooks"],
   "src/mcp": [...services, "src/http"],
   "src/dashboard": [...services, "src/http", "src/machines", "src/openid", "src/webhooks"],
+  "src/docs": ["schema", "src/AppConfig.ts", "src/Release.ts", "src/http", "src/dashboard"],
   "src/cli": leaves,
   "src/client": leaves
 }

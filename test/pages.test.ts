@@ -3,7 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { citationsIn, faultOf, headingsOf, linksIn } from "./pages/Citations.ts"
+import { contentsFile, groupsOf } from "#src/docs/Contents.ts"
+import { citationsIn, faultOf, linksIn } from "./pages/Citations.ts"
 import { blocksOf, faultsOf, says } from "./pages/Quotes.ts"
 import { tables } from "./pages/Tables.ts"
 import { parsed, TextsByName } from "./support/Json.ts"
@@ -166,13 +167,21 @@ describe("pages", () => {
     )
   })
 
-  it("every page is on the list of pages", () => {
-    const listed = linksIn("docs/README.md", textOf("docs/README.md")).map(({ page }) => page)
-    const top = fs.readdirSync("docs").filter((name) => name.endsWith(".md") && name !== "README.md")
+  it("every page is in the contents once, under its own title", () => {
+    const groups = groupsOf(textOf(contentsFile))
+    const entries = groups.flatMap((group) => group.pages)
+    const kept = pages.filter((page) => page.startsWith("docs/") && !page.startsWith("docs/changes/"))
     assert.deepStrictEqual(
-      top.filter((name) => !listed.includes(`docs/${name}`)),
-      []
+      entries
+        .map(({ file }) => file)
+        .filter((file) => file !== "CHANGELOG.md")
+        .toSorted(),
+      kept.filter((page) => page !== contentsFile).toSorted()
     )
-    assert.isAbove(headingsOf("docs/README.md").length, 0)
+    assert.deepStrictEqual(
+      entries.map(({ title }) => title),
+      entries.map(({ file }) => /^# (.+)$/m.exec(textOf(file))?.[1])
+    )
+    assert.isAbove(groups.length, 4)
   })
 })

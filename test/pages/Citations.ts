@@ -17,7 +17,7 @@ const anchorOf = (heading: string): string =>
     .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
     .replaceAll(/\s/g, "-")
 
-export const headingsOf = (page: string): ReadonlyArray<string> =>
+const headingsOf = (page: string): ReadonlyArray<string> =>
   [...fs.readFileSync(page, "utf8").matchAll(/^#+ (.+)$/gm)].map(([, heading]) => heading.replaceAll("`", ""))
 
 /** Phrases in bold at the start of a paragraph or list item serve as headings too. */
