@@ -1,6 +1,6 @@
 /**
  * Packages that a server loads but the npm package does not include, because most installs are clients
- * (docs/operations.md, "Install").
+ * (docs/operations/install.md).
  */
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The GitHub Action (`action.yml`). It exchanges the job's identity for a token (docs/machines.md), reads an
+ * The GitHub Action (`action.yml`). It exchanges the job's identity for a token (docs/recipes/ci-identities.md), reads an
  * environment and masks every value first. Then it runs a command with the values, or sets them for the following
  * steps. It needs no package: a runner's Node 24 loads it unchanged.
  */

@@ -1,4 +1,4 @@
-/** Output of `--json`, command by command, against the schema that docs/command-line.md promises. */
+/** Output of `--json`, command by command, against the schema that docs/command-line/json.md promises. */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"

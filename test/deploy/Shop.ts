@@ -1,4 +1,4 @@
-/** World of the recipes of docs/recipes.md: a project `shop`, a reader's token, the program as an image has it. */
+/** World of the recipes of docs/recipes: a project `shop`, a reader's token, the program as an image has it. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { execFileSync, spawn } from "node:child_process"

@@ -1,4 +1,4 @@
-/** The recipes of docs/recipes.md for where developers are, taken from the page and run, as far as this machine goes. */
+/** The recipes of docs/recipes for where developers are, taken from the page and run, as far as this machine goes. */
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -14,13 +14,12 @@ import * as Documents from "./Documents.ts"
 import * as Mise from "./Mise.ts"
 import { image, serverProgram, shop, untilStopped, values } from "./Shop.ts"
 
-const file = "docs/recipes.md"
-const page = fs.readFileSync(file, "utf8")
-const block = (name: string) => Documents.block(file, name)
-/** The line of the page that starts so and holds this. */
+const recipes = Documents.pagesIn("docs/recipes").map((file) => fs.readFileSync(file, "utf8"))
+const block = Documents.recipe
+/** The line of the recipes that starts so and holds this. */
 const line = (...parts: ReadonlyArray<string>): string => {
-  const lines = page
-    .split("\n")
+  const lines = recipes
+    .flatMap((page) => page.split("\n"))
     .filter((one) => one.startsWith("ampoule run ") && parts.every((part) => one.includes(part)))
   assert.strictEqual(lines.length, 1, parts.join())
   return lines[0]
@@ -52,7 +51,7 @@ const touched = (command: string) => {
   return script.replace("touch ", "touch -d '+3 seconds' ")
 }
 
-describe("docs/recipes.md, for developers", () => {
+describe("docs/recipes, for developers", () => {
   layer(TestApp.shared, { excludeTestServices: true })((it) => {
     it.scoped.skipIf(Programs.missing("direnv"))(
       "direnv: variables are there inside of the folder, and anew when the watched file changes",

@@ -1,4 +1,4 @@
-/** docs/operations.md names commands, settings, files and metrics that there are. */
+/** Pages for operators and recipes name commands, settings, files and metrics that there are. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { execFileSync, spawnSync } from "node:child_process"
@@ -8,10 +8,11 @@ import * as Config from "#layers/Config.ts"
 import * as OpenApi from "#schema/OpenApi.ts"
 import { pathsOf } from "#test/support/Json.ts"
 import * as Release from "#test/support/Release.ts"
-import { fences, manifests, yaml } from "./Documents.ts"
+import { fences, manifests, pagesIn, yaml } from "./Documents.ts"
 
-const pages = ["docs/operations.md", "docs/recipes.md"]
-const operations = readFileSync("docs/operations.md", "utf8")
+const forOperators = ["docs/operations", "docs/runbooks"].flatMap(pagesIn)
+const pages = [...forOperators, ...pagesIn("docs/recipes")]
+const operations = forOperators.map((page) => readFileSync(page, "utf8")).join("\n")
 
 /** Words after `ampoule` where it is the program, in shell blocks and in `code` of the text. */
 const commandsOf = (page: string): ReadonlyArray<ReadonlyArray<string>> => {

@@ -1,4 +1,4 @@
-/** Every recipe of docs/recipes.md, taken from the page and run, as far as this machine goes. */
+/** Every recipe of docs/recipes, taken from its page and run, as far as this machine goes. */
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -17,8 +17,8 @@ import * as TestApp from "#test/support/TestApp.ts"
 import * as Documents from "./Documents.ts"
 import { image, serverProgram, shop, untilStopped, values } from "./Shop.ts"
 
-const page = fs.readFileSync("docs/recipes.md", "utf8")
-const block = (name: string) => Documents.block("docs/recipes.md", name)
+const systemd = fs.readFileSync("docs/recipes/systemd.md", "utf8")
+const block = Documents.recipe
 
 const run = promisify(execFile)
 const Exports = Schema.Struct({ exports: Schema.Record({ key: Schema.String, value: Schema.Unknown }) })
@@ -31,7 +31,7 @@ const endGroup = (pid: number | undefined) => {
   }
 }
 
-describe("docs/recipes.md", () => {
+describe("docs/recipes", () => {
   layer(TestApp.shared, { excludeTestServices: true })((it) => {
     it.scoped(
       "Dockerfile entrypoint and systemd: variables arrive, the token does not, signals and the exit code pass",
@@ -78,7 +78,7 @@ describe("docs/recipes.md", () => {
           assert.include(under.out, values.DATABASE_URL)
           assert.strictEqual(under.code, 7)
 
-          const sealed = /LoadCredentialEncrypted=\S+(?=`)/.exec(page)?.[0] ?? ""
+          const sealed = /LoadCredentialEncrypted=\S+(?=`)/.exec(systemd)?.[0] ?? ""
           assert.include(block("systemd-creds"), sealed.split(":")[1])
           for (const [i, text] of [unit, unit.replace(/^LoadCredential=.*$/m, sealed)].entries()) {
             if (Programs.missing("systemd-analyze")) continue
@@ -199,7 +199,10 @@ describe("docs/recipes.md", () => {
               })
               return { module, stop, port }
             })
-          const lines = page.split("\n").filter((one) => one.startsWith("ampoule run ") && one.includes("vite"))
+          const lines = fs
+            .readFileSync("docs/recipes/dev-servers.md", "utf8")
+            .split("\n")
+            .filter((one) => one.startsWith("ampoule run ") && one.includes("vite"))
           assert.strictEqual(lines.length, 2)
 
           const plain = yield* start(lines.find((line) => line.endsWith("-- npx vite")))
@@ -235,8 +238,8 @@ describe("docs/recipes.md", () => {
     it.effect("client library: a page names each of its modules", () =>
       Effect.sync(() => {
         const { exports } = parsed(Exports)(fs.readFileSync("package.json", "utf8"))
-        const pages = ["README.md", ...fs.readdirSync("docs").map((name) => `docs/${name}`)]
-        const text = pages.filter((name) => name.endsWith(".md")).map((name) => fs.readFileSync(name, "utf8"))
+        const pages = ["README.md", ...Documents.pagesIn("docs"), ...Documents.pagesIn("docs/recipes")]
+        const text = pages.map((name) => fs.readFileSync(name, "utf8"))
         const modules = Object.keys(exports).filter((name) => name !== "./package.json")
         assert.isAbove(modules.length, 4)
         for (const name of modules) {

@@ -249,7 +249,7 @@ describe.skipIf(Topology.skipped)("two API processes behind a balancer", () => {
     )
 
     it.effect(
-      "are operated while they serve: backup, verification, rotation of root and data keys as docs/operations.md has them",
+      "are operated while they serve: backup, verification, rotation of root and data keys as docs/runbooks have them",
       () =>
         Effect.gen(function* () {
           const { folder, operate, url } = yield* Topology.Topology

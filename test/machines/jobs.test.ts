@@ -215,7 +215,7 @@ describe("the GitHub Action", () => {
 
     it.scoped("runs as the recipe has it", () =>
       Effect.gen(function* () {
-        const workflow = parse(block("docs/recipes.md", "deploy.yml"))
+        const workflow = parse(block("docs/recipes/github-actions.md", "deploy.yml"))
         assert.strictEqual(workflow.permissions["id-token"], "write")
         const used = workflow.jobs.deploy.steps.find((one: { uses: string }) => one.uses.includes("ampoule"))
         assert.include(used.uses, "/deploy/action@")
@@ -246,7 +246,7 @@ describe("the GitLab include", () => {
         Effect.gen(function* () {
           const world = yield* shop
           const template = parse(fs.readFileSync("deploy/gitlab/ampoule.yml", "utf8"))[".ampoule"]
-          const { deploy, include } = parse(block("docs/recipes.md", ".gitlab-ci.yml"))
+          const { deploy, include } = parse(block("docs/recipes/gitlab.md", ".gitlab-ci.yml"))
           assert.strictEqual(deploy.extends, ".ampoule")
           assert.isTrue(fs.existsSync(include[0].file))
           assert.sameMembers(Object.keys(deploy.variables), ["AMPOULE_URL", "AMPOULE_RULE"])

@@ -32,7 +32,7 @@ describe("the release", () => {
     )
     assert.include(fs.readFileSync("docker-compose.yml", "utf8"), `image: ampoule:${version}`)
     assert.include(fs.readFileSync("deploy/kubernetes/kustomization.yaml", "utf8"), `newTag: ${version}`)
-    assert.include(fs.readFileSync("docs/recipes.md", "utf8"), `ampoule:${version}`)
+    assert.include(fs.readFileSync("docs/recipes/dockerfile.md", "utf8"), `ampoule:${version}`)
   })
 
   it("has a section in the changelog, the newest first", () => {

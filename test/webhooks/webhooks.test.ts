@@ -20,7 +20,7 @@ import * as World from "#test/support/World.ts"
 
 const app = TestApp.layer.pipe(Layer.provide(Layer.succeed(RateLimits, "off")), Layer.provideMerge(MovableClock.layer))
 
-/** The body of a delivery (docs/machines.md, "Webhooks"). */
+/** The body of a delivery (docs/webhooks.md). */
 const Told = Schema.Struct({
   id: Schema.String,
   type: Schema.String,
@@ -91,7 +91,7 @@ const setUp = Effect.gen(function* () {
   return { project, session, webhooks, create, write, deliveries, settled }
 })
 
-/** Steps of a receiver, as docs/machines.md gives them. */
+/** Steps of a receiver, as docs/webhooks.md gives them. */
 const verifies = (secret: string, { body, headers }: Received): ReadonlyArray<boolean> => {
   const [time, ...signatures] = String(headers["ampoule-signature"]).split(",")
   const t = time.replace("t=", "")

@@ -1,4 +1,4 @@
-/** Choice of the server and the credential, with the reason (docs/command-line.md, "Which environment"). */
+/** Choice of the server and the credential, with the reason (docs/command-line/folder.md, "Which environment"). */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"

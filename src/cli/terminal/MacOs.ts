@@ -1,5 +1,5 @@
 /**
- * Differences on macOS, written from documentation and not tested (docs/command-line.md, "Untested platforms"). The
+ * Differences on macOS, written from documentation and not tested (docs/command-line/start.md, "Untested platforms"). The
  * project is tested on Linux.
  */
 

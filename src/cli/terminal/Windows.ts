@@ -1,5 +1,5 @@
 /**
- * Differences on Windows, written from documentation and not tested (docs/command-line.md, "Untested platforms"). The
+ * Differences on Windows, written from documentation and not tested (docs/command-line/start.md, "Untested platforms"). The
  * project is tested on Linux.
  */
 export const isWindows = process.platform === "win32"

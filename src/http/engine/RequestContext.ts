@@ -95,7 +95,7 @@ export const clientAddress = (
 
 const noNodes: ReadonlyArray<string> = []
 
-/** `Forwarded` counts where no proxy wrote `X-Forwarded-For` (docs/operations.md). Node joins repeated lines of both. */
+/** `Forwarded` counts where no proxy wrote `X-Forwarded-For` (docs/operations/balancer.md). Node joins repeated lines of both. */
 const forwardedFor = (headers: IncomingMessage["headers"]): ReadonlyArray<string> => {
   const listed = headers["x-forwarded-for"]
   if (typeof listed === "string" && listed.trim() !== "") return listed.split(",")
