@@ -1,5 +1,5 @@
 /**
- * The rule that chooses project and environment, for the command line and every client library (docs/command-line.md,
+ * The rule that chooses project and environment, for the command line and every client library (docs/command-line/folder.md,
  * "Which environment"): option or argument, variable, the credential's only environment, trusted `.ampoule.json`.
  * Without Effect and without modules of Node, because clients in browsers' runtimes share it.
  */
