@@ -207,6 +207,12 @@ export const AuditEntry = Schema.Struct({
       description: "True for a write of texts that the secrets had before: as another kind, or of a past moment."
     })
   ),
+  digest: optional(
+    Schema.String.annotations({
+      description:
+        "Of a change that waits, revealed or approved: the digest that the reveal answered. It names author, reason, keys, kinds, texts, references and versions, and tests no guess."
+    })
+  ),
   typed: optional(
     Schema.Boolean.annotations({
       description:

@@ -11,7 +11,10 @@ import * as Policy from "./Policy.ts"
 import type { EnvironmentTarget, Target, TeamTarget } from "./Target.ts"
 
 /** Members of an entry beside actor, action and target. */
-type Details = Pick<AuditEvent, "keys" | "versions" | "contains" | "revision" | "compared" | "target" | "reason">
+type Details = Pick<
+  AuditEvent,
+  "keys" | "versions" | "contains" | "revision" | "compared" | "target" | "reason" | "digest"
+>
 
 /** The event of an action by `caller` on `target`. It sets every member, so that all events share one hidden class. */
 export const eventOf = (
@@ -38,7 +41,8 @@ export const eventOf = (
     target: details.target,
     reason: details.reason,
     typed: undefined,
-    earlier: undefined
+    earlier: undefined,
+    digest: details.digest
   }
 }
 

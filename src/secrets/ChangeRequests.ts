@@ -207,7 +207,7 @@ const digestOf = (row: RequestRow, content: Content, restorations: ReadonlyMap<s
   return contentMac(dataKey, at, JSON.stringify([author, reason, withoutValues, fields]))
 }
 
-/** The proposed changes. Each secret must have the version that the author saw. */
+/** The proposed changes, and the digest of what is written. Each secret must have the version that the author saw. */
 const changesOf = Effect.fnUntraced(function* (
   row: RequestRow,
   transaction: Transaction,
@@ -229,7 +229,7 @@ const changesOf = Effect.fnUntraced(function* (
     const source = sources.get(key)
     changes.set(key, restorations.get(key) ?? (source === undefined ? null : ValueSource.writeOf(source)))
   }
-  return changes
+  return { changes, digest: own }
 })
 
 /** Opens the request; a refusal or an altered box is recorded. */
@@ -296,7 +296,7 @@ const reveal = Effect.fn("ChangeRequests.reveal")(function* (needs: Needs, id: C
     const stored = viewers.map((one) => ({ ...one, mac: viewerMac(row, dataKey, one) }))
     yield* Rows.run(needs.sql`
       UPDATE change_requests SET seen_by = ${JSON.stringify(stored)}::jsonb WHERE id = ${id}`)
-    yield* needs.audit.append(event, ...reads)
+    yield* needs.audit.append({ ...event, digest: reveal.digest }, ...reads)
   })
   return reveal
 })
@@ -335,12 +335,14 @@ const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id:
   )
   const viewers: Array<Viewer> = []
   const approvals: Array<AuditEvent> = []
+  let approved = event
   const changes = Effect.fnUntraced(function* (transaction: Transaction) {
-    const all = yield* changesOf(row, transaction, content, sources, digest)
+    const proposed = yield* changesOf(row, transaction, content, sources, digest)
+    approved = { ...event, digest: proposed.digest }
     approvals.push(...(yield* needs.secondPerson.take))
     const stored = yield* decided(needs, row.id, "approved")
     viewers.splice(0, viewers.length, ...viewersOf(row, content.dataKey, stored))
-    return all
+    return proposed.changes
   })
   const written = EnvironmentWrite.write(needs.writing, permit, changes, {
     keys: content.changes.map(({ key }) => key),
@@ -348,7 +350,7 @@ const approve = Effect.fn("ChangeRequests.approve")(function* (needs: Needs, id:
     withoutValues: content.withoutValues,
     entries: (outcome) => [
       ...approvals,
-      event,
+      approved,
       ...writtenFor(permit, row)(outcome),
       ...seenBefore(permit, row, viewers)(outcome)
     ],

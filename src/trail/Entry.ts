@@ -70,6 +70,8 @@ export interface AuditEvent {
   readonly compared?: ReadonlyArray<ComparedEnvironment> | undefined
   /** True for a write of texts that the secrets had before: as another kind, or of a past moment. */
   readonly earlier?: boolean | undefined
+  /** Of a proposed change: names the content that was revealed or approved. A MAC, which tests no guess. */
+  readonly digest?: string | undefined
   /** The object of the action, where `keys` do not name it: a token, a member, a grant. */
   readonly target?: { readonly type: string; readonly id: string; readonly name: string } | undefined
   /** Error code of a denial, or the caller's reason for revealing a value. */
@@ -107,6 +109,7 @@ const canonicalBody = (entry: Entry, stream: string, seq: number): string => {
       revision
     })),
     contains: event.contains,
+    digest: event.digest,
     earlier: event.earlier,
     environment: event.environment,
     environmentId: event.environmentId,

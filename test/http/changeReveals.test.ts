@@ -1,15 +1,22 @@
 /** Approvals decide about content: names with warnings, texts by a recorded reveal, and a digest that goes back. */
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import * as NodeContext from "@effect/platform-node/NodeContext"
 import { assert, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { ChangeRequest, RevealedChanges } from "#schema/ChangeRequestsApi.ts"
 import { SecretExposure } from "#schema/ExposureApi.ts"
 import { cliScopes } from "#schema/Scopes.ts"
+import { verifyFile } from "#src/cli/operator/AuditFile.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
 import { Seal } from "#src/trail/Seal.ts"
+import { exportTrail } from "#src/trail/TrailExport.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
@@ -88,6 +95,26 @@ const storedBefore = Effect.fnUntraced(function* (id: string, author: string, pr
     UPDATE change_requests SET changes = ${JSON.stringify([change])}::jsonb, data_key_id = ${key.id},
       sealed = ${Envelope.sealValue(key.key, context, box, salt)} WHERE id = ${id}`
 })
+
+/** Notes of `ampoule audit verify` about an export of the whole trail. */
+const notesOfExport = Effect.gen(function* () {
+  const lines: Array<string> = []
+  yield* exportTrail({
+    since: null,
+    until: null,
+    format: "jsonl",
+    now: yield* Clock.currentTimeMillis,
+    write: (text) => Effect.sync(() => void lines.push(text)),
+    progress: () => Effect.void
+  })
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "ampoule-decisions-"))
+  const file = path.join(folder, "trail.jsonl")
+  fs.writeFileSync(file, lines.join(""))
+  const { notes, problemCount } = yield* verifyFile(file, { checkpoints: [], keys: [] })
+  fs.rmSync(folder, { recursive: true })
+  assert.strictEqual(problemCount, 0)
+  return notes
+}).pipe(Effect.provide(NodeContext.layer))
 
 layer(app, { excludeTestServices: true })("the content of a change that waits", (it) => {
   it.effect("is named in lists: reason, kinds, references, and names that run code, without a value", () =>
@@ -173,6 +200,13 @@ layer(app, { excludeTestServices: true })("the content of a change that waits", 
         `secret.read ${a.id} allowed BASE@2 NEW@1`,
         `secret.read ${b.id} allowed BASE@2 NEW@1`
       ])
+      // Reveals and approval name the content; the reads beside them do not.
+      const named = (yield* trailOf(id)).filter((entry) => entry.digest !== undefined)
+      assert.deepStrictEqual([...new Set(named.map((entry) => entry.digest))], [digest])
+      assert.sameMembers(
+        named.map(({ action, actor }) => `${action} ${actor.id}`),
+        [`change.reveal ${a.id}`, `change.reveal ${b.id}`, `change.approve ${owner.id}`]
+      )
       yield* Effect.flatMap(Seal, (seal) => seal.now)
       const exposure = (yield* TestApp.get(`/secrets/${base.id}/exposure`, { session: sessions.owner })).as(
         SecretExposure
@@ -181,6 +215,36 @@ layer(app, { excludeTestServices: true })("the content of a change that waits", 
         .filter(({ way }) => way === "read")
         .map(({ holder, version }) => `${holder.id} ${String(version)}`)
       assert.sameMembers(readers, [`${a.id} 1`, `${a.id} 2`, `${b.id} 1`, `${b.id} 2`])
+    })
+  )
+
+  it.effect("is named by its digest in the entry of an approval that sends none", () =>
+    Effect.gen(function* () {
+      const { approve, propose, reveal, sessions, trailOf } = yield* setUp
+      const { id } = yield* propose([{ op: "set", key: "NEW", value: "new" }])
+      const { digest } = (yield* reveal(sessions.approver, id)).as(RevealedChanges)
+      assert.strictEqual((yield* approve(sessions.owner, id)).status, 200)
+      const approval = (yield* trailOf(id)).find(({ action }) => action === "change.approve")
+      assert.strictEqual(approval?.digest, digest)
+    })
+  )
+
+  it.effect("is compared offline: an export says which content each approval wrote, and whether its giver saw it", () =>
+    Effect.gen(function* () {
+      const { approve, people, propose, reveal, sessions } = yield* setUp
+      const seen = yield* propose([{ op: "set", key: "NEW", value: "canary-seen" }])
+      const unseen = yield* propose([{ op: "set", key: "OTHER", value: "canary-unseen" }])
+      const digests = yield* Effect.forEach([seen, unseen], ({ id }) =>
+        Effect.map(reveal(sessions.approver, id), (answer) => answer.as(RevealedChanges).digest)
+      )
+      assert.strictEqual((yield* approve(sessions.approver, seen.id)).status, 200)
+      assert.strictEqual((yield* approve(sessions.admin, unseen.id)).status, 200)
+      const notes = yield* notesOfExport
+      const noteOf = (id: string) => notes.find((note) => note.includes(id)) ?? assert.fail(notes.join("\n"))
+      assert.include(noteOf(seen.id), `approved by ${people.approver.email} at `)
+      assert.include(noteOf(seen.id), `content ${digests[0]}, as revealed to the approver.`)
+      assert.include(noteOf(unseen.id), `content ${digests[1]}, not revealed to the approver in this file.`)
+      assert.notInclude(notes.join("\n"), "canary")
     })
   )
 

@@ -5,6 +5,7 @@ import * as Either from "effect/Either"
 import * as Stream from "effect/Stream"
 import type { Head } from "#src/audit/Chain.ts"
 import * as Checkpoint from "#src/audit/Checkpoint.ts"
+import { Decisions } from "#src/audit/Decisions.ts"
 import * as Export from "#src/audit/Export.ts"
 import * as Incident from "#src/audit/Incident.ts"
 import { IncidentProof } from "#src/audit/IncidentProof.ts"
@@ -34,6 +35,7 @@ interface FileState {
   /** Hashes of the lists of keys so far. */
   readonly lists: Set<string>
   readonly incidents: IncidentProof
+  readonly decisions: Decisions
   info: Export.ExportInfo | undefined
   /** Undefined before the first entry. */
   verifier: Verifier | undefined
@@ -92,6 +94,7 @@ const readEntry = Effect.fnUntraced(function* (state: FileState, hash: Uint8Arra
   if (place === undefined) state.problems.say(`Line ${state.entries + 1} of the entries is not an entry.`)
   else verifier.add({ ...place, hash, body })
   state.incidents.add(body)
+  state.decisions.add(body)
   state.entries++
   if (state.entries % 1_000 === 0) yield* progress(`${state.entries} entries verified`)
 })
@@ -159,7 +162,10 @@ const boundsOf = ({ cuts, info }: FileState) => {
   return { since: cut === "" ? null : cut, until: info?.until ?? null }
 }
 
-const notesOf = ({ cuts, incidents, info, options }: FileState, notProven: number): ReadonlyArray<string> => [
+const notesOf = (
+  { cuts, decisions, incidents, info, options }: FileState,
+  notProven: number
+): ReadonlyArray<string> => [
   ...(info?.since === null || info === undefined ? [] : [`The file begins at ${info.since}: it has no older entries.`]),
   ...(info?.until === null || info === undefined ? [] : [`The file ends at ${info.until}: it has no younger entries.`]),
   ...(options.checkpoints.length > 0
@@ -169,6 +175,7 @@ const notesOf = ({ cuts, incidents, info, options }: FileState, notProven: numbe
       ]),
   ...(cuts.length > 0 && options.keys.length === 0 ? ["The cuts were not checked: that needs --public-key."] : []),
   ...incidentNotes(incidents),
+  ...decisions.notes.map(plain),
   ...(notProven === 0
     ? []
     : [`${notProven} times in the burn-downs lie outside the period of the file, and are not proven.`])
@@ -185,6 +192,7 @@ export const verifyFile = Effect.fnUntraced(function* (file: string, options: Fi
     starts: new Map(),
     lists: new Set(),
     incidents: yield* readIncidents(options, problems),
+    decisions: new Decisions(),
     info: undefined,
     verifier: undefined,
     reader: new Checkpoint.Reader([]),

@@ -72,6 +72,11 @@ const Facts = ({ proved: { entry }, projects, visit }: EntryProps) => {
         </Ui.Fact>
       )}
       {entry.keys.length === 0 ? null : <Ui.Fact name="Keys" is={<KeyList entry={entry} project={project} />} />}
+      {entry.digest === undefined ? null : (
+        <Ui.Fact name="Content">
+          <code>{entry.digest}</code> <span class="hint">digest of the change that was revealed or approved</span>
+        </Ui.Fact>
+      )}
       {entry.compared === undefined || entry.compared.length === 0 ? null : (
         <Ui.Fact name="Compared with">
           <bdi>{comparedWith(entry.compared)}</bdi>

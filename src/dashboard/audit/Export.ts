@@ -23,7 +23,8 @@ const columns: ReadonlyArray<readonly [string, (entry: AuditEntry) => string]> =
   ["requestId", (entry) => entry.requestId],
   ["id", (entry) => entry.id],
   ["stream", (entry) => entry.stream],
-  ["seq", (entry) => String(entry.seq)]
+  ["seq", (entry) => String(entry.seq)],
+  ["digest", (entry) => entry.digest ?? ""]
 ]
 
 const line = (cells: ReadonlyArray<string>) => `${cells.map(cell).join(",")}\r\n`
