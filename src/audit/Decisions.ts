@@ -18,14 +18,9 @@ const decode = Schema.decodeUnknownOption(Decision)
 const prefix = '{"action":"change.'
 const approvalsShown = 20
 
-interface Revealed {
-  readonly person: string
-  readonly digest: string
-}
-
 export class Decisions {
-  /** Reveals of requests that no approval was read for yet, by request. */
-  readonly #revealed = new Map<string, Array<Revealed>>()
+  /** Digests that a person was shown, by request and person; until the approval of the request. */
+  readonly #revealed = new Map<string, Map<string, Set<string>>>()
   readonly #lines: Array<string> = []
   #count = 0
 
@@ -36,22 +31,20 @@ export class Decisions {
     if (decision === undefined) return
     const { action, actor, at, digest, target } = decision
     if (action === "change.reveal") {
-      const reveals = this.#revealed.get(target.id)
-      const revealed = { person: actor.id, digest }
-      if (reveals === undefined) this.#revealed.set(target.id, [revealed])
-      else reveals.push(revealed)
+      const people = this.#revealed.get(target.id) ?? new Map<string, Set<string>>()
+      this.#revealed.set(target.id, people.set(actor.id, (people.get(actor.id) ?? new Set()).add(digest)))
       return
     }
     this.#count++
-    const reveals = this.#revealed.get(target.id) ?? []
+    const own = this.#revealed.get(target.id)?.get(actor.id)
     this.#revealed.delete(target.id)
     if (this.#lines.length >= approvalsShown) return
-    const own = reveals.filter(({ person }) => person === actor.id)
-    const seen = own.some((one) => one.digest === digest)
-      ? "as revealed to the approver"
-      : own.length > 0
-        ? "which is not what was revealed to the approver"
-        : "not revealed to the approver in this file"
+    const seen =
+      own === undefined
+        ? "not revealed to the approver in this file"
+        : own.has(digest)
+          ? "as revealed to the approver"
+          : "which is not what was revealed to the approver"
     this.#lines.push(`Change ${target.id} was approved by ${actor.name} at ${at}: content ${digest}, ${seen}.`)
   }
 
