@@ -1,9 +1,9 @@
 // @ts-check
 /**
  * Files to start a release, as a folder and as `ampoule-deploy.tar`: Compose, Kubernetes and systemd files with their
- * dependencies, and the Dockerfile. Images are named by digest. The digests are looked up when a release is made (`npm
- * run release:check`), with access to the registries, and never guessed. By hand: `node deploy/pin.mjs FOLDER [DIGEST
- * OF OURS]`.
+ * dependencies, and the Dockerfile: `node deploy/pin.mjs FOLDER [DIGEST OF OURS]`. Images are named by the digests of all
+ * their platforms, in the repository too. `node deploy/pin.mjs --update` asks the registries for the present digest of
+ * each tag and writes it into the repository's files; `npm run release:check` says which tags have moved.
  */
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
@@ -24,7 +24,7 @@ const others = [
   "deploy/postgres-init.sh"
 ]
 const folders = ["deploy/kubernetes", "deploy/systemd"]
-const line = /^(\s*(?:FROM|image:) +)([\w./-]+:[\w.-]+)(?=\s|$)/gm
+const line = /^(\s*(?:FROM|image:) +)([\w./-]+:[\w.-]+)(?:@(sha256:[0-9a-f]{64}))?(?=\s|$)/gm
 /** Image that a release builds. */
 const own = /^ampoule:/
 
@@ -32,7 +32,11 @@ const own = /^ampoule:/
 export const named = (text) =>
   [...text.matchAll(line)].map(([, , name = ""]) => name).filter((name) => name !== "" && !own.test(name))
 
-/** The file with the digest of each image. @param {string} text @param {ReadonlyMap<string, string>} digests */
+/** Digests in a file, by image. @param {string} text */
+export const digestsIn = (text) =>
+  new Map([...text.matchAll(line)].flatMap(([, , name = "", digest]) => (digest === undefined ? [] : [[name, digest]])))
+
+/** The file with these digests in place of its own. @param {string} text @param {ReadonlyMap<string, string>} digests */
 export const pinned = (text, digests) =>
   text.replaceAll(line, (all, before, name) => {
     const digest = digests.get(name)
@@ -94,7 +98,7 @@ const loaded = (text) =>
       "$1# What `docker load` brought. From a registry of yours: its name by digest, and without the next line.\n$1pull_policy: never\n"
     )
 
-/** Digests of all images of others. @returns {Promise<ReadonlyMap<string, string>>} */
+/** Present digests of all images of others. @returns {Promise<ReadonlyMap<string, string>>} */
 export const lookUp = async () => {
   /** @type {Map<string, string>} */
   const digests = new Map()
@@ -102,20 +106,25 @@ export const lookUp = async () => {
   return digests
 }
 
+/** Images whose tag has another digest by now. @param {ReadonlyMap<string, string>} present */
+export const moved = (present) =>
+  files.flatMap((file) =>
+    [...digestsIn(read(file))].flatMap(([name, own]) => (present.get(name) === own ? [] : [name]))
+  )
+
 /**
  * Writes the files of a release.
  * @param {string} folder
- * @param {ReadonlyMap<string, string>} digests of images of others; what is not in it stays by tag
  * @param {string | undefined} ours digest of the release's own image
  */
-export const write = (folder, digests, ours) => {
+export const write = (folder, ours) => {
   const put = (/** @type {string} */ file, /** @type {string} */ text) => {
     const to = path.join(folder, file)
     fs.mkdirSync(path.dirname(to), { recursive: true })
     fs.writeFileSync(to, text)
     fs.chmodSync(to, fs.statSync(path.join(root, file)).mode & 0o755)
   }
-  for (const file of files) put(file, loaded(pinned(read(file), digests)))
+  for (const file of files) put(file, loaded(read(file)))
   for (const file of others) put(file, read(file))
   for (const below of folders) {
     for (const name of fs.readdirSync(path.join(root, below))) {
@@ -133,7 +142,10 @@ export const pack = (file, folder) => {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const found = await lookUp()
-  write(path.resolve(process.argv[2] ?? "pinned"), found, process.argv[3])
-  for (const [name, digest] of found) process.stdout.write(`${name}@${digest}\n`)
+  const [, , first = "pinned", ours] = process.argv
+  if (first === "--update") {
+    const present = await lookUp()
+    for (const file of files) fs.writeFileSync(path.join(root, file), pinned(read(file), present))
+    for (const [name, digest] of present) process.stdout.write(`${name}@${digest}\n`)
+  } else write(path.resolve(first), ours)
 }

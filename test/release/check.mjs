@@ -2,7 +2,7 @@
 /**
  * `npm run release:check`: makes what a release consists of, from the last commit, into `.artifacts/release`: package,
  * executable, image, the files that start it with images by digest, software bill of materials (CycloneDX), list of
- * licences, checksums. AMPOULE_RELEASE_DIGESTS=off looks no digest up, where no registry of images is reached. Fails on a break of what the
+ * licences, checksums. AMPOULE_RELEASE_DIGESTS=off compares no digest with its registry, where none is reached. Fails on a break of what the
  * last release documented (test/release/surface.test.ts), on bytes that differ between two packings, and on a licence
  * that nobody looked at. Writes test/records/release.json.
  */
@@ -68,14 +68,21 @@ say("the image")
 
 // --- the files that start it, with every image by its digest ---
 
-/** Without a registry the images of others stay by tag, and the record says so; a digest is never made up. */
-const digests = process.env["AMPOULE_RELEASE_DIGESTS"] === "off" ? undefined : await Pin.lookUp()
-const baseImages = digests === undefined ? "not looked up: AMPOULE_RELEASE_DIGESTS is off" : Object.fromEntries(digests)
+/** The digests of the repository's files. The registries say which tags have moved; a digest is never made up. */
+const isLookedUp = process.env["AMPOULE_RELEASE_DIGESTS"] !== "off"
+const movedTags = isLookedUp ? Pin.moved(await Pin.lookUp()) : []
+const baseImages = {
+  digests: Object.fromEntries(Pin.files.flatMap((file) => [...Pin.digestsIn(fs.readFileSync(file, "utf8"))])),
+  compared: isLookedUp
+    ? `with the registries; moved since: ${movedTags.join(", ") || "none"}`
+    : "AMPOULE_RELEASE_DIGESTS is off"
+}
 const starts = fs.mkdtempSync(path.join(tmpdir(), "ampoule-pinned-"))
-Pin.write(starts, digests ?? new Map(), image)
+Pin.write(starts, image)
 Pin.pack(path.join(out, "ampoule-deploy.tar"), starts)
 fs.rmSync(starts, { recursive: true })
-say(typeof baseImages === "string" ? `digests of base images: ${baseImages}` : "every image by its digest")
+say("every image by its digest")
+if (movedTags.length > 0) say(`newer builds of ${movedTags.join(", ")}: node deploy/pin.mjs --update`)
 
 // --- what others made: bill of materials, licences ---
 
