@@ -4,10 +4,10 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import * as Schema from "effect/Schema"
 import { AnyCredential, GrantCredential, OwnTokenCredential, PersonCredential } from "./Authentication.ts"
 import * as Errors from "./Errors.ts"
-import { GrantIdOut, TeamIdOut, UserIdOut } from "./Ids.ts"
+import { EnvironmentIdOut, GrantIdOut, ProjectIdOut, TeamIdOut, UserIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { Timestamp } from "./Values.ts"
-import { AccessLevelOut, answers, openEnum, PlanOut, RestrictionsOut, RoleOut, ScopeOut } from "./Wire.ts"
+import { AccessLevelOut, answers, openEnum, PlanOut, RestrictionsOut, RoleOut, ScopeOut, Slug } from "./Wire.ts"
 import { optional } from "./Strict.ts"
 
 export const Person = Schema.Struct({ id: UserIdOut, email: Schema.String, name: Schema.String }).annotations({
@@ -22,6 +22,13 @@ const TeamScopes = Schema.Struct({ teamId: TeamIdOut, scopes: Schema.Array(Scope
   identifier: "TeamScopes"
 })
 
+const OnlyEnvironment = Schema.Struct({
+  projectId: ProjectIdOut,
+  project: Schema.String.annotations({ description: "Project slug." }),
+  environmentId: EnvironmentIdOut,
+  environment: Slug
+}).annotations({ identifier: "OnlyEnvironment" })
+
 export const VerifyAuthResponse = Schema.Struct({
   credential: Schema.Struct({
     type: openEnum("api_token", "cli_grant", "session"),
@@ -33,7 +40,11 @@ export const VerifyAuthResponse = Schema.Struct({
   teams: Schema.Array(NamedTeam),
   scopes: optional(Schema.Array(TeamScopes).annotations({ description: "For a CLI grant, per team." })),
   mcpScopes: optional(Schema.Array(ScopeOut).annotations({ description: "For an API token." })),
-  restrictions: RestrictionsOut
+  restrictions: RestrictionsOut,
+  only: Schema.NullOr(OnlyEnvironment).annotations({
+    description:
+      "The environment that the credential reaches, when it is exactly one. A client that names none uses it."
+  })
 }).annotations({
   identifier: "VerifyAuthResponse",
   description: "Identity and access of the presented credential. accessLevel is that of an API token."
@@ -105,7 +116,16 @@ export class IdentityApi extends HttpApiGroup.make("identity")
             accessLevel: "read",
             teams: [{ id: teamId, name: "Platform" }],
             mcpScopes: [],
-            restrictions: unrestricted
+            restrictions: {
+              projectIds: ["01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e"],
+              environmentIds: ["01980a5f-3a4b-7c5d-8e6f-70819a2b3c4d"]
+            },
+            only: {
+              projectId: "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e",
+              project: "shop",
+              environmentId: "01980a5f-3a4b-7c5d-8e6f-70819a2b3c4d",
+              environment: "production"
+            }
           }
         })
       )

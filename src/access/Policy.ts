@@ -369,9 +369,12 @@ export const mayCreateTeam = (caller: Caller, creation: TeamCreation): boolean =
 export const teamOf = (caller: Caller, teamId: TeamId): CallerTeam | undefined =>
   caller.teams.find((team) => team.id === teamId)
 
-/** Owners, admins and holders of a grant see a granted project. API tokens over REST keep their own reach. */
+/** Owners and admins see granted projects without a grant. API tokens over REST keep their own reach. */
+export const seesGrantedProjects = ({ role }: CallerTeam): boolean => role === null || manages(role)
+
+/** Others see a granted project with a grant only. */
 const isHidden = (team: CallerTeam, visibility: Visibility): boolean =>
-  visibility === "granted" && team.role !== null && !manages(team.role)
+  visibility === "granted" && !seesGrantedProjects(team)
 
 /**
  * "Narrowing is checked on every request": an environment is visible unless a restriction excludes it or its project

@@ -1,13 +1,16 @@
 /** Facts that a credential may read about itself and its person. */
+import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import type { Caller } from "#schema/Caller.ts"
 import type { CliWhoamiResponse, MeResponse, Person, VerifyAuthResponse } from "#schema/IdentityApi.ts"
 import { GrantIdOut } from "#schema/Ids.ts"
 import { Access } from "#src/access/Access.ts"
+import { onlyEnvironment } from "#src/access/OnlyEnvironment.ts"
 import { methods } from "#src/Methods.ts"
+import { RowSeal } from "#src/rows/RowSeal.ts"
 import { Sessions } from "./Sessions.ts"
 
-const services = Effect.all({ access: Access, sessions: Sessions })
+const services = Effect.all({ access: Access, sessions: Sessions, sql: SqlClient.SqlClient, rowSeal: RowSeal })
 type Needs = Effect.Effect.Success<typeof services>
 
 /** The caller, when it may read its own identity. */
@@ -17,7 +20,7 @@ const callerWithIdentity = ({ access }: Needs) => access.allTeams("identity:read
 const personOf = ({ user }: Caller): Effect.Effect<Person> =>
   user === null ? Effect.dieMessage("a credential without a person reached a person's route") : Effect.succeed(user)
 
-const verification = (caller: Caller): VerifyAuthResponse => ({
+const verification = (caller: Caller, only: NonNullable<VerifyAuthResponse["only"]> | null): VerifyAuthResponse => ({
   credential: {
     type: caller.kind,
     id: caller.credentialId,
@@ -30,10 +33,14 @@ const verification = (caller: Caller): VerifyAuthResponse => ({
     ? { scopes: caller.teams.map(({ id, scopes }) => ({ teamId: id, scopes: scopes ?? [] })) }
     : {}),
   ...(caller.kind === "api_token" ? { mcpScopes: caller.mcpScopes } : {}),
-  restrictions: caller.restrictions
+  restrictions: caller.restrictions,
+  only
 })
 
-const verify = (needs: Needs) => Effect.map(callerWithIdentity(needs), verification)
+const verify = Effect.fnUntraced(function* (needs: Needs) {
+  const caller = yield* callerWithIdentity(needs)
+  return verification(caller, yield* onlyEnvironment(needs, caller))
+})
 
 const me = Effect.fnUntraced(function* (needs: Needs) {
   const caller = yield* callerWithIdentity(needs)

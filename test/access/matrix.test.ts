@@ -128,12 +128,13 @@ describe("the access matrix", { shuffle: false }, () => {
       }
     }
 
-    it.effect("lists hold exactly what is visible", () =>
+    it.effect("lists hold exactly what is visible, and name the only environment", () =>
       Effect.gen(function* () {
         const { all, credentials } = yield* AccessWorld
         const live = credentials.filter(
           (c) => c.presents === "credential" && c.life === "live" && c.kind !== "device_code" && c.kind !== "management"
         )
+        let onlyOnes = 0
         for (const credential of live) {
           const listed = yield* TestApp.get("/projects", credential.asked)
           const projects = all.filter((place) => {
@@ -145,6 +146,20 @@ describe("the access matrix", { shuffle: false }, () => {
             )
           })
           const ids: ReadonlyArray<string> = listed.status === 200 ? listed.json.items.map(({ id }) => id) : []
+          const reached: Array<string> = []
+          for (const id of ids) {
+            const { json } = yield* TestApp.get(`/projects/${id}/environments`, credential.asked)
+            reached.push(...json.items.map((one) => one.id))
+          }
+          const verified = yield* TestApp.get("/me/verify", credential.asked)
+          const listsAll = Object.values(credential.teams).every(
+            ({ scopes }) => scopes?.includes("projects:read") ?? true
+          )
+          if (verified.status === 200 && listsAll) {
+            const only = reached.length === 1 ? reached[0] : undefined
+            onlyOnes += only === undefined ? 0 : 1
+            assert.strictEqual(verified.json.only?.environmentId, only, `the only environment of ${credential.name}`)
+          }
           const ownIds = new Set(all.map((place) => place.ids.projectId))
           assert.sameMembers(
             ids.filter((id) => ownIds.has(id)),
@@ -165,6 +180,7 @@ describe("the access matrix", { shuffle: false }, () => {
             )
           }
         }
+        assert.isAbove(onlyOnes, 1)
       })
     )
   })

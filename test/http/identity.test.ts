@@ -1,10 +1,15 @@
+import * as SqlClient from "@effect/sql/SqlClient"
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Seals from "#test/support/Seals.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 
 const { codeOf } = TestApp
 const none = { projectIds: null, environmentIds: null }
+
+const onlyOf = (asked: TestApp.Asked) => Effect.map(TestApp.get("/me/verify", asked), ({ json }) => json.only)
+const everyScope = ["identity:read", "projects:read", "secrets:read", "secrets:run"] as const
 
 layer(TestApp.shared, { excludeTestServices: true })("identity", (it) => {
   it.effect("verifies an API token: name, level, team, MCP scopes, restrictions", () =>
@@ -24,7 +29,13 @@ layer(TestApp.shared, { excludeTestServices: true })("identity", (it) => {
         accessLevel: "read",
         teams: [{ id: team.id, name: "Team" }],
         mcpScopes: ["secrets:read"],
-        restrictions: { projectIds: [project.id], environmentIds: [project.staging.id] }
+        restrictions: { projectIds: [project.id], environmentIds: [project.staging.id] },
+        only: {
+          projectId: project.id,
+          project: project.slug,
+          environmentId: project.staging.id,
+          environment: "staging"
+        }
       })
     })
   )
@@ -52,15 +63,80 @@ layer(TestApp.shared, { excludeTestServices: true })("identity", (it) => {
           { teamId: team.id, scopes: ["identity:read", "secrets:run"] },
           { teamId: other.id, scopes: ["identity:read"] }
         ],
-        restrictions: none
+        restrictions: none,
+        only: null
       })
       const session = yield* World.session(team.owner)
       const verified = yield* TestApp.get("/me/verify", { session: session.text })
       assert.deepStrictEqual(verified.json, {
         credential: { type: "session", id: session.id, expiresAt: verified.json.credential.expiresAt },
         teams: json.teams,
-        restrictions: none
+        restrictions: none,
+        only: null
       })
+    })
+  )
+
+  it.effect("names the only environment of a narrowed login, of a machine login, and of a team with one", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const project = yield* World.project()
+      const { team } = project
+      const only = {
+        projectId: project.id,
+        project: project.slug,
+        environmentId: project.staging.id,
+        environment: "staging"
+      }
+      const narrowed = { person: team.owner, environments: [project.staging] }
+      const login = yield* World.grant({ ...narrowed, teams: [{ team, scopes: everyScope }] })
+      assert.deepStrictEqual(yield* onlyOf({ bearer: login.text }), only)
+      const scopes = ["identity:read", "secrets:run"] as const
+      const machine = yield* World.grant({ ...narrowed, teams: [{ team, scopes }], machine: true })
+      assert.deepStrictEqual(yield* onlyOf({ bearer: machine.text }), only)
+      // Identity alone says nothing about the team's projects.
+      const nameless = yield* World.grant({ ...narrowed, teams: [{ team, scopes: ["identity:read"] }] })
+      assert.isNull(yield* onlyOf({ bearer: nameless.text }))
+
+      const whole = yield* World.token({ team })
+      assert.isNull(yield* onlyOf({ bearer: whole.text }))
+      const { development, production } = project
+      yield* sql`UPDATE environments SET deleted_at = ${new Date()} WHERE id IN (${development.id}, ${production.id})`
+      assert.deepStrictEqual(yield* onlyOf({ bearer: whole.text }), only)
+      // The environment of another team counts too.
+      const other = yield* World.project()
+      yield* World.join(other.team, team.owner, "member")
+      const both = [team, other.team].map((one) => ({ team: one, scopes: everyScope }))
+      assert.isNull(yield* onlyOf({ bearer: (yield* World.grant({ person: team.owner, teams: both })).text }))
+      yield* sql`UPDATE projects SET deleted_at = ${new Date()} WHERE id = ${project.id}`
+      assert.isNull(yield* onlyOf({ bearer: whole.text }))
+    })
+  )
+
+  it.effect("counts hidden projects by their grants, and no row that somebody altered in the database", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { team, ...project } = yield* World.project()
+      const member = yield* World.member(team, "member")
+      // More of them than the statement would return.
+      const hidden = yield* Effect.forEach([1, 2, 3], () => World.project({ team }))
+      const [granted] = hidden
+      const ids = [project, ...hidden].map(({ id }) => id)
+      yield* Seals.after("projects", sql`UPDATE projects SET visibility = 'granted' WHERE id = any(${ids}::uuid[])`)
+      const asked = { session: (yield* World.session(member)).text }
+      assert.isNull(yield* onlyOf(asked))
+      const now = new Date()
+      yield* sql`
+        INSERT INTO access_grants (id, team_id, user_id, project_id, environment_id, level, created_by, created_at)
+        VALUES (gen_random_uuid(), ${team.id}, ${member.id}, ${granted.id}, ${granted.production.id}, 'run',
+          ${team.owner.id}, ${now})`
+      yield* Seals.give("access_grants")
+      assert.deepInclude(yield* onlyOf(asked), { projectId: granted.id, environment: "production" })
+
+      yield* sql`UPDATE projects SET visibility = 'team' WHERE id = ${project.id}`
+      assert.deepInclude(yield* onlyOf(asked), { projectId: granted.id }, "a project that is open without a MAC")
+      yield* sql`UPDATE environments SET slug = 'other' WHERE id = ${granted.production.id}`
+      assert.isNull(yield* onlyOf(asked), "an environment whose slug was altered")
     })
   )
 

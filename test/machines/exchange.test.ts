@@ -146,6 +146,7 @@ describe("token exchange", () => {
         const expires = Date.parse(verified.json.credential.expiresAt ?? "")
         assert.isAtLeast(expires, before + 300_000)
         assert.isAtMost(expires, Date.now() + 300_000)
+        assert.deepInclude(verified.json.only, { projectId: project.id, environment: "production" })
         assert.strictEqual(verified.json.credential.name, "shop: repo:acme/shop:ref:refs/heads/main")
         assert.deepStrictEqual(yield* minted, ["shop: repo:acme/shop:ref:refs/heads/main"])
 
