@@ -72,10 +72,12 @@ type Needs = Effect.Effect.Success<typeof services>
 
 // --- what is visible ---
 
-const environmentColumns = (sql: SqlClient.SqlClient) =>
-  sql.literal(`${VerifiedRows.columns("p")}
-    FROM environments e
-    JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL`)
+/** Environments `e` with their projects `p`; `rest`: further joins, the condition and the order. */
+export const selectEnvironments = (sql: SqlClient.SqlClient, rest: Statement.Fragment) =>
+  sql<VerifiedRows.EnvironmentRow>`
+    SELECT ${sql.literal(VerifiedRows.columns("p"))}
+    FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+    ${rest}`
 
 /** The project, if its MAC is valid. */
 const projectById = ({ rowSeal, sql }: Needs, id: ProjectId) =>
@@ -101,23 +103,22 @@ const namedOf = <E>({ rowSeal }: Needs, row: Effect.Effect<VerifiedRows.Environm
 const oneEnvironment = (needs: Needs, where: Statement.Fragment) =>
   namedOf(
     needs,
-    Effect.map(
-      needs.sql<VerifiedRows.EnvironmentRow>`
-        SELECT ${environmentColumns(needs.sql)} ${where} AND e.deleted_at IS NULL`,
-      ([row]) => row
-    )
+    Effect.map(selectEnvironments(needs.sql, needs.sql`${where} AND e.deleted_at IS NULL`), ([row]) => row)
   )
 
 const environmentById = (needs: Needs, environmentId: EnvironmentId) =>
   oneEnvironment(needs, needs.sql`WHERE e.id = ${environmentId}`)
 
 /** The LIMIT gives the planner the number of rows: see `CredentialRows.ts`. */
-const environmentsBySlug = (sql: SqlClient.SqlClient, at: ReadonlyArray<Location>) => sql<VerifiedRows.EnvironmentRow>`
-  SELECT ${environmentColumns(sql)}
-  JOIN (SELECT * FROM unnest(
-      ${at.map(({ projectId }) => projectId)}::uuid[], ${at.map(({ environment }) => environment)}::text[]
-    ) LIMIT ${at.length}) AS q (project_id, slug) ON q.project_id = e.project_id AND q.slug = e.slug
-  WHERE e.deleted_at IS NULL`
+const environmentsBySlug = (sql: SqlClient.SqlClient, at: ReadonlyArray<Location>) =>
+  selectEnvironments(
+    sql,
+    sql`
+      JOIN (SELECT * FROM unnest(
+          ${at.map(({ projectId }) => projectId)}::uuid[], ${at.map(({ environment }) => environment)}::text[]
+        ) LIMIT ${at.length}) AS q (project_id, slug) ON q.project_id = e.project_id AND q.slug = e.slug
+      WHERE e.deleted_at IS NULL`
+  )
 
 const environmentBySlug = (needs: Needs, at: Location) => namedOf(needs, needs.found(at))
 
@@ -340,11 +341,11 @@ const eachEnvironment = Effect.fnUntraced(function* <A extends Scope>(
 ) {
   const { caller, teams } = yield* eachTeam(needs, action, intent)
   const macs = yield* needs.rowSeal.ready
-  const rows = yield* Effect.orDie(needs.sql<VerifiedRows.EnvironmentRow>`
-    SELECT ${environmentColumns(needs.sql)}
+  const rest = needs.sql`
     WHERE e.team_id = any(${teams.map(({ id }) => id)}::uuid[]) AND e.deleted_at IS NULL
       ${within === undefined ? needs.sql`` : needs.sql`AND e.project_id = any(${within}::uuid[])`}
-    ORDER BY p.team_id, p.slug COLLATE "C", e.position, e.id LIMIT ${maxSearched}`)
+    ORDER BY p.team_id, p.slug COLLATE "C", e.position, e.id LIMIT ${maxSearched}`
+  const rows = yield* Effect.orDie(selectEnvironments(needs.sql, rest))
   return rows.flatMap((row) => {
     const target = environmentTarget(caller, VerifiedRows.namedEnvironment(row, macs))
     const team = target === undefined ? undefined : Policy.teamOf(caller, target.teamId)

@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import type { Caller } from "#schema/Caller.ts"
 import type { EnvironmentId, ProjectId } from "#schema/Ids.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
+import { selectEnvironments } from "./Access.ts"
 import * as Policy from "./Policy.ts"
 import * as VerifiedRows from "./VerifiedRows.ts"
 
@@ -44,12 +45,11 @@ export const onlyEnvironment = Effect.fnUntraced(function* (needs: Needs, caller
   const teams = caller.teams.filter(({ scopes }) => scopes === null || scopes.some((one) => one !== "identity:read"))
   if (teams.length === 0) return null
   const macs = yield* rowSeal.ready
-  const rows = yield* Effect.orDie(sql<VerifiedRows.EnvironmentRow>`
-    SELECT ${sql.literal(VerifiedRows.columns("p"))}
-    FROM environments e JOIN projects p ON p.id = e.project_id AND p.deleted_at IS NULL
+  const rest = sql`
     WHERE e.team_id = any(${teams.map(({ id }) => id)}::uuid[]) AND e.deleted_at IS NULL
       AND ${withinReach(needs, caller)}
-    LIMIT ${mostRows}`)
+    LIMIT ${mostRows}`
+  const rows = yield* Effect.orDie(selectEnvironments(sql, rest))
   const visible = rows.filter((row) => {
     const environment = VerifiedRows.namedEnvironment(row, macs)
     return environment !== null && Policy.environmentVisible(caller, environment)

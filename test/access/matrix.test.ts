@@ -146,17 +146,17 @@ describe("the access matrix", { shuffle: false }, () => {
             )
           })
           const ids: ReadonlyArray<string> = listed.status === 200 ? listed.json.items.map(({ id }) => id) : []
-          const reached: Array<string> = []
+          const environmentIds: Array<string> = []
           for (const id of ids) {
             const { json } = yield* TestApp.get(`/projects/${id}/environments`, credential.asked)
-            reached.push(...json.items.map((one) => one.id))
+            environmentIds.push(...json.items.map((one) => one.id))
           }
           const verified = yield* TestApp.get("/me/verify", credential.asked)
           const listsAll = Object.values(credential.teams).every(
             ({ scopes }) => scopes?.includes("projects:read") ?? true
           )
           if (verified.status === 200 && listsAll) {
-            const only = reached.length === 1 ? reached[0] : undefined
+            const only = environmentIds.length === 1 ? environmentIds[0] : undefined
             onlyOnes += only === undefined ? 0 : 1
             assert.strictEqual(verified.json.only?.environmentId, only, `the only environment of ${credential.name}`)
           }

@@ -120,7 +120,7 @@ layer(TestApp.shared, { excludeTestServices: true })("identity", (it) => {
       const member = yield* World.member(team, "member")
       // More of them than the statement would return.
       const hidden = yield* Effect.forEach([1, 2, 3], () => World.project({ team }))
-      const [granted] = hidden
+      const [first] = hidden
       const ids = [project, ...hidden].map(({ id }) => id)
       yield* Seals.after("projects", sql`UPDATE projects SET visibility = 'granted' WHERE id = any(${ids}::uuid[])`)
       const asked = { session: (yield* World.session(member)).text }
@@ -128,14 +128,14 @@ layer(TestApp.shared, { excludeTestServices: true })("identity", (it) => {
       const now = new Date()
       yield* sql`
         INSERT INTO access_grants (id, team_id, user_id, project_id, environment_id, level, created_by, created_at)
-        VALUES (gen_random_uuid(), ${team.id}, ${member.id}, ${granted.id}, ${granted.production.id}, 'run',
+        VALUES (gen_random_uuid(), ${team.id}, ${member.id}, ${first.id}, ${first.production.id}, 'run',
           ${team.owner.id}, ${now})`
       yield* Seals.give("access_grants")
-      assert.deepInclude(yield* onlyOf(asked), { projectId: granted.id, environment: "production" })
+      assert.deepInclude(yield* onlyOf(asked), { projectId: first.id, environment: "production" })
 
       yield* sql`UPDATE projects SET visibility = 'team' WHERE id = ${project.id}`
-      assert.deepInclude(yield* onlyOf(asked), { projectId: granted.id }, "a project that is open without a MAC")
-      yield* sql`UPDATE environments SET slug = 'other' WHERE id = ${granted.production.id}`
+      assert.deepInclude(yield* onlyOf(asked), { projectId: first.id }, "a project that is open without a MAC")
+      yield* sql`UPDATE environments SET slug = 'other' WHERE id = ${first.production.id}`
       assert.isNull(yield* onlyOf(asked), "an environment whose slug was altered")
     })
   )
