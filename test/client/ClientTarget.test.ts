@@ -8,12 +8,12 @@ const only = {
   environment: "production"
 }
 const file = { project: "site", environment: "development" }
-const named = (parts: Target.Parts) => [
+const namesOf = (parts: Target.Parts) => [
   parts.project && [parts.project.name, parts.project.source],
   parts.environment && [parts.environment.name, parts.environment.source]
 ]
 const all = (options: Parameters<typeof Target.fromCaller>[0], variables: Record<string, string>) =>
-  named(Target.withFile(Target.withCredential(Target.fromCaller(options, variables), only), file))
+  namesOf(Target.withFile(Target.withCredential(Target.fromCaller(options, variables), only), file))
 
 describe("the target of a client", () => {
   it("comes from an option, else a variable, else the only environment, else the file", () => {
@@ -34,7 +34,7 @@ describe("the target of a client", () => {
       ["shop", "credential"],
       ["production", "credential"]
     ])
-    assert.deepStrictEqual(named(Target.withFile(Target.fromCaller({}, {}), file)), [
+    assert.deepStrictEqual(namesOf(Target.withFile(Target.fromCaller({}, {}), file)), [
       ["site", "file"],
       ["development", "file"]
     ])
@@ -42,13 +42,13 @@ describe("the target of a client", () => {
 
   it("ignores an empty variable and blanks around a name", () => {
     const parts = Target.fromCaller({ project: "" }, { AMPOULE_PROJECT: " \n", AMPOULE_ENVIRONMENT: " qa\n" })
-    assert.deepStrictEqual(named(parts), [undefined, ["qa", "variable"]])
+    assert.deepStrictEqual(namesOf(parts), [undefined, ["qa", "variable"]])
     assert.isFalse(Target.isComplete(parts))
   })
 
   it("takes no environment of the credential for another project, and the id for its own", () => {
     const other = Target.withCredential(Target.fromCaller({ project: "api" }, {}), only)
-    assert.deepStrictEqual(named(other), [["api", "option"], undefined])
+    assert.deepStrictEqual(namesOf(other), [["api", "option"], undefined])
     for (const project of ["shop", only.projectId.toUpperCase()]) {
       const own = Target.withCredential(Target.fromCaller({ project }, {}), only)
       assert.deepStrictEqual([own.project?.id, own.environment?.name], [only.projectId, "production"])

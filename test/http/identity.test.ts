@@ -88,14 +88,14 @@ layer(TestApp.shared, { excludeTestServices: true })("identity", (it) => {
         environmentId: project.staging.id,
         environment: "staging"
       }
-      const narrowed = { person: team.owner, environments: [project.staging] }
-      const login = yield* World.grant({ ...narrowed, teams: [{ team, scopes: everyScope }] })
+      const staging = { person: team.owner, environments: [project.staging] }
+      const login = yield* World.grant({ ...staging, teams: [{ team, scopes: everyScope }] })
       assert.deepStrictEqual(yield* onlyOf({ bearer: login.text }), only)
       const scopes = ["identity:read", "secrets:run"] as const
-      const machine = yield* World.grant({ ...narrowed, teams: [{ team, scopes }], machine: true })
+      const machine = yield* World.grant({ ...staging, teams: [{ team, scopes }], machine: true })
       assert.deepStrictEqual(yield* onlyOf({ bearer: machine.text }), only)
       // Identity alone says nothing about the team's projects.
-      const nameless = yield* World.grant({ ...narrowed, teams: [{ team, scopes: ["identity:read"] }] })
+      const nameless = yield* World.grant({ ...staging, teams: [{ team, scopes: ["identity:read"] }] })
       assert.isNull(yield* onlyOf({ bearer: nameless.text }))
 
       const whole = yield* World.token({ team })
@@ -119,24 +119,24 @@ layer(TestApp.shared, { excludeTestServices: true })("identity", (it) => {
       const { team, ...project } = yield* World.project()
       const member = yield* World.member(team, "member")
       // More of them than the statement would return.
-      const hidden = yield* Effect.forEach([1, 2, 3], () => World.project({ team }))
-      const [first] = hidden
-      const ids = [project, ...hidden].map(({ id }) => id)
+      const others = yield* Effect.forEach([1, 2, 3], () => World.project({ team }))
+      const [first] = others
+      const ids = [project, ...others].map(({ id }) => id)
       yield* Seals.after("projects", sql`UPDATE projects SET visibility = 'granted' WHERE id = any(${ids}::uuid[])`)
-      const asked = { session: (yield* World.session(member)).text }
-      assert.isNull(yield* onlyOf(asked))
+      const session = { session: (yield* World.session(member)).text }
+      assert.isNull(yield* onlyOf(session))
       const now = new Date()
       yield* sql`
         INSERT INTO access_grants (id, team_id, user_id, project_id, environment_id, level, created_by, created_at)
         VALUES (gen_random_uuid(), ${team.id}, ${member.id}, ${first.id}, ${first.production.id}, 'run',
           ${team.owner.id}, ${now})`
       yield* Seals.give("access_grants")
-      assert.deepInclude(yield* onlyOf(asked), { projectId: first.id, environment: "production" })
+      assert.deepInclude(yield* onlyOf(session), { projectId: first.id, environment: "production" })
 
       yield* sql`UPDATE projects SET visibility = 'team' WHERE id = ${project.id}`
-      assert.deepInclude(yield* onlyOf(asked), { projectId: first.id }, "a project that is open without a MAC")
+      assert.deepInclude(yield* onlyOf(session), { projectId: first.id }, "a project that is open without a MAC")
       yield* sql`UPDATE environments SET slug = 'other' WHERE id = ${first.production.id}`
-      assert.isNull(yield* onlyOf(asked), "an environment whose slug was altered")
+      assert.isNull(yield* onlyOf(session), "an environment whose slug was altered")
     })
   )
 
