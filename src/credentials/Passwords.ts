@@ -12,17 +12,22 @@ import * as FairTurns from "#src/limits/FairTurns.ts"
 import * as Metrics from "#src/telemetry/Metrics.ts"
 import { isCommon } from "./CommonPasswords.ts"
 
-/** 19 MiB, two passes, one lane (OWASP's first choice for argon2id). */
-const parameters = { memoryCost: 19_456, timeCost: 2, parallelism: 1, outputLen: 32 } as const
+/**
+ * 64 MiB and three passes (memory and passes of RFC 9106's second choice), with one lane, so that a hash takes one
+ * thread. Five times the memory-time product of OWASP's minimum for argon2id, which releases before 1.1 used.
+ */
+const parameters = { memoryCost: 65_536, timeCost: 3, parallelism: 1, outputLen: 32 } as const
+/** Of releases before 1.1. Such hashes open, and are renewed at the next sign-in. */
+const formerParameters = { ...parameters, memoryCost: 19_456, timeCost: 2 } as const
 /** `Algorithm.Argon2id` and `Version.V0x13`: ambient const enums, unreadable with `isolatedModules`. */
 const argon2id = 2
 const version13 = 1
 
 /**
- * Bounds memory and threads: two hashes at a time, and a queue of a second or two. A bound of the process, not a rate
- * limit: it applies even when those are off.
+ * Bounds memory (128 MiB) and threads: two hashes at a time, and a queue of a few seconds. A bound of the process, not a
+ * rate limit: it applies even when those are off.
  */
-const queue = { atOnce: 2, waiting: 64, retryAfterSeconds: 2 } as const
+const queue = { atOnce: 2, waiting: 64, retryAfterSeconds: 3 } as const
 
 /** Unicode form that is hashed, so that every way to type a text gives the same hash. */
 const canonical = (password: Redacted.Redacted): string => Redacted.value(password).normalize("NFC")
@@ -59,14 +64,15 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
         (macs, phc) => macs.sealPassword(phc)
       )
 
-    /** A hash without a password: an unknown person costs as much time as a known one, from the first request. */
-    const absentHash = yield* Effect.map(
-      Effect.all([crypto.randomBytes(16), crypto.randomBytes(32)]),
-      ([salt, hash]) => {
-        const { memoryCost, parallelism, timeCost } = parameters
+    /**
+     * Hashes without a password, of today's parameters and the former ones. Each comparison computes both kinds: an
+     * unknown person, one with a former hash and one with a renewed hash cost the same time, from the first request.
+     */
+    const absentHashes = yield* Effect.forEach([parameters, formerParameters], (of) =>
+      Effect.map(Effect.all([crypto.randomBytes(saltLength), crypto.randomBytes(of.outputLen)]), ([salt, hash]) => {
         const [s, h] = [salt, hash].map((bytes) => bytes.toString("base64").replaceAll("=", ""))
-        return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${s}$${h}`
-      }
+        return `$argon2id$v=19$m=${of.memoryCost},t=${of.timeCost},p=${of.parallelism}$${s}$${h}`
+      })
     )
 
     /**
@@ -84,14 +90,14 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
 
     /**
      * Index of the first stored hash that is the password's, or undefined. No hash at all takes as long as one, and
-     * hashes of one salt take as long as one. `stale`: that hash has old parameters, or is not sealed. RATE_LIMITED when
+     * hashes of one salt and the same parameters take as long as one. `stale`: that hash has old parameters, or is not sealed. RATE_LIMITED when
      * the queue is full.
      */
     const find = Effect.fn("Passwords.find")(function* (stored: ReadonlyArray<string>, password: Redacted.Redacted) {
       const macs = yield* rowSeal.ready
       const opened = yield* Effect.orDie(Effect.forEach(stored, macs.openPassword))
       const matches = new Set<string>()
-      for (const group of groupsOf(opened, absentHash)) {
+      for (const group of groupsOf(opened, absentHashes)) {
         const hashes = yield* inTurn(Effect.promise(() => matchesIn(group, canonical(password))))
         for (const phc of hashes) matches.add(phc)
       }
@@ -135,15 +141,22 @@ const saltOf = (phc: string): Uint8Array | undefined => {
   return phc.startsWith("$argon2") && salt.length === saltLength ? salt : undefined
 }
 
-/** Hashes by salt and parameters. Without any hash, the one of no password, so that the work is the same. */
-const groupsOf = (opened: ReadonlyArray<string>, absentHash: string): ReadonlyArray<ReadonlyArray<string>> => {
+const parametersOf = (phc: string): string => phc.split("$")[3] ?? ""
+
+/** Hashes by salt and parameters, and an absent one for parameters without a hash, so that the work is the same. */
+const groupsOf = (
+  opened: ReadonlyArray<string>,
+  absentHashes: ReadonlyArray<string>
+): ReadonlyArray<ReadonlyArray<string>> => {
   const groups = new Map<string, Array<string>>()
   for (const phc of opened) {
     if (!phc.startsWith("$argon2")) continue
     const saltAndParameters = phc.slice(0, phc.lastIndexOf("$"))
     groups.set(saltAndParameters, [...(groups.get(saltAndParameters) ?? []), phc])
   }
-  return groups.size === 0 ? [[absentHash]] : [...groups.values()]
+  const computed = new Set([...groups.keys()].map(parametersOf))
+  const absent = absentHashes.filter((phc) => !computed.has(parametersOf(phc))).map((phc) => [phc])
+  return [...groups.values(), ...absent]
 }
 
 /** Hashes of the password, of those with one salt and the same parameters, in one computation. */
@@ -151,8 +164,10 @@ const matchesIn = async (group: ReadonlyArray<string>, password: string): Promis
   const [first = "", ...more] = group
   const salt = saltOf(first)
   if (more.length === 0 || salt === undefined) {
-    const verified = await Promise.all(group.map((phc) => argon2.verify(phc, password)))
-    return group.filter((_, i) => verified[i])
+    // One after the other: a turn has the memory of one hash.
+    const verified: Array<string> = []
+    for (const phc of group) if (await argon2.verify(phc, password)) verified.push(phc)
+    return verified
   }
   const own = Buffer.from(await argon2.hash(password, { ...argon2.parseOptions(first), salt }))
   return group.filter((phc) => own.length === phc.length && timingSafeEqual(own, Buffer.from(phc)))

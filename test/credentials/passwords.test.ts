@@ -1,4 +1,5 @@
 import { assert, describe, it, layer } from "@effect/vitest"
+import { vi } from "vitest"
 import * as argon2 from "@node-rs/argon2"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
@@ -13,10 +14,28 @@ import { RowSeal } from "#src/rows/RowSeal.ts"
 import { fingerprintLength, fingerprints, holds, isCommon, isPattern } from "#src/credentials/CommonPasswords.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { RequestInfo } from "#src/database/RequestInfo.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 
 const good = "vial of thirty drops"
+
+// The real computations, observed.
+vi.mock("@node-rs/argon2", { spy: true })
+
+/** As a release before 1.1 stored it. */
+const formerHash = (password: string) =>
+  Effect.promise(() => argon2.hash(password, { algorithm: 2, memoryCost: 19_456, timeCost: 2, parallelism: 1 }))
+
+/** Parameters of each computation that compares a wrong password with these hashes, sorted. */
+const computationsOf = Effect.fnUntraced(function* (passwords: Passwords, stored: ReadonlyArray<string>) {
+  const [verify, hash] = [vi.mocked(argon2.verify), vi.mocked(argon2.hash)]
+  verify.mockClear()
+  hash.mockClear()
+  yield* passwords.find(stored, Redacted.make("a password of no account"))
+  const hashed = hash.mock.calls.map(([, used]) => `m=${used?.memoryCost},t=${used?.timeCost},p=${used?.parallelism}`)
+  return [...verify.mock.calls.map(([phc]) => String(phc).split("$")[3]), ...hashed].sort()
+})
 
 const onDatabase = Passwords.Default.pipe(
   Layer.provideMerge(RowSeal.Default),
@@ -26,7 +45,7 @@ const onDatabase = Passwords.Default.pipe(
 )
 
 layer(onDatabase)("passwords", (it) => {
-  it.effect("are kept as argon2id with 19 MiB, two passes, one lane, and a salt of their own", () =>
+  it.effect("are kept as argon2id with 64 MiB, three passes, one lane, and a salt of their own", () =>
     Effect.gen(function* () {
       const passwords = yield* Passwords
       const one = yield* passwords.hash(Redacted.make(good), "password")
@@ -34,7 +53,7 @@ layer(onDatabase)("passwords", (it) => {
       const macs = yield* (yield* RowSeal).ready
       assert.match(
         yield* macs.openPassword(one),
-        /^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/
+        /^\$argon2id\$v=19\$m=65536,t=3,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/
       )
       assert.notStrictEqual(one, two)
       assert.deepStrictEqual(yield* passwords.verify(one, Redacted.make(good)), { matches: true, stale: false })
@@ -115,12 +134,44 @@ layer(onDatabase)("passwords", (it) => {
     })
   )
 
-  it.effect("match nobody when there is no such person, at the same cost of a hash", () =>
+  it.effect("match nobody when there is no such person, at the computations of a renewed and of a former hash", () =>
     Effect.gen(function* () {
       const passwords = yield* Passwords
+      const former = yield* formerHash(good)
+      const today = yield* passwords.hash(Redacted.make(good), "password")
+      const sibling = yield* passwords.hash(Redacted.make("seven green lamps over a harbour"), "password", today)
       for (const none of [undefined, "", "locked"]) {
         assert.isFalse((yield* passwords.verify(none, Redacted.make(good))).matches)
       }
+      const groups = yield* Effect.forEach(
+        [[], ["", "locked"], [former], [today], [today, former], [today, sibling]],
+        (stored) => computationsOf(passwords, stored)
+      )
+      for (const group of groups) assert.deepStrictEqual(group, ["m=19456,t=2,p=1", "m=65536,t=3,p=1"])
+    })
+  )
+
+  it.effect("are hashed two at a time, so that sign-ins take at most 128 MiB", () =>
+    Effect.gen(function* () {
+      const passwords = yield* Passwords
+      const { verify } = yield* Effect.promise(() => vi.importActual<typeof argon2>("@node-rs/argon2"))
+      let [running, most] = [0, 0]
+      vi.mocked(argon2.verify).mockImplementation(async (...args) => {
+        most = Math.max(most, ++running)
+        const result = await verify(...args)
+        running--
+        return result
+      })
+      const origin = yield* RequestInfo
+      const attempts = Array.from({ length: 6 }, (_, i) =>
+        Effect.provideService(passwords.verify(undefined, Redacted.make(good)), RequestInfo, {
+          ...origin,
+          ip: `192.0.2.${i}`
+        })
+      )
+      yield* Effect.all(attempts, { concurrency: "unbounded" })
+      vi.mocked(argon2.verify).mockReset()
+      assert.strictEqual(most, 2)
     })
   )
 

@@ -353,7 +353,7 @@ layer(app, { excludeTestServices: true })("sessions", (it) => {
       }>`SELECT password_hash FROM users WHERE id = ${person.id}`
       const macs = yield* (yield* RowSeal).ready
       const opened = yield* Effect.orDie(macs.openPassword(row.passwordHash))
-      assert.match(opened, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
+      assert.match(opened, /^\$argon2id\$v=19\$m=65536,t=3,p=1\$/)
       assert.notStrictEqual(row.passwordHash, opened, "sealed")
       assert.strictEqual((yield* signIn(person.email)).status, 200)
     })
