@@ -105,15 +105,13 @@ export const hasAddress = (sql: SqlClient.SqlClient, address: string): Statement
 const addressLocks = 97_109_114
 
 /**
- * Locks addresses to the end of the transaction. The first lock of every transaction that makes, moves or vouches for
- * an account.
+ * Locks addresses to the end of the transaction. The first lock of every transaction that makes, moves, renames or
+ * vouches for an account; teams follow, then rows of `users`. Two addresses may share a hash, so the hashes are in order.
  */
 export const lockAddresses = ({ sql }: Pick<Needs, "sql">, ...addresses: ReadonlyArray<string>) =>
-  Effect.forEach(
-    [...new Set(addresses)].toSorted(),
-    (address) => Rows.run(sql`SELECT pg_advisory_xact_lock(${addressLocks}::int, hashtext(${address}))`),
-    { discard: true }
-  )
+  Rows.run(sql`
+    SELECT pg_advisory_xact_lock(${addressLocks}::int, hash)
+    FROM (SELECT DISTINCT hashtext(address) AS hash FROM unnest(${addresses}::text[]) AS address ORDER BY hash) AS ordered`)
 
 /** Events that concern a person, not a team: one entry in the trail of each of their teams, or one without a team. */
 export const inEachTeam = (

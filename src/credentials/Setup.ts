@@ -166,6 +166,7 @@ const createOwner = Effect.fnUntraced(function* (needs: Needs, input: FirstOwner
     yield* Rows.run(sql`SELECT pg_advisory_xact_lock(${lock}::bigint)`)
     if (yield* isDone(needs)) return yield* new SetupAlreadyDone()
     if (!(yield* isValid(needs, code))) return yield* new CredentialInvalid()
+    yield* Accounts.lockAddresses(needs, input.email)
     const { teamId, user } = yield* insertOwner(needs, input, phc)
     const session = yield* Accounts.openSession(needs, user.id, teamId)
     const actor = { userId: user.id, email: user.email }

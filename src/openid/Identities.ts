@@ -135,6 +135,13 @@ export const recordUse = Effect.fnUntraced(function* (
   }
 })
 
+/** Whether the installation's issuer witnesses the address of this provisional account. */
+export const witnesses = (
+  issuer: Issuer,
+  claims: Claims,
+  { email, vouchedBy }: Pick<Accounts.AccountRow, "email" | "vouchedBy">
+): boolean => vouchedBy === "none" && issuer.teamId === null && verifiedEmail(issuer, claims) === addressOf(email)
+
 /**
  * Part of the caller's transaction, whose first lock it takes: the installation's issuer vouches for the address of a
  * provisional account that its identity opens.
@@ -143,12 +150,12 @@ export const vouch = Effect.fnUntraced(function* (
   needs: Pick<Needs, "sql" | "rowSeal" | "audit">,
   issuer: Issuer,
   claims: Claims,
-  { email, id, vouchedBy }: Accounts.AccountRow
+  account: Accounts.AccountRow
 ) {
-  const address = addressOf(email)
-  if (vouchedBy !== "none" || issuer.teamId !== null || verifiedEmail(issuer, claims) !== address) return
+  if (!witnesses(issuer, claims, account)) return
   // Another account that a witness vouches for keeps the address.
-  const work = ProvisionalAccounts.vouch(needs, { id, address }, "issuer", "system")
+  const address = addressOf(account.email)
+  const work = ProvisionalAccounts.vouch(needs, { id: account.id, address }, "issuer", "system")
   yield* Effect.catchTag(work, "AddressHeld", () => Effect.void)
 })
 

@@ -18,7 +18,6 @@ import { type Revocation, revocationEvents } from "#src/credentials/Revocation.t
 import * as WaysIn from "#src/credentials/WaysIn.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import * as Rows from "#src/database/Rows.ts"
-import type { Claims } from "./Protocol.ts"
 
 export interface Needs {
   readonly sql: SqlClient.SqlClient
@@ -54,11 +53,13 @@ const matches = (rule: Pick<RuleRow, "claim" | "value">, claims: Readonly<Record
   return Array.isArray(claim) ? claim.includes(rule.value) : claim === rule.value
 }
 
+type Roles = ReadonlyMap<TeamId, Role>
+
 /** The highest role of the matching rules, by team. */
 export const rolesBy = (
   rules: ReadonlyArray<Pick<RuleRow, "teamId" | "claim" | "value" | "role">>,
   claims: Readonly<Record<string, unknown>>
-): ReadonlyMap<TeamId, Role> => {
+): Roles => {
   const roles = new Map<TeamId, Role>()
   for (const rule of rules) {
     if (matches(rule, claims)) roles.set(rule.teamId, higher(roles.get(rule.teamId) ?? "viewer", rule.role))
@@ -157,18 +158,40 @@ const applyIn = (needs: Needs, at: At, teamId: TeamId, before: MembershipRow | u
   return role === before.role ? Effect.succeed([]) : change(needs, at, teamId, role)
 }
 
-/** Part of the caller's transaction. Locks teams in the order of all membership changes. */
-export const apply = Effect.fnUntraced(function* (needs: Needs, at: At, rules: ReadonlyArray<RuleRow>, claims: Claims) {
-  const { audit, rowSeal, sql } = needs
-  const roles = rolesBy(rules, claims)
-  const macs = yield* rowSeal.ready
-  const ruledRows = yield* Rows.findAll(
-    Schema.Struct({ teamId: TeamIdOut }),
-    sql`SELECT team_id FROM memberships WHERE user_id = ${at.person.id} AND ruled_by = ${at.issuer} LIMIT 1000`
+const TeamRow = Schema.Struct({ teamId: TeamIdOut })
+
+/**
+ * Part of the caller's transaction, before its first lock of an account: locks the teams whose membership the sign-in
+ * may change, in the order of all membership changes. `userId`: of an account that exists.
+ */
+export const lockTeams = Effect.fnUntraced(function* (
+  { sql }: Pick<Needs, "sql">,
+  { issuer, roles, userId }: { readonly issuer: string; readonly roles: Roles; readonly userId: UserId | undefined }
+) {
+  const ruled =
+    userId === undefined
+      ? []
+      : yield* Rows.findAll(
+          TeamRow,
+          sql`SELECT team_id FROM memberships WHERE user_id = ${userId} AND ruled_by = ${issuer} LIMIT 1000`
+        )
+  const teamIds = [...roles.keys(), ...ruled.map(({ teamId }) => teamId)]
+  return yield* Rows.findAll(
+    TeamRow,
+    sql`SELECT id AS team_id FROM teams WHERE id = any(${teamIds}::uuid[]) ORDER BY id FOR NO KEY UPDATE`
   )
-  const teamIds = [...new Set([...roles.keys(), ...ruledRows.map(({ teamId }) => teamId)])].toSorted()
-  for (const teamId of teamIds) {
-    yield* Rows.run(sql`SELECT id FROM teams WHERE id = ${teamId} FOR NO KEY UPDATE`)
+})
+
+/** Part of the caller's transaction, with `teams` locked. */
+export const apply = Effect.fnUntraced(function* (
+  needs: Needs,
+  at: At,
+  roles: Roles,
+  teams: ReadonlyArray<typeof TeamRow.Type>
+) {
+  const { audit, rowSeal, sql } = needs
+  const macs = yield* rowSeal.ready
+  for (const { teamId } of teams) {
     const row = yield* Rows.findOne(
       MembershipRow,
       sql`

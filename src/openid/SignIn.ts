@@ -142,16 +142,20 @@ const useUp = ({ sql }: Needs, flow: Flow.Flow) =>
 
 const decodeName = Schema.decodeUnknownOption(Name)
 
+/** The verified address of the issuer's person, for a new account. */
+const newAddressOf = (issuer: Issuer, claims: Claims) => {
+  const email = Identities.verifiedEmail(issuer, claims)
+  return email === undefined ? new SignInRefused({ reason: "EMAIL_UNVERIFIED" }) : Effect.succeed(email)
+}
+
 /**
- * Part of the caller's transaction, whose first lock it takes: creates an account without a password, with this identity
- * as its only sign-in. The installation's issuer vouches for the address. A team's own one does not, so the account is
- * provisional. An address never links an account.
+ * Part of the caller's transaction, which holds the address's lock: creates an account without a password, with this
+ * identity as its only sign-in. The installation's issuer vouches for the address. A team's own one does not, so the
+ * account is provisional. An address never links an account.
  */
 const createAccount = Effect.fnUntraced(function* (needs: Needs, issuer: Issuer, claims: Claims, now: Date) {
   const { crypto } = needs
-  const email = Identities.verifiedEmail(issuer, claims)
-  if (email === undefined) return yield* new SignInRefused({ reason: "EMAIL_UNVERIFIED" })
-  yield* Accounts.lockAddresses(needs, email)
+  const email = yield* newAddressOf(issuer, claims)
   const { teamId } = issuer
   const accounts = yield* Accounts.atAddress(needs, email)
   // A member of the issuer's own team signs in to the account that they have there, and links the issuer.
@@ -171,34 +175,29 @@ const createAccount = Effect.fnUntraced(function* (needs: Needs, issuer: Issuer,
   return { id, email }
 })
 
-/** Part of the caller's transaction: the account that the identity opens. */
-const accountOfIdentity = Effect.fnUntraced(function* (needs: Needs, issuer: Issuer, claims: Claims, userId: UserId) {
-  const account = yield* Accounts.find(needs, userId)
-  if (account === undefined) return yield* new SignInRefused({ reason: "SHUT_OUT" })
-  yield* Identities.vouch(needs, issuer, claims, account)
-  return account
-})
-
 /**
  * The identity's account, with the roles of the issuer's rules applied. A rule that matches a new identity creates an
- * account.
+ * account. Locks in the order of all transactions: the address, teams, then accounts.
  */
 const accountFor = (needs: Needs, issuer: Issuer, claims: Claims) =>
   Rows.transaction(needs.sql, function* () {
     const now = yield* DateTime.nowAsDate
-    const rules = yield* JoinRules.of(needs, issuer)
+    const roles = JoinRules.rolesBy(yield* JoinRules.of(needs, issuer), claims)
     const identity = yield* Identities.find(needs, issuer, claims)
     if (identity !== undefined && identity.suspendedAt !== null) {
       return yield* new SignInRefused({ reason: "OUT_OF_USE" })
     }
-    if (identity === undefined && JoinRules.rolesBy(rules, claims).size === 0) {
-      return yield* new SignInRefused({ reason: "NOT_LET_IN" })
+    if (identity === undefined && roles.size === 0) return yield* new SignInRefused({ reason: "NOT_LET_IN" })
+    const account = identity === undefined ? undefined : yield* Accounts.find(needs, identity.userId)
+    if (identity !== undefined && account === undefined) return yield* new SignInRefused({ reason: "SHUT_OUT" })
+    if (account === undefined) yield* Accounts.lockAddresses(needs, yield* newAddressOf(issuer, claims))
+    else if (Identities.witnesses(issuer, claims, account)) {
+      yield* Accounts.lockAddresses(needs, addressOf(account.email))
     }
-    const person =
-      identity === undefined
-        ? yield* createAccount(needs, issuer, claims, now)
-        : yield* accountOfIdentity(needs, issuer, claims, identity.userId)
-    yield* JoinRules.apply(needs, { person, issuer: issuer.key, now }, rules, claims)
+    const teams = yield* JoinRules.lockTeams(needs, { issuer: issuer.key, roles, userId: account?.id })
+    if (account !== undefined) yield* Identities.vouch(needs, issuer, claims, account)
+    const person = account ?? (yield* createAccount(needs, issuer, claims, now))
+    yield* JoinRules.apply(needs, { person, issuer: issuer.key, now }, roles, teams)
     const isAccounts = Identities.verifiedEmail(issuer, claims) === addressOf(person.email)
     if (identity !== undefined) yield* Identities.recordUse(needs, identity, { claims, isAccounts, now })
     return person.id

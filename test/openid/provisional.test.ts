@@ -4,7 +4,10 @@
  */
 import { assert, layer } from "@effect/vitest"
 import * as SqlClient from "@effect/sql/SqlClient"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Redacted from "effect/Redacted"
 import { randomUUID } from "node:crypto"
 import { Audit } from "#src/trail/Audit.ts"
@@ -17,6 +20,7 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import { freshAddress } from "#test/support/FreshAddress.ts"
 import { auditEntry } from "#test/support/Json.ts"
 import * as SignIn from "#test/support/SignIn.ts"
+import * as TestDatabase from "#test/support/TestDatabase.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import * as OpenId from "./OpenIdWorld.ts"
@@ -478,6 +482,107 @@ layer(OpenId.layer, { excludeTestServices: true })("accounts that are made for o
           ["issuer"]
         )
         assert.strictEqual(accounts.length, accepted.status === 200 ? 2 : 1)
+      }
+    })
+  )
+})
+
+/** Rows of `users` that no other transaction has locked, while `flow` waits for the team's row. */
+const freeWhileWaiting = Effect.fnUntraced(function* <A, E, R>(
+  team: World.Team,
+  flow: Effect.Effect<A, E, R>,
+  ids: ReadonlyArray<string>
+) {
+  const sql = yield* SqlClient.SqlClient
+  const started = yield* Deferred.make<Fiber.RuntimeFiber<A, E>>()
+  const free = yield* sql.withTransaction(
+    Effect.gen(function* () {
+      yield* sql`SELECT id FROM teams WHERE id = ${team.id} FOR NO KEY UPDATE`
+      yield* Deferred.succeed(started, yield* Effect.forkDaemon(withoutTransaction(flow)))
+      const [{ pid }] = yield* sql<{ readonly pid: number }>`SELECT pg_backend_pid() AS pid`
+      yield* Effect.repeat(sql`SELECT pid FROM pg_stat_activity WHERE ${pid}::int = ANY(pg_blocking_pids(pid))`, {
+        until: (rows) => rows.length > 0
+      })
+      return yield* sql<{ readonly id: string }>`
+        SELECT id FROM users WHERE id = ANY(${ids}::uuid[]) FOR UPDATE SKIP LOCKED`
+    })
+  )
+  return { free: free.map(({ id }) => id), answer: yield* Fiber.join(yield* Deferred.await(started)) }
+})
+const withoutTransaction = <A, E, R>(flow: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.mapInputContext(flow, (context: Context.Context<R>) =>
+    Context.unsafeMake(new Map([...context.unsafeMap].filter(([key]) => key !== SqlClient.TransactionConnection.key)))
+  )
+
+// A removal, an incident and the operator lock teams before accounts: the opposite order would be a deadlock.
+layer(OpenId.layer, { excludeTestServices: true })("an account that makes way", (it) => {
+  it.effect.skipIf(!TestDatabase.onPostgres)("to an issuer's account is renamed after the teams are locked", () =>
+    Effect.gen(function* () {
+      const { group, team } = yield* corpTeam
+      const email = newAddress()
+      const squatter = yield* squat(team, email)
+      const { answer, free } = yield* freeWhileWaiting(team, corpSignIn(email, group), [squatter.id])
+      assert.deepStrictEqual(free, [squatter.id])
+      assert.strictEqual(answer.answer.status, 303, answer.answer.text)
+    })
+  )
+
+  it.effect.skipIf(!TestDatabase.onPostgres)("to an invited person's account is renamed after the team is locked", () =>
+    Effect.gen(function* () {
+      const [evil, ours] = [yield* teamNamed("Evil"), yield* teamNamed("Ours")]
+      const email = newAddress()
+      const squatter = yield* squat(evil, email)
+      const code = yield* invite(ours, email)
+      const { answer, free } = yield* freeWhileWaiting(ours, accept(code, own), [squatter.id])
+      assert.deepStrictEqual(free, [squatter.id])
+      assert.strictEqual(answer.status, 200, answer.text)
+    })
+  )
+
+  it.effect.skipIf(!TestDatabase.onPostgres)(
+    "to one that the operator vouches for is renamed after teams are locked",
+    () =>
+      Effect.gen(function* () {
+        const [evil, ours] = [yield* teamNamed("Evil"), yield* teamNamed("Ours")]
+        const email = newAddress()
+        const squatter = yield* squat(evil, email)
+        const joined = yield* accept(yield* invite(ours, email), own)
+        const flow = Effect.flatMap(operator, (needs) => Operator.vouch(needs, squatter.id))
+        const { answer, free } = yield* freeWhileWaiting(evil, flow, [squatter.id, joined.json.user.id])
+        assert.sameMembers(free, [squatter.id, joined.json.user.id])
+        assert.strictEqual(answer.email, email)
+      })
+  )
+
+  it.effect("leaves one account by the address, whatever joins, moves and ends at the same time", () =>
+    Effect.gen(function* () {
+      for (let i = 0; i < 4; i++) {
+        const { group, team } = yield* corpTeam
+        const ours = yield* teamNamed("Ours")
+        const email = newAddress()
+        const squatter = yield* squat(team, email)
+        const code = yield* invite(ours, email)
+        const { text: session } = yield* World.session(team.owner)
+        const needs = yield* operator
+        const answers = yield* Effect.all(
+          [
+            Effect.map(corpSignIn(email, group), ({ answer }) => answer.status),
+            Effect.map(accept(code, own), ({ status }) => status),
+            Effect.map(TestApp.del(`/teams/${team.id}/members/${squatter.id}`, { session }), ({ status }) => status),
+            Effect.as(Effect.either(Operator.changeEmail(needs, squatter.id, newAddress())), 200)
+          ],
+          { concurrency: "unbounded" }
+        )
+        assert.isTrue(
+          answers.every((status) => status < 500),
+          answers.join()
+        )
+        assert.strictEqual(answers[0], 303)
+        const named = (yield* accountsOf(email)).filter((one) => one.email === email)
+        assert.deepStrictEqual(
+          named.map(({ vouchedBy }) => vouchedBy),
+          ["issuer"]
+        )
       }
     })
   )
