@@ -117,6 +117,11 @@ export class ApiTokenNotScopedToProtectedEnvironment extends ApiError<ApiTokenNo
   403,
   "This environment is protected, and the API token was not created for it by name."
 ) {}
+export class RunNotPlanned extends ApiError<RunNotPlanned>()(
+  "RUN_NOT_PLANNED",
+  403,
+  "No plan allows this read. A plan works once, within 15 minutes, for its keys and environment. Plan the run again."
+) {}
 export class EnvironmentNotGranted extends ApiError<EnvironmentNotGranted>()(
   "ENVIRONMENT_NOT_GRANTED",
   403,

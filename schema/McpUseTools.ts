@@ -29,7 +29,7 @@ export const useTools = {
   plan_run: tool({
     title: "Plan a run",
     description:
-      "How to run a command with the secrets of an environment: a command line for the ampoule program, which gives the values to the process only. Checks that everything resolves. Returns no value. Prefer this to every tool that returns one.",
+      "How to run a command with the secrets of an environment: a command line for the ampoule program, which gives the values to the process only. The plan bounds what leaves: its keys, once, within 15 minutes. Returns no value. Prefer this to every tool that returns one.",
     scopes: ["secrets:run"],
     input: strict(
       Schema.Struct({

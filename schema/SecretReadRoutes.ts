@@ -95,14 +95,22 @@ export const inject = HttpApiEndpoint.get("inject", "/secrets/inject")
     })
   )
   .addSuccess(answers(200, InjectedSecrets))
-  .addError(Schema.Union(EnvironmentMissing, MayNotReadValues, Errors.IntegrityFailure))
+  .addError(
+    Schema.Union(
+      EnvironmentMissing,
+      MayNotReadValues,
+      Errors.RunNotPlanned,
+      Errors.SecretNotFound,
+      Errors.IntegrityFailure
+    )
+  )
   .middleware(AnyCredential)
   .annotateContext(
     operation({
       scope: "secrets:run",
       summary: "Resolve an environment for injection",
       description:
-        "All keys with resolved values; templates are expanded. Without page and pageSize it returns everything. An unchanged If-None-Match returns 304 without a body, and reads no value.",
+        "All keys with resolved values; templates are expanded. Without page and pageSize it returns everything, with keys those alone, with plan what was planned. An unchanged If-None-Match returns 304 without a body, and reads no value.",
       response: {
         projectId: Example.projectId,
         environment: "development",

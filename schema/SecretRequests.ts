@@ -231,10 +231,27 @@ export const ListQuery = strict(
 )
 export type ListQuery = typeof ListQuery.Type
 
+const keyPattern = "[A-Z][A-Z0-9_]*"
+
+/** Keys of a query, separated by commas (docs/contract/secrets.md, "Bound reads"). */
+const KeyList = Schema.transform(
+  Schema.String.annotations({
+    jsonSchema: { type: "string", pattern: `^${keyPattern}(,${keyPattern})*$` },
+    description: "1 to 500 keys, separated by commas: only these leave, and the entry names them."
+  }),
+  eachOnce(boundedList(Schema.typeSchema(SecretKey), 1, 500), String, "must not repeat a key"),
+  { strict: false, decode: (text) => text.split(","), encode: (keys) => keys.join(",") }
+)
+
 export const InjectQuery = strict(
   Schema.Struct({
     ...pagedFields,
-    plan: optional(RunPlanId.annotations({ description: "Id of the plan that this run carries out." }))
+    keys: optional(KeyList),
+    plan: optional(
+      RunPlanId.annotations({
+        description: "Id of the plan that this run carries out. It bounds the keys, and works once, for 15 minutes."
+      })
+    )
   })
 )
 export type InjectQuery = typeof InjectQuery.Type

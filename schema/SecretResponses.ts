@@ -106,6 +106,11 @@ export const SecretWithValueList = Schema.Struct({
 }).annotations({ identifier: "SecretWithValueList" })
 export type SecretWithValueList = typeof SecretWithValueList.Type
 
+const ContainedValue = Schema.Struct({ start: Integer, end: Integer }).annotations({
+  identifier: "ContainedValue",
+  description: "From start up to, not including, end, in UTF-16 code units."
+})
+
 export const InjectedSecrets = Schema.Struct({
   projectId: ProjectIdOut,
   environment: Slug,
@@ -115,10 +120,15 @@ export const InjectedSecrets = Schema.Struct({
   revision: Integer.annotations({
     jsonSchema: { type: "integer" },
     description: "Increases with every change of the environment."
-  })
+  }),
+  contained: optional(
+    Schema.Record({ key: Schema.String, value: Schema.Array(ContainedValue) }).annotations({
+      description: "Only with keys or a plan: where a value holds values of other keys."
+    })
+  )
 }).annotations({
   identifier: "InjectedSecrets",
-  description: "The resolved environment. Without page and pageSize it has everything."
+  description: "The resolved environment. Without page, pageSize, keys and plan it has everything."
 })
 export type InjectedSecrets = typeof InjectedSecrets.Type
 

@@ -87,6 +87,7 @@ const nextCalls: Readonly<Record<Code, Next>> = {
   STEP_UP_REQUIRED: notHere,
   FORBIDDEN: askPerson,
   SCOPE_MISSING: askPerson,
+  RUN_NOT_PLANNED: "plan_run gives a command that may use the values, once, within 15 minutes.",
   API_TOKEN_READ_ONLY: askPerson,
   API_TOKEN_NOT_SCOPED_TO_PROTECTED_ENVIRONMENT: askPerson,
   ENVIRONMENT_NOT_GRANTED: "request_access with the level that is missing: run, values or write.",

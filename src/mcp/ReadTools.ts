@@ -285,16 +285,15 @@ const uses = ({ plans, reads, sealingKeys, settings }: Needs) =>
           return done({ ...counts, problems: problems.slice(0, maxKeys), next })
         }
         const place = ["--url", settings.baseUrl, "--project", projectId, "--env", slug]
-        const only = (input.keys ?? []).flatMap((key) => ["--only", key])
         const query = new URLSearchParams({ projectId, environment: slug, plan: id })
         return done({
           ...counts,
           problems,
           plan: id,
-          command: ["ampoule", "run", ...place, "--plan", id, ...only, "--redact", "--", ...input.command],
+          command: ["ampoule", "run", ...place, "--plan", id, "--redact", "--", ...input.command],
           setup: setupOf(settings.baseUrl),
           http: { method: "GET", url: `${settings.baseUrl}/secrets/inject?${query.toString()}` },
-          next: "run_status with plan, when the command has ended"
+          next: "Run command once, within 15 minutes; run_status with plan when it has ended"
         })
       }),
 

@@ -289,7 +289,8 @@ export const authorizationTables = {
       "tellsOutput",
       "endedAt",
       "exitCode",
-      "durationMillis"
+      "durationMillis",
+      "keys"
     ],
     ended: []
   },
@@ -341,7 +342,8 @@ export const laterDefaults: ReadonlyMap<string, Readonly<Record<string, unknown>
   ["api_tokens", { addresses: null }],
   ["device_requests", { factorAt: null, manages: null, loginId: null, askedBy: null }],
   ["cli_grants", { factorAt: null }],
-  ["oauth_grants", { factorAt: null }]
+  ["oauth_grants", { factorAt: null }],
+  ["run_plans", { keys: null }]
 ])
 
 export type AuthorizationTable = keyof typeof authorizationTables

@@ -314,6 +314,42 @@ export const resolve = (
   return Either.map(resolveFrom(state, keys), (values) => new Map(keys.map((key) => [key, values.get(key) ?? ""])))
 }
 
+/** From `start` up to, not including, `end`, in UTF-16 code units. */
+interface Span {
+  readonly start: number
+  readonly end: number
+}
+
+/**
+ * Where the expanded values of `wanted` hold values of other keys, also of keys inside those. Keys without such a place
+ * are left out, and so are empty values.
+ */
+export const spans = (
+  state: State,
+  wanted: ReadonlyArray<string>
+): Either.Either<ReadonlyMap<string, ReadonlyArray<Span>>, Problem> => {
+  const reached = walk(state, wanted)
+  return Either.map(resolveFrom(state, wanted), (values) => {
+    const within = new Map<string, ReadonlyArray<Span>>()
+    for (const { entry, key } of reached.order) {
+      if (entry.kind === "literal") continue
+      const places = new Map<string, Span>()
+      const add = (start: number, end: number) => places.set(`${start}-${end}`, { start, end })
+      let at = 0
+      for (const part of entry.parts) {
+        const length = typeof part === "string" ? part.length : (values.get(part.key) ?? "").length
+        if (typeof part !== "string" && length > 0) {
+          add(at, at + length)
+          for (const { end, start } of within.get(part.key) ?? []) add(at + start, at + end)
+        }
+        at += length
+      }
+      if (places.size > 0) within.set(key, [...places.values()])
+    }
+    return new Map(wanted.flatMap((key) => (within.has(key) ? [[key, within.get(key) ?? []]] : [])))
+  })
+}
+
 /** The templates outside `keys` that use one of `keys` directly, sorted by their own. */
 const templatesUsing = (state: State, keys: ReadonlySet<string>) => {
   const users: Array<{ readonly key: string; readonly parts: TemplateScan.Parts }> = []

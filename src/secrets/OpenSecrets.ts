@@ -182,3 +182,13 @@ export const represent = Effect.fnUntraced(function* (
   const all: ReadonlyMap<string, string> = values
   return all
 })
+
+/** For each of these keys, where its expanded text holds values of other keys ([start, end) in UTF-16 code units). */
+export const contained = Effect.fnUntraced(function* (secrets: ReadonlyArray<OpenSecret>, keys: ReadonlyArray<string>) {
+  const state = new Map<string, Composition.Entry>()
+  for (const { key, kind, text } of secrets) {
+    state.set(key, yield* Effect.mapError(Composition.entry(kind, text), () => new IntegrityFailure()))
+  }
+  const spans = yield* Effect.mapError(Composition.spans(state, keys), () => new IntegrityFailure())
+  return Object.fromEntries(spans)
+})

@@ -12,7 +12,7 @@ import * as Either from "effect/Either"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { type Caller, CurrentCaller } from "#schema/Caller.ts"
-import { IntegrityFailure, ValidationFailed } from "#schema/Errors.ts"
+import { IntegrityFailure, RunNotPlanned, ValidationFailed } from "#schema/Errors.ts"
 import { EnvironmentIdOut, type RunPlanId, UserIdOut } from "#schema/Ids.ts"
 import type { EnvironmentQuery, ReportRun } from "#schema/SecretRequests.ts"
 import { Access } from "#src/access/Access.ts"
@@ -29,9 +29,16 @@ import { methods } from "#src/Methods.ts"
 import { columnsOf } from "#src/rows/AuthorizationRows.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import * as Rows from "#src/database/Rows.ts"
+import { masks } from "#src/masks/Redactor.ts"
+import { DataKeys } from "#src/crypto/DataKeys.ts"
+import * as OpenSecrets from "./OpenSecrets.ts"
+import * as SecretBoxes from "./SecretBoxes.ts"
 import * as SecretNames from "./SecretNames.ts"
+import { Snapshots } from "./Snapshots.ts"
 
-/** Lifetime of a plan without a run, and of a result. */
+/** Time in which a plan can be run (docs/contract/mcp.md). */
+const plannedMillis = 15 * 60_000
+/** Lifetime of a result. */
 const keptMillis = 3_600_000
 /** The longest run that can be reported. */
 const runMillis = days(1)
@@ -42,15 +49,19 @@ const services = Effect.all({
   access: Access,
   audit: Audit,
   crypto: Crypto,
+  dataKeys: DataKeys,
   keys: ServiceKeys,
   rowSeal: RowSeal,
+  snapshots: Snapshots,
   sql: SqlClient.SqlClient
 })
 type Needs = Effect.Effect.Success<typeof services>
+type InjectPermit = EnvironmentPermit<"secrets:run">
 
 const unknownPlan = new ValidationFailed({
   field: "plan",
-  message: "This must be a plan of this connection and environment, not older than an hour."
+  message:
+    "This must be a plan of this connection and environment: run within 15 minutes, and ended within the last hour."
 })
 
 const targetOf = (id: string, name = id) => ({ target: { type: "run_plan", id, name } })
@@ -72,7 +83,8 @@ const plan = Effect.fn("RunPlans.plan")(function* (
     credentialId: caller.credentialId,
     userId: caller.user?.id ?? null,
     createdAt: new Date(now),
-    expiresAt: new Date(now + keptMillis),
+    expiresAt: new Date(now + plannedMillis),
+    keys: at.keys ?? null,
     startedBy: null,
     tellsOutput: false,
     ...notEnded,
@@ -82,18 +94,68 @@ const plan = Effect.fn("RunPlans.plan")(function* (
   return { id, injected, problems, target }
 })
 
-/** Starts the run, again if need be, with this credential. Returns its record in the trail. */
-export const begun = Effect.fnUntraced(function* (
-  { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
-  { caller, target }: EnvironmentPermit<"secrets:run">,
+/** The part of an injection that a plan bounds. */
+type Bounded = EnvironmentQuery & { readonly keys?: ReadonlyArray<string> }
+
+/**
+ * Whether the plan allows this read: its environment and keys, not run yet, within its time, by its credential or by a
+ * command-line login of the person whose connected agent planned it. An API token acts for no person, so a token's plan
+ * is that token's alone.
+ */
+const allows = (
+  row: Pick<PlanRow, "credentialId" | "environmentId" | "expiresAt" | "keys" | "startedAt" | "userId">,
+  { caller, target }: InjectPermit,
+  { keys }: Bounded,
+  now: number
+): boolean =>
+  row.environmentId === target.environmentId &&
+  row.startedAt === null &&
+  row.expiresAt.getTime() > now &&
+  (row.credentialId === caller.credentialId ||
+    (caller.kind === "cli_grant" && row.userId !== null && row.userId === caller.user?.id)) &&
+  (row.keys === null || (keys ?? row.keys).every((key) => row.keys?.includes(key) === true))
+
+/** Records the refusal under the plan that the request named, and fails with it. */
+const refuse = Effect.fnUntraced(function* (
+  { audit }: Pick<Needs, "audit">,
+  permit: InjectPermit,
+  at: Bounded,
   id: RunPlanId
 ) {
+  const refusal = new RunNotPlanned({ field: "plan" })
+  yield* audit.record({ ...permit.event({ ...targetOf(id), keys: at.keys }), outcome: "denied", reason: refusal._tag })
+  return yield* refusal
+})
+
+/** The query within its plan: without keys of its own it gets those of the plan. The plan is not used up yet. */
+export const boundOf = Effect.fnUntraced(function* <Query extends Bounded>(
+  needs: Pick<Needs, "audit" | "rowSeal" | "sql">,
+  permit: InjectPermit,
+  query: Query,
+  id: RunPlanId
+) {
+  const row = yield* planWhere(needs, needs.sql`id = ${id}`)
   const now = yield* Clock.currentTimeMillis
-  const where = sql`id = ${id} AND environment_id = ${target.environmentId} AND expires_at > ${new Date(now)}`
-  const plans = yield* Rows.transaction(sql, function* () {
+  if (row === undefined || !allows(row, permit, query, now)) return yield* refuse(needs, permit, query, id)
+  return row.keys === null || query.keys !== undefined ? query : { ...query, keys: row.keys }
+})
+
+/** Uses the plan up, for this credential: of two reads at once, one gets it. Returns its record in the trail. */
+export const begun = Effect.fnUntraced(function* (
+  needs: Pick<Needs, "audit" | "rowSeal" | "sql">,
+  permit: InjectPermit,
+  query: Bounded,
+  id: RunPlanId
+) {
+  const { rowSeal, sql } = needs
+  const { caller } = permit
+  const now = yield* Clock.currentTimeMillis
+  const used = yield* Rows.transaction(sql, function* () {
+    const row = yield* planWhere(needs, sql`id = ${id} FOR UPDATE`)
+    if (row === undefined || !allows(row, permit, query, now)) return 0
     return yield* rowSeal.update(
       "run_plans",
-      where,
+      sql`id = ${id}`,
       ({ credentialId, userId }) => ({
         startedAt: new Date(now),
         startedBy: caller.credentialId,
@@ -104,7 +166,7 @@ export const begun = Effect.fnUntraced(function* (
       { output: null }
     )
   })
-  return plans > 0 ? targetOf(id) : yield* unknownPlan
+  return used > 0 ? targetOf(id) : yield* refuse(needs, permit, query, id)
 })
 
 /** The box of an output opens for its plan, its environment and those who planned and started it. */
@@ -119,7 +181,46 @@ const formerPlaceOf = ({ id }: PlanRow): ServiceBox.Place => ({ purpose: "run ou
 const outputKey = ({ keys }: Needs) => dieWhenVaultIsDown(keys.ring("run-output"))
 
 /** Text for a model: without characters that command a terminal or are invisible. */
-const readable = (text: string): string => [...text.replace(/[^\P{C}\n\t]/gu, "")].slice(-maxOutput).join("")
+const readable = (text: string): string => text.replace(/[^\P{C}\n\t]/gu, "")
+/** The end of the text. It is cut after it was masked: the rest of a value would not be found. */
+const endOf = (text: string): string => [...text].slice(-maxOutput).join("")
+
+/** UTF-16 code units of values that are searched for without a pause. */
+const maskedAtOnce = 2_000
+
+/** The values in groups, each masked in one go. A line that is longer than the text cannot be in it. */
+const maskGroups = (values: ReadonlyMap<string, string>, text: string): ReadonlyArray<ReadonlyArray<string>> => {
+  const groups: Array<Array<string>> = []
+  let size = maskedAtOnce
+  for (const line of [...values.values()].flatMap((value) => [value, ...value.split("\n")])) {
+    if (line === "" || line.length > text.length) continue
+    if (size + line.length > maskedAtOnce) {
+      groups.push([])
+      size = 0
+    }
+    groups.at(-1)?.push(line)
+    size += line.length
+  }
+  return groups
+}
+
+/**
+ * The text with the values of the environment masked again. The command line masked what the program wrote: values come
+ * to light here that control characters had parted.
+ */
+const hidden = Effect.fnUntraced(function* (needs: Needs, permit: InjectPermit, text: string) {
+  if (text === "") return text
+  const { values } = yield* OpenSecrets.valuesByKey(needs, permit)
+  let shown = text
+  for (const group of maskGroups(values, text)) {
+    const found = masks({}, group)
+    if (found === "too much") return ""
+    const redactor = found.redactor()
+    shown = Buffer.concat([redactor.push(Buffer.from(shown)), redactor.flush()]).toString()
+    yield* SecretBoxes.turn
+  }
+  return shown
+})
 
 /** Reports the end of a run, once, with the credential that started it. */
 const report = Effect.fn("RunPlans.report")(function* (needs: Needs, body: ReportRun) {
@@ -128,7 +229,7 @@ const report = Effect.fn("RunPlans.report")(function* (needs: Needs, body: Repor
   const permit = yield* access.environment("secrets:run", body, { audit: "run.report" })
   const { caller, target } = permit
   const now = yield* Clock.currentTimeMillis
-  const text = output === undefined ? "" : readable(Redacted.value(output))
+  const text = output === undefined ? "" : endOf(yield* hidden(needs, permit, readable(Redacted.value(output))))
   const key = text === "" ? undefined : yield* outputKey(needs)
   const salt = yield* crypto.randomBytes(Envelope.saltLength)
   return yield* Rows.transaction(sql, function* () {
@@ -162,13 +263,17 @@ const PlanRow = Schema.Struct({
   endedAt: Schema.NullOr(Schema.DateFromSelf),
   exitCode: Schema.NullOr(Schema.Number),
   durationMillis: Schema.NullOr(Schema.Number),
+  keys: Schema.NullOr(Schema.Array(Schema.String)),
   output: Schema.NullOr(Schema.Uint8ArrayFromSelf),
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 type PlanRow = typeof PlanRow.Type
 
 /** A plan that a server wrote as it is. */
-const planWhere = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, where: Statement.Fragment) {
+const planWhere = Effect.fnUntraced(function* (
+  { rowSeal, sql }: Pick<Needs, "rowSeal" | "sql">,
+  where: Statement.Fragment
+) {
   const columns = sql.literal(columnsOf("run_plans"))
   const row = yield* Rows.findOne(PlanRow, sql`SELECT ${columns}, output, mac FROM run_plans WHERE ${where}`)
   return row !== undefined && (yield* rowSeal.ready).isAuthentic("run_plans", row) ? row : undefined

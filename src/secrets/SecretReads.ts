@@ -7,13 +7,12 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { type RateLimited, SecretNotFound, SecretVersionNotFound, ValidationFailed } from "#schema/Errors.ts"
 import type { SecretId } from "#schema/Ids.ts"
-import type { DiffQuery, EnvironmentQuery, InjectQuery, PagedQuery, ValueQuery } from "#schema/SecretRequests.ts"
-import type { InjectedSecrets, SecretDiff, SecretWithValue, SecretWithValueList } from "#schema/SecretResponses.ts"
+import type { DiffQuery, EnvironmentQuery, PagedQuery, ValueQuery } from "#schema/SecretRequests.ts"
+import type { SecretDiff, SecretWithValue, SecretWithValueList } from "#schema/SecretResponses.ts"
 import type { Representation } from "#schema/Values.ts"
 import { Access } from "#src/access/Access.ts"
 import { Exposure } from "#src/trail-use/Exposure.ts"
 import { Audit } from "#src/trail/Audit.ts"
-import type { AuditEvent } from "#src/trail/Entry.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import { RowSeal } from "#src/rows/RowSeal.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
@@ -24,144 +23,24 @@ import * as SealedEnv from "#src/sealed/SealedEnv.ts"
 import * as Diff from "./Diff.ts"
 import * as Guesses from "./Guesses.ts"
 import * as OpenSecrets from "./OpenSecrets.ts"
-import { begun } from "./RunPlans.ts"
+import { inject } from "./Injection.ts"
+import { openPage, type Paging, type ReadNeeds, reveal, snapshotOf, type ValuePermit } from "./RecordedReads.ts"
 import { refOf } from "./SecretMetadata.ts"
 import { matrix } from "./SecretMatrix.ts"
 import * as SecretAbout from "./SecretAbout.ts"
 import * as SecretNames from "./SecretNames.ts"
 import * as SecretRows from "./SecretRows.ts"
-import { type CachedRead, type Built, type OpenedValues, Snapshots } from "./Snapshots.ts"
-
-interface Needs extends OpenSecrets.Caches {
-  readonly access: Access
-  readonly exposure: Exposure
-  readonly limiter: RateLimiter
-  readonly rowSeal: RowSeal
-  readonly sealingKeys: SealingKeys
-}
-interface Paging {
-  readonly page: number
-  readonly pageSize: number
-}
-type ValuePermit = EnvironmentPermit<"secrets:run" | "secrets:read_values">
-
-/** Commits the entry, then hands out the answer: no value leaves before its entry is committed. */
-const reveal = <A>(
-  { audit }: Needs,
-  permit: ValuePermit,
-  answer: CachedRead<A>,
-  { reason, target }: Pick<AuditEvent, "reason" | "target"> = {}
-) => {
-  const { contains, keys, revision, versions } = answer.read
-  return Effect.as(audit.record(permit.event({ keys, versions, contains, revision, target, reason })), answer)
-}
-
-const snapshotOf = <A, E, R>(
-  { snapshots }: Needs,
-  { target }: ValuePermit,
-  what: string,
-  build: () => Effect.Effect<Built<A>, E, R>
-) => snapshots.get(target.environmentId, target.revision, what, build)
-
-type Injected = Omit<InjectedSecrets, "values" | "revision">
-
-/** The same text as `JSON.stringify` of `InjectedSecrets`, around values that are JSON already. */
-const injectedBytes = (injected: Injected, { members, revision }: OpenedValues) => {
-  const { environment, hasMore, page, pageSize, projectId, representation, total } = injected
-  const before = JSON.stringify({ projectId, environment, representation }).slice(0, -1)
-  const after = JSON.stringify({ page, pageSize, total, hasMore, revision }).slice(1)
-  const parts = members.flatMap((piece, i) => (i === 0 ? [piece] : [Buffer.from(","), piece]))
-  return Buffer.concat([Buffer.from(`${before},"values":{`), ...parts, Buffer.from(`},${after}`)])
-}
-
-const injectedWhole = Effect.fnUntraced(function* (
-  needs: Needs,
-  permit: EnvironmentPermit<"secrets:run">,
-  representation: Representation
-) {
-  const opened = yield* OpenSecrets.values(needs, permit, representation)
-  const total = opened.keys.length
-  const { projectId, slug: environment } = permit.target
-  const injected = { projectId, environment, representation, page: 1, pageSize: total, total, hasMore: false }
-  const bytes = injectedBytes(injected, opened)
-  const answer: CachedRead<InjectedSecrets> = {
-    revision: opened.revision,
-    read: { keys: opened.keys, revision: opened.revision },
-    bytes,
-    // The members above are those of the type, with keys and texts as values.
-    value: () => JSON.parse(bytes.toString()) as InjectedSecrets
-  }
-  return answer
-})
-
-/** A page of values in this representation, and its part of the audit entry. */
-const openPage = Effect.fnUntraced(function* (
-  needs: Needs,
-  permit: ValuePermit,
-  representation: Representation,
-  { page, pageSize }: Paging
-) {
-  const opened = yield* OpenSecrets.page(needs, permit, { page, pageSize }, representation === "materialized")
-  const { keys, revision, secrets, total } = opened
-  return {
-    keys,
-    revision,
-    secrets,
-    texts: yield* OpenSecrets.represent(secrets, representation),
-    read: OpenSecrets.readAt(revision, keys, secrets),
-    paged: { page, pageSize, total, hasMore: page * pageSize < total }
-  }
-})
-
-const injectedPage = Effect.fnUntraced(function* (
-  needs: Needs,
-  permit: EnvironmentPermit<"secrets:run">,
-  representation: Representation,
-  paging: Paging
-) {
-  const { keys, paged, read, revision, texts } = yield* openPage(needs, permit, representation, paging)
-  const value: InjectedSecrets = {
-    projectId: permit.target.projectId,
-    environment: permit.target.slug,
-    representation,
-    values: Object.fromEntries(keys.map((key) => [key, texts.get(key) ?? ""])),
-    ...paged,
-    revision
-  }
-  return { revision, read, value }
-})
-
-/** `undefined` as answer: the ETag of the caller still holds. No value was read, so nothing is recorded. */
-const inject = Effect.fnUntraced(function* (needs: Needs, query: InjectQuery, ifNoneMatch?: string) {
-  const permit = yield* needs.access.environment("secrets:run", query, { audit: "secret.inject" })
-  const { representation = "materialized" } = query
-  const paging =
-    query.page === undefined && query.pageSize === undefined
-      ? undefined
-      : { page: query.page ?? 1, pageSize: query.pageSize ?? 100 }
-  const form = `${representation}${paging === undefined ? "" : `.${paging.page}.${paging.pageSize}`}`
-  const etag = (revision: number) => `"${permit.target.environmentId}.${revision}.${form}"`
-  if (ifNoneMatch !== undefined && matches(ifNoneMatch, etag(permit.target.revision))) {
-    return { etag: etag(permit.target.revision), answer: undefined }
-  }
-  const read =
-    paging === undefined
-      ? injectedWhole(needs, permit, representation)
-      : snapshotOf(needs, permit, `inject.${form}`, () => injectedPage(needs, permit, representation, paging))
-  const plan = query.plan === undefined ? undefined : yield* begun(needs, permit, query.plan)
-  const answer = yield* reveal(needs, permit, yield* read, plan)
-  return { etag: etag(answer.revision), answer }
-})
+import { Snapshots } from "./Snapshots.ts"
 
 /** The values of an environment by key, or a page of them, read and recorded like an injection. */
-const resolved = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery) {
+const resolved = Effect.fnUntraced(function* (needs: ReadNeeds, query: PagedQuery) {
   const { answer } = yield* inject(needs, query)
   if (answer === undefined) return yield* Effect.dieMessage("an injection without a condition has an answer")
   return answer.value()
 })
 
 const pageOfValues = Effect.fnUntraced(function* (
-  needs: Needs,
+  needs: ReadNeeds,
   permit: EnvironmentPermit<"secrets:read_values">,
   representation: Representation,
   paging: Paging
@@ -177,7 +56,7 @@ const pageOfValues = Effect.fnUntraced(function* (
   return { revision, read, value }
 })
 
-const withValues = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery) {
+const withValues = Effect.fnUntraced(function* (needs: ReadNeeds, query: PagedQuery) {
   const permit = yield* needs.access.environment("secrets:read_values", query, { audit: "secret.list_values" })
   const { page = 1, pageSize = 100, representation = "materialized" } = query
   const what = `values.${representation}.${page}.${pageSize}`
@@ -186,7 +65,7 @@ const withValues = Effect.fnUntraced(function* (needs: Needs, query: PagedQuery)
 })
 
 const oneValue = Effect.fnUntraced(function* (
-  needs: Needs,
+  needs: ReadNeeds,
   permit: EnvironmentPermit<"secrets:read_values">,
   key: string,
   representation: Representation
@@ -200,7 +79,7 @@ const oneValue = Effect.fnUntraced(function* (
 })
 
 /** `reason`: recorded, where the caller has to say why it needs the value itself (MCP). */
-const value = Effect.fnUntraced(function* (needs: Needs, query: ValueQuery, reason?: string) {
+const value = Effect.fnUntraced(function* (needs: ReadNeeds, query: ValueQuery, reason?: string) {
   const { key, representation = "materialized" } = query
   const permit = yield* needs.access.environment("secrets:read_values", query, { audit: "secret.read", keys: [key] })
   const build = () => oneValue(needs, permit, key, representation)
@@ -209,7 +88,7 @@ const value = Effect.fnUntraced(function* (needs: Needs, query: ValueQuery, reas
 })
 
 /** One version of a live secret as it was written, to look at before a rollback. */
-const version = Effect.fnUntraced(function* (needs: Needs, id: SecretId, number: number) {
+const version = Effect.fnUntraced(function* (needs: ReadNeeds, id: SecretId, number: number) {
   const permit = yield* needs.access.environmentOfSecret("secrets:read_values", id, { audit: "secret.read" })
   const rows = yield* SecretRows.sealedVersion(needs.sql, permit, id, number)
   const [secret] = yield* OpenSecrets.open(
@@ -233,7 +112,7 @@ interface Comparison {
  * it counts and reads again.
  */
 const compared = (
-  needs: Needs,
+  needs: ReadNeeds,
   source: Guesses.ComparePermit,
   target: Guesses.ComparePermit
 ): Effect.Effect<Comparison, Effect.Effect.Error<ReturnType<typeof readBoth>> | RateLimited> =>
@@ -247,11 +126,11 @@ const compared = (
     return { difference, sourceRevision: before.revision, targetRevision: after.revision }
   })
 
-const readBoth = (needs: Needs, source: Guesses.ComparePermit, target: Guesses.ComparePermit) =>
+const readBoth = (needs: ReadNeeds, source: Guesses.ComparePermit, target: Guesses.ComparePermit) =>
   Effect.all([OpenSecrets.valuesByKey(needs, source), OpenSecrets.valuesByKey(needs, target)])
 
 /** Names of keys that differ. Both environments must be readable; values are compared here and go nowhere. */
-const diff = Effect.fnUntraced(function* (needs: Needs, { projectId, sourceEnv, targetEnv }: DiffQuery) {
+const diff = Effect.fnUntraced(function* (needs: ReadNeeds, { projectId, sourceEnv, targetEnv }: DiffQuery) {
   const { access, audit } = needs
   const intent = { audit: "secret.diff" } as const
   const source = yield* access.environment("secrets:read", { projectId, environment: sourceEnv }, intent)
@@ -275,7 +154,7 @@ const recipientKeyInvalid = new ValidationFailed({
 })
 
 /** The keys that an export opens: all, or its own keys with all that they build on. */
-const exported = Effect.fnUntraced(function* (needs: Needs, permit: ValuePermit, keys?: ReadonlyArray<string>) {
+const exported = Effect.fnUntraced(function* (needs: ReadNeeds, permit: ValuePermit, keys?: ReadonlyArray<string>) {
   if (keys === undefined) {
     const { revision, values } = yield* OpenSecrets.valuesByKey(needs, permit)
     return { read: { keys: [...values.keys()], revision }, values }
@@ -289,7 +168,7 @@ const exported = Effect.fnUntraced(function* (needs: Needs, permit: ValuePermit,
 
 /** Values of the keys that a person chose, read and recorded together. */
 const chosen = Effect.fnUntraced(function* (
-  needs: Needs,
+  needs: ReadNeeds,
   at: EnvironmentQuery & { readonly keys: ReadonlyArray<string> }
 ) {
   const intent = { audit: "secret.list_values", keys: at.keys } as const
@@ -312,7 +191,7 @@ const chosen = Effect.fnUntraced(function* (
  */
 const sealedExport = Effect.fn("SecretReads.sealedExport")(
   function* (
-    needs: Needs,
+    needs: ReadNeeds,
     at: EnvironmentQuery & { readonly keys?: ReadonlyArray<string>; readonly recipient?: string }
   ) {
     const intent = { audit: "secret.inject", ...(at.keys === undefined ? {} : { keys: at.keys }) } as const
@@ -345,16 +224,9 @@ const sealedExport = Effect.fn("SecretReads.sealedExport")(
   Effect.catchTag("SealingKeyInvalid", Effect.die)
 )
 
-/** RFC 9110 13.1.2: a list of entity tags, compared weakly; `*` matches any. */
-const matches = (header: string, etag: string): boolean =>
-  header.split(",").some((one) => {
-    const tag = one.trim().replace(/^W\//, "")
-    return tag === "*" || tag === etag
-  })
-
 /** The reading half of `SecretStore.ts`. */
 export const make = Effect.gen(function* () {
-  const needs: Needs = {
+  const needs: ReadNeeds = {
     access: yield* Access,
     audit: yield* Audit,
     dataKeys: yield* DataKeys,

@@ -9,7 +9,8 @@ const location: OfflineCache.Location = {
   url: "https://ampoule.example.com",
   credential: Redacted.make("amp_at_0123456789abcdef_secret"),
   projectId: "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e",
-  environment: "development"
+  environment: "development",
+  only: []
 }
 const sealed = (kept: OfflineCache.OfflineCopy) => OfflineCache.seal(location, kept, randomBytes(16), randomBytes(12))
 

@@ -124,7 +124,7 @@ layer(McpApp.shared, { excludeTestServices: true })("both eras", (it) => {
             command: ["npm", "start"],
             keys: ["DATABASE_URL"]
           })
-          assert.deepStrictEqual(plan.command.slice(-6), ["--only", "DATABASE_URL", "--redact", "--", "npm", "start"])
+          assert.deepStrictEqual(plan.command.slice(-4), ["--redact", "--", "npm", "start"])
           assert.deepStrictEqual(plan.injectedKeys, ["DATABASE_URL"])
           const copied = yield* use("copy_secrets", {
             projectId: project.id,

@@ -49,7 +49,7 @@ layer(Layer.merge(McpApp.shared, Ampoule.Default), { excludeTestServices: true }
       const { agent, planned, project, status } = yield* scene
       const program = "console.log('got', process.env.A, process.env.B); process.exitCode = 3"
       const { command = [], plan } = yield* planned({ command: [process.execPath, "-e", program], keys: ["A"] })
-      assert.includeMembers([...command], ["--only", "A", "--redact", "--plan", String(plan)])
+      assert.includeMembers([...command], ["--redact", "--plan", String(plan)])
       assert.deepInclude((yield* status(plan)).output, { status: "planned" })
       const ampoule = yield* Ampoule
       const ended = yield* ampoule.run(command.slice(1), { env: { AMPOULE_API_TOKEN: agent.text } })
@@ -88,7 +88,7 @@ layer(Layer.merge(McpApp.shared, Ampoule.Default), { excludeTestServices: true }
     })
   )
 
-  it.effect("tells its output to who both planned and ran it, and its exit code to who planned", () =>
+  it.effect("tells its output and exit code to the token that planned and ran it", () =>
     Effect.gen(function* () {
       const { begin, planned, project, report, status } = yield* scene
       const other = yield* World.token({ team: project.team, mcpScopes: allScopes })
@@ -99,14 +99,68 @@ layer(Layer.merge(McpApp.shared, Ampoule.Default), { excludeTestServices: true }
       assert.deepInclude((yield* status(mine)).output, { exitCode: 1, output: "the end[2J\n" })
       assert.strictEqual((yield* status(mine, other.text)).refusal.code, "VALIDATION_FAILED")
 
+      // A token's plan is that token's alone.
       const theirs = (yield* planned()).plan
-      assert.strictEqual((yield* begin(theirs, other.text)).status, 200)
+      assert.deepInclude((yield* begin(theirs, other.text)).error, { code: "RUN_NOT_PLANNED", field: "plan" })
+      assert.strictEqual((yield* begin(theirs)).status, 200)
       // Only the credential that began the run says how it ended, once.
-      assert.strictEqual((yield* report(theirs)).status, 400)
-      assert.deepStrictEqual((yield* report(theirs, other.text)).json, { plan: theirs, outputKept: false })
       assert.strictEqual((yield* report(theirs, other.text)).status, 400)
-      const { output } = yield* status(theirs)
-      assert.deepStrictEqual([output.status, output.exitCode, output.output], ["ended", 1, undefined])
+      assert.deepStrictEqual((yield* report(theirs)).json, { plan: theirs, outputKept: true })
+      assert.strictEqual((yield* report(theirs)).status, 400)
+    })
+  )
+
+  it.effect("hides values that control characters parted, after it removed those", () =>
+    Effect.gen(function* () {
+      const { begin, planned, report, status } = yield* scene
+      const { plan } = yield* planned()
+      yield* begin(plan)
+      const parted = [...value].join("\u200b")
+      const output = `colour: ${[...value].join("\u001b[1m")}\nunseen: ${parted}\nbase64: ${Buffer.from(`x:${value}`).toString("base64")}`
+      yield* report(plan, undefined, { output })
+      const { text } = (yield* status(plan)).answer
+      assert.notInclude(text, value)
+      assert.notInclude(text, Buffer.from(value.slice(3, -3)).toString("base64").slice(2, -4))
+      assert.include(text, "unseen: [redacted]")
+    })
+  )
+
+  it.effect("bounds the read: its keys, once, within 15 minutes", () =>
+    Effect.gen(function* () {
+      const { agent, planned, project } = yield* scene
+      const read = (plan: string | undefined, more = "", environment = "development") =>
+        TestApp.get(`/secrets/inject?projectId=${project.id}&environment=${environment}&plan=${plan ?? ""}${more}`, {
+          bearer: agent.text
+        })
+      const { plan } = yield* planned({ keys: ["A"] })
+      // Refusals use nothing up.
+      for (const more of ["&keys=A,B", "&keys=B"]) {
+        assert.deepInclude((yield* read(plan, more)).error, { code: "RUN_NOT_PLANNED" }, more)
+      }
+      assert.deepInclude((yield* read(plan, "&page=1")).error, { code: "VALIDATION_FAILED", field: "page" })
+      const first = yield* read(plan)
+      assert.deepStrictEqual(first.json["values"], { A: value })
+      assert.deepInclude((yield* read(plan)).error, { code: "RUN_NOT_PLANNED" })
+
+      const one = (yield* planned()).plan
+      const both = yield* Effect.all([read(one), read(one)], { concurrency: 2 })
+      assert.sameMembers(
+        both.map(({ status }) => status),
+        [200, 403]
+      )
+      const sql = yield* SqlClient.SqlClient
+      const [row] = yield* sql<{ readonly minutes: number }>`
+        SELECT extract(epoch FROM expires_at - created_at)::float8 / 60 AS minutes FROM run_plans
+        WHERE id = ${(yield* planned()).plan ?? ""}`
+      assert.strictEqual(row?.minutes, 15)
+      const trail = yield* sql<{ readonly body: string }>`
+        SELECT body FROM audit_entries WHERE team_id = ${project.team.id} AND action = 'secret.inject' ORDER BY at, seq`
+      const entries = trail.map(auditEntry)
+      assert.deepStrictEqual(
+        entries.filter(({ outcome }) => outcome === "allowed").map(({ keys }) => keys),
+        [["A"], ["A", "B"]]
+      )
+      assert.strictEqual(entries.filter(({ reason }) => reason === "RUN_NOT_PLANNED").length, 4)
     })
   )
 
@@ -116,13 +170,13 @@ layer(Layer.merge(McpApp.shared, Ampoule.Default), { excludeTestServices: true }
       const { plan } = yield* planned()
       const elsewhere = `/secrets/inject?projectId=${project.id}&environment=staging&plan=${plan}` as const
       const { error } = yield* TestApp.get(elsewhere, { bearer: agent.text })
-      assert.deepInclude(error, { code: "VALIDATION_FAILED", field: "plan" })
+      assert.deepInclude(error, { code: "RUN_NOT_PLANNED", field: "plan" })
       const sql = yield* SqlClient.SqlClient
       yield* Seals.after(
         "run_plans",
         sql`UPDATE run_plans SET expires_at = now() - interval '1 second' WHERE id = ${plan ?? ""}`
       )
-      assert.strictEqual((yield* begin(plan)).status, 400)
+      assert.strictEqual((yield* begin(plan)).status, 403)
       assert.strictEqual((yield* report(plan)).status, 400)
       assert.strictEqual((yield* status(plan)).refusal.code, "VALIDATION_FAILED")
     })
@@ -149,7 +203,8 @@ layer(Layer.merge(McpApp.shared, Ampoule.Default), { excludeTestServices: true }
         tellsOutput: "NOT tells_output",
         endedAt: "ended_at + interval '1 hour'",
         exitCode: "0",
-        durationMillis: "duration_millis + 1"
+        durationMillis: "duration_millis + 1",
+        keys: "'{A,B}'"
       }
       for (const [column, value] of Object.entries(forged)) {
         const name = columnName(column)
@@ -160,7 +215,7 @@ layer(Layer.merge(McpApp.shared, Ampoule.Default), { excludeTestServices: true }
           const { refusal } = yield* status(plan, bearer)
           assert.strictEqual(refusal.code, "VALIDATION_FAILED", `${column}: ${bearer === other.text ? "other" : "own"}`)
         }
-        if (column !== "environmentId") assert.strictEqual((yield* begin(plan)).status, 400, column)
+        assert.strictEqual((yield* begin(plan)).status, 403, column)
         yield* sql`UPDATE run_plans SET ${sql(name)} = ${before.cell} WHERE mac = ${before.mac}`
         assert.deepInclude((yield* status(plan)).output, { exitCode: 1, output: "the end[2J\n" }, column)
       }

@@ -618,3 +618,30 @@ describe("an entry", () => {
     else assert.strictEqual(outcome.left.field, "source")
   })
 })
+
+describe("the places of other values", () => {
+  it("name what a composed value holds, also within what it holds", () => {
+    const state = stateOf({
+      USER: "app",
+      NONE: "",
+      PASS: "t:x${USER}y",
+      URL: "t:pg://${USER}:${PASS}@${NONE}db",
+      ALONE: "a"
+    })
+    const places = Either.getOrThrow(Composition.spans(state, ["URL", "ALONE"]))
+    const url = Either.getOrThrow(Composition.resolve(state, ["URL"])).get("URL") ?? ""
+    assert.deepStrictEqual([...places.keys()], ["URL"])
+    const texts = (places.get("URL") ?? []).map(({ end, start }) => url.slice(start, end))
+    assert.deepStrictEqual(texts, ["app", "xappy", "app"])
+  })
+
+  it.prop("hold exactly the values of keys that are used", [anyState], ([state]) => {
+    const resolved = Composition.resolve(state)
+    if (Either.isLeft(resolved)) return
+    for (const [key, places] of Either.getOrThrow(Composition.spans(state, [...state.keys()]))) {
+      const text = resolved.right.get(key) ?? ""
+      const others = new Set([...resolved.right].filter(([other]) => other !== key).map(([, value]) => value))
+      for (const { end, start } of places) assert.isTrue(others.has(text.slice(start, end)), key)
+    }
+  })
+})

@@ -89,6 +89,18 @@ const reads = ({ at, me, secrets, w }: Place) => {
   return [
     read(secrets.inject(at).pipe(me), inject),
     read(secrets.resolved(at).pipe(me), inject),
+    read(secrets.inject({ ...at, keys: keys("URL", "OTHER") }).pipe(me), {
+      action: "secret.inject",
+      keys: keys("OTHER", "URL"),
+      versions: [1, 1],
+      contains: { BASE: 2 }
+    }),
+    read(secrets.inject({ ...at, keys: keys("URL"), representation: "source" }).pipe(me), {
+      action: "secret.inject",
+      keys: keys("URL"),
+      versions: [1],
+      contains: undefined
+    }),
     read(secrets.inject({ ...at, page: 3, pageSize: 1 }).pipe(me), { action: "secret.inject", ...url, revision: 4 }),
     read(secrets.inject({ ...at, page: 3, pageSize: 1, representation: "source" }).pipe(me), {
       action: "secret.inject",

@@ -7,7 +7,7 @@ import type { Readable, Writable } from "node:stream"
 import type { Variables } from "#src/cli/terminal/ChildEnvironment.ts"
 import { isFound } from "./Become.ts"
 import * as Descriptors from "./Descriptors.ts"
-import type { Redactor } from "./Redactor.ts"
+import type { Redactor } from "#src/masks/Redactor.ts"
 import { warn } from "#src/cli/terminal/Output.ts"
 import { exitCodeOf, type Signal } from "#src/cli/terminal/Signals.ts"
 

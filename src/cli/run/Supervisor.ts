@@ -14,7 +14,7 @@ import { serve } from "./Mount.ts"
 import { staysParent } from "./ProcessOne.ts"
 import { warn } from "#src/cli/terminal/Output.ts"
 import { prepare, type Prepared } from "#src/cli/values/Prepare.ts"
-import { type Masks, masks, shortestMasked } from "./Redactor.ts"
+import type { Masks } from "#src/masks/Redactor.ts"
 import type { RunOptions } from "#src/cli/values/RunOptions.ts"
 import * as Signals from "#src/cli/terminal/Signals.ts"
 import { witness } from "./TerminalSignals.ts"
@@ -32,7 +32,7 @@ interface Job<R> {
 interface Change {
   readonly _tag: "Changed"
   readonly prepared: Prepared
-  readonly etag: string | undefined
+  readonly resolved: Resolved
 }
 
 /** Ends when another environment is available that a child can use. */
@@ -57,24 +57,35 @@ const nextChange = Effect.fnUntraced(function* <R>(job: Job<R>, current: Prepare
     watch.worked()
     // A new revision need not mean other values: a write may have been undone.
     if (!Equal.equals(Data.struct(next.right.values), Data.struct(current.values))) {
-      return { _tag: "Changed", prepared: next.right, etag } satisfies Change
+      return { _tag: "Changed", prepared: next.right, resolved: update.right.value } satisfies Change
     }
   }
 })
 
+/** Every value of the answer, selected or not, and the values of other keys that they hold: a program may print them. */
+const handedOut = ({ contained = {}, values }: Resolved): ReadonlyArray<string> => [
+  ...Object.values(values),
+  ...Object.entries(contained).flatMap(([key, places]) =>
+    places.map(({ end, start }) => (values[key] ?? "").slice(start, end))
+  )
+]
+
 /** Undefined without `--redact`. */
-const masksFor = Effect.fnUntraced(function* (values: Variables, redact: boolean) {
+const masksFor = Effect.fnUntraced(function* (values: Variables, resolved: Resolved, redact: boolean) {
   if (!redact) return undefined
-  const outputMasks = masks(values)
+  const { masks } = yield* Effect.promise(() => import("#src/masks/Redactor.ts"))
+  const outputMasks = masks(values, handedOut(resolved))
   if (outputMasks === "too much") {
     return yield* new CliFailure({
       message: "The values are too large to search the output for them.",
       hint: "Select fewer with --only or --except."
     })
   }
-  if (outputMasks.unmasked.length > 0) {
-    yield* warn(`not masked, because shorter than ${shortestMasked} characters: ${outputMasks.unmasked.join(", ")}`)
+  const { plainOnly, unmasked } = outputMasks
+  if (unmasked.length > 0) {
+    yield* warn(`not masked, because shorter than 4 characters: ${unmasked.join(", ")}`)
   }
+  if (plainOnly.length > 0) yield* warn(`masked as plain text only, because of their size: ${plainOnly.join(", ")}`)
   return outputMasks
 })
 
@@ -172,13 +183,14 @@ const runOnce = Effect.fnUntraced(function* <R>(
 
 export const supervise = Effect.fnUntraced(function* <R>(job: Job<R>, first: Resolved) {
   let current = yield* prepare(first.values, job.command, job.options)
-  let etag = Option.getOrUndefined(first.etag)
+  let resolved = first
   if (!staysParent(job.options)) yield* become(job.command, current.environment)
   // Installed before the child starts, so that no signal in between is lost.
   const signals = yield* forwardSignals(job.options)
   for (;;) {
-    const mask = yield* masksFor(current.values, job.options.redact)
-    const outcome = yield* runOnce(job, current, mask, signals.to, nextChange(job, current, etag))
+    const mask = yield* masksFor(current.values, resolved, job.options.redact)
+    const changed = nextChange(job, current, Option.getOrUndefined(resolved.etag))
+    const outcome = yield* runOnce(job, current, mask, signals.to, changed)
     signals.to(undefined)
     if (outcome._tag !== "Changed") return outcome
     const ending = signals.ending()
@@ -186,6 +198,6 @@ export const supervise = Effect.fnUntraced(function* <R>(job: Job<R>, first: Res
       return { _tag: "Ended", code: Signals.exitCodeOf(ending), signal: ending } satisfies ChildProcess.Ended
     }
     current = outcome.prepared
-    etag = outcome.etag
+    resolved = outcome.resolved
   }
 }, Effect.scoped)

@@ -5,23 +5,30 @@ import type { InjectedSecrets } from "#schema/SecretResponses.ts"
 import { secretKey } from "#schema/Patterns.ts"
 import type { Representation } from "#schema/Values.ts"
 import type { ChosenLink } from "#src/cli/connection/Choice.ts"
-import { type CliError, describe, UnexpectedAnswer } from "#src/cli/terminal/Failure.ts"
+import { type CliError, CliFailure, describe, type ServerRefused, UnexpectedAnswer } from "#src/cli/terminal/Failure.ts"
 import { bodyOf, type Link } from "#src/cli/connection/Link.ts"
+import * as ChildEnvironment from "#src/cli/terminal/ChildEnvironment.ts"
 import * as OfflineCache from "./OfflineCache.ts"
 import { warn } from "#src/cli/terminal/Output.ts"
 import type { RunOptions } from "./RunOptions.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
 import * as Target from "#src/cli/connection/Target.ts"
 
-export const ValuesBody = Shape.struct({ values: Shape.record(Shape.string) }) satisfies Shape.Shape<
-  Pick<typeof InjectedSecrets.Type, "values">
->
+export const ValuesBody = Shape.struct({
+  values: Shape.record(Shape.string),
+  contained: Shape.optional(Shape.record(Shape.array(Shape.struct({ start: Shape.number, end: Shape.number }))))
+}) satisfies Shape.Shape<Pick<typeof InjectedSecrets.Type, "values">>
+
+/** Places by key, in UTF-16 code units. */
+type Contained = Readonly<Record<string, ReadonlyArray<{ readonly start: number; readonly end: number }>>>
 
 export interface Resolved {
   readonly values: Readonly<Record<string, string>>
   readonly etag: Option.Option<string>
   /** Names in other programs by key, of a source that has them. */
   readonly aliases?: ReadonlyMap<string, string>
+  /** Where a value holds the values of keys that were not handed out themselves, for masks. */
+  readonly contained?: Contained | undefined
 }
 
 export const noSecrets: Resolved = { values: {}, etag: Option.none() }
@@ -32,25 +39,78 @@ interface InjectOptions {
   readonly representation?: Representation
   /** ETag of the present set. The result is None while it is current. */
   readonly etag?: string | undefined
-  /** Plan that the run carries out. */
+  /** The only keys to hand out; undefined: all. */
+  readonly keys?: ReadonlyArray<string> | undefined
+  /** Plan that the run carries out. It has its own keys. */
   readonly plan?: string | undefined
 }
 
 export const inject = Effect.fnUntraced(function* (server: Link, options: InjectOptions) {
-  const { environment, etag, plan, projectId, representation } = options
+  const { environment, etag, keys, plan, projectId, representation } = options
   const response = yield* server.ask({
     path: "/secrets/inject",
-    query: { projectId, environment, representation, plan },
+    query: { projectId, environment, representation, plan, keys: keys?.join(",") },
     headers: etag === undefined ? {} : { "if-none-match": etag }
   })
   if (response.status === 304) return Option.none<Resolved>()
-  const { values } = yield* bodyOf(server, response, ValuesBody)
+  const { contained, values } = yield* bodyOf(server, response, ValuesBody)
   // A name outside the contract could be one that a loader or a shell acts upon.
   if (!Object.keys(values).every((name) => secretKey.test(name))) {
     const reason = "it contains a name that is not a secret key"
     return yield* new UnexpectedAnswer({ url: server.url, status: response.status, reason })
   }
-  return Option.some<Resolved>({ values, etag: Option.fromNullable(response.headers["etag"]) })
+  return Option.some<Resolved>({ values, contained, etag: Option.fromNullable(response.headers["etag"]) })
+})
+
+const Keys = Shape.struct({ items: Shape.array(Shape.struct({ key: Shape.string })), hasMore: Shape.boolean })
+
+const allKeys = Effect.fnUntraced(function* (server: Link, { environment, projectId }: InjectOptions) {
+  const keys: Array<string> = []
+  for (let page = 1; ; page++) {
+    const query = { projectId, environment, page: String(page), pageSize: "500" }
+    const { hasMore, items } = yield* bodyOf(server, yield* server.ask({ path: "/secrets", query }), Keys)
+    for (const { key } of items) keys.push(key)
+    if (!hasMore) return keys
+  }
+})
+
+/** The most characters of a list of keys in an address. Servers and proxies accept some 16,000 of one request. */
+const longestKeyList = 8_000
+
+const missingFrom = (keys: ReadonlyArray<string>): CliFailure =>
+  new CliFailure({ message: `The environment has no ${keys.join(", ")} (--only).` })
+
+/**
+ * The values that `--only` selects: the server hands out and records no other. Patterns are matched against names first.
+ * A plan has its own keys.
+ */
+const injectOnly = Effect.fnUntraced(function* (server: Link, options: InjectOptions, only: ReadonlyArray<string>) {
+  if (only.length === 0 || options.plan !== undefined) return yield* inject(server, options)
+  const exact = [...new Set(only)]
+  const invalid = exact.filter((name) => !name.includes("*") && !secretKey.test(name))
+  if (invalid.length > 0) return yield* missingFrom(invalid)
+  const patterns = exact.some((name) => name.includes("*"))
+  const keys = patterns ? (yield* allKeys(server, options)).filter(ChildEnvironment.anyOf(exact)) : exact
+  if (keys.length === 0) return Option.some(noSecrets)
+  // Refused whole rather than asked for whole: a longer list would hand out every key.
+  if (keys.join(",").length > longestKeyList || keys.length > 500) {
+    const message = `--only selects ${keys.length} keys, which is more than one request can name.`
+    return yield* new CliFailure({ message, hint: "Leave --only out, or select fewer." })
+  }
+  return yield* Effect.catchIf(
+    inject(server, { ...options, keys }),
+    (error): error is ServerRefused => error._tag === "ServerRefused" && error.field === "keys",
+    Effect.fnUntraced(function* (error: ServerRefused) {
+      // The keys are well-formed, so a server that refuses the member does not know it.
+      if (error.code === "VALIDATION_FAILED") {
+        yield* warn("This server is older than --only on the server: it hands out and records all keys.")
+        return yield* inject(server, options)
+      }
+      const present = new Set(yield* allKeys(server, options))
+      const missing = keys.filter((key) => !present.has(key))
+      return yield* missing.length > 0 ? missingFrom(missing) : error
+    })
+  )
 })
 
 /** Network failures, 5xx and 429: the server has not refused. */
@@ -80,7 +140,7 @@ type Purpose = { readonly _tag: "first" } | { readonly _tag: "update"; readonly 
 export const fetchEnvironment = Effect.fnUntraced(function* (
   session: ChosenLink,
   target: Target.Target,
-  options: Pick<RunOptions, "offline" | "offlineAge" | "plan">,
+  options: Pick<RunOptions, "offline" | "offlineAge" | "only" | "plan">,
   purpose: Purpose
 ) {
   const conditions = purpose._tag === "update" ? { etag: purpose.etag } : { plan: Option.getOrUndefined(options.plan) }
@@ -88,10 +148,11 @@ export const fetchEnvironment = Effect.fnUntraced(function* (
     url: session.url,
     credential: session.chosen.credential,
     projectId,
-    environment: target.environment
+    environment: target.environment,
+    only: options.only
   })
   const online = Target.withProject(session, target.project, (projectId) =>
-    inject(session, { projectId, environment: target.environment, ...conditions }).pipe(
+    injectOnly(session, { projectId, environment: target.environment, ...conditions }, options.only).pipe(
       Effect.tap(
         Option.match({
           onNone: () => Effect.void,

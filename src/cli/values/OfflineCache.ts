@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto"
+import { readdirSync } from "node:fs"
 import { dirname, join } from "node:path"
 import {
   decodeUtf8,
@@ -34,6 +35,8 @@ export interface Location {
   readonly credential: Redacted.Redacted
   readonly projectId: string
   readonly environment: string
+  /** Patterns of the only keys that the copy has; empty: all. */
+  readonly only: ReadonlyArray<string>
 }
 
 export interface OfflineCopy {
@@ -55,12 +58,20 @@ const fields = (...texts: ReadonlyArray<string>): Buffer =>
 const derive = (credential: Redacted.Redacted, salt: Uint8Array, info: Uint8Array, length: number): Buffer =>
   Buffer.from(hkdfSync("sha256", Redacted.value(credential), salt, info, length))
 
-const associated = ({ environment, projectId, url }: Location) => fields(format, url, projectId, environment)
+const associated = ({ environment, only, projectId, url }: Location) =>
+  fields(format, url, projectId, environment, ...only.toSorted())
 
-/** One-way: the name reveals neither project nor environment nor credential. */
+const folder = () => join(folders().cache, "offline")
+
+const nameOf = (location: Location, length: number): string =>
+  derive(location.credential, Buffer.alloc(0), Buffer.concat([fields("name"), associated(location)]), length).toString(
+    "base64url"
+  )
+
+/** One-way: the name reveals neither project nor environment nor credential. Copies of an environment begin alike. */
 const fileOf = (location: Location): string => {
-  const name = derive(location.credential, Buffer.alloc(0), Buffer.concat([fields("name"), associated(location)]), 18)
-  return join(folders().cache, "offline", name.toString("base64url"))
+  const whole = nameOf({ ...location, only: [] }, 18)
+  return join(folder(), location.only.length === 0 ? whole : `${whole}.${nameOf(location, 9)}`)
 }
 
 export const seal = (location: Location, copy: OfflineCopy, salt: Buffer, nonce: Buffer): Buffer => {
@@ -96,7 +107,21 @@ export const store = Effect.fnUntraced(function* (location: Location, values: Re
   yield* writeWhole(file, sealed, what)
 })
 
-export const drop = (location: Location) => Effect.suspend(() => remove(fileOf(location)))
+const copyNames = (): ReadonlyArray<string> => {
+  try {
+    return readdirSync(folder())
+  } catch {
+    return []
+  }
+}
+
+/** Removes every copy of the environment, whatever keys it has: the right to all of them has ended. */
+export const drop = (location: Location) =>
+  Effect.suspend(() => {
+    const whole = nameOf({ ...location, only: [] }, 18)
+    const names = copyNames().filter((name) => name === whole || name.startsWith(`${whole}.`))
+    return Effect.forEach(names, (name) => remove(join(folder(), name)), { discard: true })
+  })
 
 /** Allowed difference of clocks. An entry from further in the future is of another clock, so its age is unknown. */
 const tolerance = Duration.toMillis("5 minutes")

@@ -23,7 +23,7 @@ export const journey = async (call) => {
   const list = await call("list_secrets", at)
   assert.match(list.text, /"key":"A"/)
   const plan = await call("plan_run", { ...at, command: ["node", "app.js"], keys: ["A"] })
-  assert.match(plan.text, /"--only","A","--redact"/)
+  assert.match(plan.text, /"--plan","[0-9a-f-]{36}","--redact"/)
   const creation = await call("create_secret", { ...at, key: `K${Date.now()}`, generate: { length: 16 } })
   assert.ok(!creation.isError, creation.text)
   const wrong = await call("list_secrets", { ...at, environment: "prod" })

@@ -1,22 +1,15 @@
 /**
  * Masks known texts in a byte stream, also across chunks (docs/security.md, "Lessons from others"). It searches for all
- * texts at once (Aho-Corasick). Only bytes that may still become a match are held back.
+ * texts at once (Aho-Corasick), in what a reader sees: colours and other unseen bytes do not part a text. Only bytes that
+ * may still become a match are held back.
  */
 import { Buffer } from "node:buffer"
+import { encodedForms, piecesOf, plainForms, shortestMasked } from "./Needles.ts"
+import * as VisibleBytes from "./VisibleBytes.ts"
 
 const mask = Buffer.from("[redacted]")
-/** Characters. Shorter texts occur in ordinary output by chance: masking them would hide much and protect nothing. */
-export const shortestMasked = 4
 /** Limit of the tables below, which take about 21 bytes for each byte of text. */
 const maximumBytes = 4 * 1024 * 1024
-
-/** Each line separately, since output is read line by line, also in JSON's and a URL's encoding. */
-const piecesOf = (value: string): ReadonlyArray<string> =>
-  value
-    .split(/\r\n|\n|\r/)
-    .map((line) => line.trim())
-    .filter((line) => [...line].length >= shortestMasked)
-    .flatMap((line) => [line, JSON.stringify(line).slice(1, -1), encodeURIComponent(line.toWellFormed())])
 
 export interface Redactor {
   /** Returns the part of the stream that may be shown. */
@@ -30,6 +23,8 @@ export interface Masks {
   readonly redactor: () => Redactor
   /** Keys whose values are too short to mask. */
   readonly unmasked: ReadonlyArray<string>
+  /** Keys whose values are so long that only their plain text is masked. */
+  readonly plainOnly: ReadonlyArray<string>
 }
 
 /** All texts as one automaton: a trie of numbered nodes, with the node to continue from when a byte does not match. */
@@ -112,10 +107,17 @@ const buildAutomaton = (needles: ReadonlyArray<Uint8Array>, total: number): Auto
 }
 
 const makeRedactor = ({ depth, matched, step }: Automaton): Redactor => {
-  let state = 0
+  const reader = VisibleBytes.reader()
   let pending = Buffer.alloc(0)
   /** For each pending byte: 1 = part of a needle. */
   let hidden = new Uint8Array(0)
+  /** Places in `pending` of the bytes that a reader sees, and the node after each. */
+  let places: Array<number> = []
+  let nodes: Array<number> = []
+  /** The node before the first of `places`. */
+  let before = 0
+  /** The node after all bytes, seen or not: a terminal sequence may hold a value too. */
+  let raw = 0
   /** True when the last released byte was masked: the mask is not repeated. */
   let masking = false
 
@@ -133,7 +135,39 @@ const makeRedactor = ({ depth, matched, step }: Automaton): Redactor => {
     const released = Buffer.concat(parts)
     pending = Buffer.from(pending.subarray(until))
     hidden = hidden.slice(until)
+    const gone = places.findIndex((place) => place >= until)
+    const count = gone < 0 ? places.length : gone
+    before = nodes[count - 1] ?? before
+    places = places.slice(count).map((place) => place - until)
+    nodes = nodes.slice(count)
     return released
+  }
+  const see = (place: number) => {
+    const node = step(nodes.at(-1) ?? before, pending[place]!)
+    places.push(place)
+    nodes.push(node)
+    const length = matched[node]!
+    if (length > 0) hidden.fill(1, places[Math.max(0, places.length - length)], place + 1)
+  }
+  /** The character that was seen last is written over. */
+  const back = () => {
+    let place: number | undefined
+    do {
+      place = places.pop()
+      nodes.pop()
+    } while (place !== undefined && (pending[place]! & 0xc0) === 0x80)
+  }
+  const readByte = (place: number) => {
+    raw = step(raw, pending[place]!)
+    const length = matched[raw]!
+    if (length > 0) hidden.fill(1, place + 1 - length, place + 1)
+    reader.read(pending[place]!, place, see, back)
+  }
+  /** First byte that may still be part of a match. */
+  const undecided = (): number => {
+    const open = depth[nodes.at(-1) ?? before]!
+    const first = open === 0 ? pending.length : (places[places.length - open] ?? 0)
+    return Math.min(first, pending.length - depth[raw]!, reader.undecidedFrom(pending.length))
   }
   return {
     push: (chunk) => {
@@ -142,28 +176,63 @@ const makeRedactor = ({ depth, matched, step }: Automaton): Redactor => {
       const marks = new Uint8Array(pending.length)
       marks.set(hidden)
       hidden = marks
-      for (let i = from; i < pending.length; i++) {
-        state = step(state, pending[i]!)
-        const length = matched[state]!
-        if (length > 0) hidden.fill(1, i + 1 - length, i + 1)
-      }
-      return release(pending.length - depth[state]!)
+      for (let i = from; i < pending.length; i++) readByte(i)
+      const until = undecided()
+      reader.shift(until)
+      return release(until)
     },
     flush: () => {
-      state = 0
-      return release(pending.length)
+      reader.end(see)
+      const rest = release(pending.length)
+      before = 0
+      raw = 0
+      return rest
     }
   }
 }
 
-export const masks = (values: Readonly<Record<string, string>>): Masks | "too much" => {
-  const needles = [...new Set(Object.values(values).flatMap(piecesOf))].map((text) => Buffer.from(text))
-  const total = needles.reduce((sum, needle) => sum + needle.length, 0)
+/** Needles by their bytes, each once. */
+const collection = () => {
+  const needles = new Map<string, Buffer>()
+  const add = (texts: ReadonlyArray<string>): number => {
+    let size = 0
+    for (const text of texts) {
+      for (const bytes of [Buffer.from(text), VisibleBytes.of(Buffer.from(text))]) {
+        const name = bytes.toString("latin1")
+        if (bytes.length < shortestMasked || needles.has(name)) continue
+        needles.set(name, bytes)
+        size += bytes.length
+      }
+    }
+    return size
+  }
+  return { needles, add }
+}
+
+/** Bytes of all encoded forms of a text, at most, for each byte of it. */
+const formBytes = 20
+
+/** `others`: texts without a key that are masked too, such as the values that a composed one holds. */
+export const masks = (
+  values: Readonly<Record<string, string>>,
+  others: ReadonlyArray<string> = []
+): Masks | "too much" => {
+  const named = Object.entries(values).map(([key, value]) => ({ key: [key], value, pieces: piecesOf(value) }))
+  const all = [...named, ...others.map((value) => ({ key: [], value, pieces: piecesOf(value) }))]
+  const { add, needles } = collection()
+  let total = 0
+  for (const { pieces } of all) total += add(pieces.flatMap(plainForms))
   if (total > maximumBytes) return "too much"
-  const unmasked = Object.keys(values).filter((key) => {
-    const value = values[key] ?? ""
-    return value !== "" && piecesOf(value).length === 0
-  })
-  const automaton = buildAutomaton(needles, total)
-  return { redactor: () => makeRedactor(automaton), unmasked }
+  const plainOnly: Array<string> = []
+  // Short values first: so as many keys as possible are masked in every form.
+  for (const { key, pieces, value } of all.toSorted((a, b) => a.value.length - b.value.length)) {
+    if (pieces.length === 0) continue
+    const texts = [value, ...pieces]
+    const size = formBytes * texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+    if (total + size > maximumBytes) plainOnly.push(...key)
+    else total += add(texts.flatMap(encodedForms))
+  }
+  const automaton = buildAutomaton([...needles.values()], total)
+  const unmasked = named.flatMap(({ key, pieces, value }) => (value !== "" && pieces.length === 0 ? key : []))
+  return { redactor: () => makeRedactor(automaton), unmasked, plainOnly }
 }

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
-import { masks, shortestMasked } from "#src/cli/run/Redactor.ts"
+import { shortestMasked } from "#src/masks/Needles.ts"
+import { masks } from "#src/masks/Redactor.ts"
 
 /** The output with every value replaced, over the text as a whole. */
 const through = (values: Readonly<Record<string, string>>, chunks: ReadonlyArray<Uint8Array>): string => {
