@@ -42,6 +42,7 @@ const leaves = [
   "src/net",
   "src/formats",
   "src/sealed",
+  "src/masks",
   "src/audit"
 ]
 const ground = [
@@ -69,12 +70,14 @@ const services = [
   "src/secrets",
   "src/oauth",
   "src/sealed",
-  "src/formats"
+  "src/formats",
+  "src/masks"
 ]
 const allowed: Record<string, ReadonlyArray<string>> = {
   schema: [],
   migrations: [],
   "src/formats": ["schema"],
+  "src/masks": [],
   "src/sealed": ["schema"],
   "src/audit": ["schema"],
   "src/AppConfig.ts": [],
@@ -389,9 +392,9 @@ describe("walls", () => {
       "src/backup/Restore.ts",
       "src/backup/Restore.ts",
       "src/cli/CompiledCode.ts",
-      "src/cli/run/Redactor.ts",
+      "src/masks/Redactor.ts",
       "src/mcp/Modern.ts",
-      "src/secrets/SecretReads.ts",
+      "src/secrets/Injection.ts",
       "src/vault/KeyFile.ts",
       "src/vault/VaultLog.ts"
     ])

@@ -164,7 +164,7 @@ const makeRedactor = ({ depth, matched, step }: Automaton): Redactor => {
     reader.read(pending[place]!, place, see, back)
   }
   /** First byte that may still be part of a match. */
-  const undecided = (): number => {
+  const firstUndecided = (): number => {
     const open = depth[nodes.at(-1) ?? before]!
     const first = open === 0 ? pending.length : (places[places.length - open] ?? 0)
     return Math.min(first, pending.length - depth[raw]!, reader.undecidedFrom(pending.length))
@@ -177,7 +177,7 @@ const makeRedactor = ({ depth, matched, step }: Automaton): Redactor => {
       marks.set(hidden)
       hidden = marks
       for (let i = from; i < pending.length; i++) readByte(i)
-      const until = undecided()
+      const until = firstUndecided()
       reader.shift(until)
       return release(until)
     },
@@ -217,8 +217,8 @@ export const masks = (
   values: Readonly<Record<string, string>>,
   others: ReadonlyArray<string> = []
 ): Masks | "too much" => {
-  const named = Object.entries(values).map(([key, value]) => ({ key: [key], value, pieces: piecesOf(value) }))
-  const all = [...named, ...others.map((value) => ({ key: [], value, pieces: piecesOf(value) }))]
+  const byKey = Object.entries(values).map(([key, value]) => ({ key: [key], value, pieces: piecesOf(value) }))
+  const all = [...byKey, ...others.map((value) => ({ key: [], value, pieces: piecesOf(value) }))]
   const { add, needles } = collection()
   let total = 0
   for (const { pieces } of all) total += add(pieces.flatMap(plainForms))
@@ -233,6 +233,6 @@ export const masks = (
     else total += add(texts.flatMap(encodedForms))
   }
   const automaton = buildAutomaton([...needles.values()], total)
-  const unmasked = named.flatMap(({ key, pieces, value }) => (value !== "" && pieces.length === 0 ? key : []))
+  const unmasked = byKey.flatMap(({ key, pieces, value }) => (value !== "" && pieces.length === 0 ? key : []))
   return { redactor: () => makeRedactor(automaton), unmasked, plainOnly }
 }

@@ -54,7 +54,7 @@ export const reader = (): Reader => {
   let state: State = "ground"
   let length = 0
   let character: Array<readonly [byte: number, place: number]> = []
-  let wanted = 1
+  let expectedLength = 1
 
   const settle = (see: See) => {
     const text = Buffer.from(character.map(([byte]) => byte)).toString()
@@ -65,7 +65,7 @@ export const reader = (): Reader => {
     if (character.length > 0) {
       if (byte >= 0x80 && byte < 0xc0) {
         character.push([byte, place])
-        if (character.length === wanted) settle(see)
+        if (character.length === expectedLength) settle(see)
         return
       }
       for (const [, before] of character) see(before)
@@ -86,8 +86,8 @@ export const reader = (): Reader => {
     } else if (byte === backspace) back()
     else if (byte === tab || byte === newline || (byte >= 0x20 && byte < 0x80 && byte !== del)) see(place)
     else if (byte >= 0x80) {
-      wanted = lengthOf(byte)
-      if (wanted === 1) see(place)
+      expectedLength = lengthOf(byte)
+      if (expectedLength === 1) see(place)
       else character = [[byte, place]]
     }
   }

@@ -1,5 +1,5 @@
 /**
- * Injection: the values of an environment for a process (docs/contract/secrets.md, "Injection"). A plan or a list of
+ * Injection: the values of an environment for a process (docs/contract/secrets.md, "Bound reads"). A plan or a list of
  * keys bounds it: only those are opened, recorded and answered.
  */
 import { createHash } from "node:crypto"
@@ -75,7 +75,7 @@ const injectedKeys = Effect.fnUntraced(function* (
   const live = new Set(secrets.map(({ key }) => key))
   if (!keys.every((key) => live.has(key))) return yield* new SecretNotFound({ field: "keys" })
   const texts = yield* OpenSecrets.represent(secrets, representation)
-  const contained = expanded ? yield* OpenSecrets.contained(secrets, keys) : {}
+  const places = expanded ? yield* OpenSecrets.placesOfValues(secrets, keys) : {}
   const total = keys.length
   const value: InjectedSecrets = {
     projectId: permit.target.projectId,
@@ -87,7 +87,7 @@ const injectedKeys = Effect.fnUntraced(function* (
     total,
     hasMore: false,
     revision,
-    ...(Object.keys(contained).length === 0 ? {} : { contained })
+    ...(Object.keys(places).length === 0 ? {} : { contained: places })
   }
   return { revision, read: OpenSecrets.readOf(keys, secrets), value }
 })

@@ -184,7 +184,10 @@ export const represent = Effect.fnUntraced(function* (
 })
 
 /** For each of these keys, where its expanded text holds values of other keys ([start, end) in UTF-16 code units). */
-export const contained = Effect.fnUntraced(function* (secrets: ReadonlyArray<OpenSecret>, keys: ReadonlyArray<string>) {
+export const placesOfValues = Effect.fnUntraced(function* (
+  secrets: ReadonlyArray<OpenSecret>,
+  keys: ReadonlyArray<string>
+) {
   const state = new Map<string, Composition.Entry>()
   for (const { key, kind, text } of secrets) {
     state.set(key, yield* Effect.mapError(Composition.entry(kind, text), () => new IntegrityFailure()))

@@ -150,7 +150,7 @@ export const begun = Effect.fnUntraced(function* (
   const { rowSeal, sql } = needs
   const { caller } = permit
   const now = yield* Clock.currentTimeMillis
-  const used = yield* Rows.transaction(sql, function* () {
+  const changedRows = yield* Rows.transaction(sql, function* () {
     const row = yield* planWhere(needs, sql`id = ${id} FOR UPDATE`)
     if (row === undefined || !allows(row, permit, query, now)) return 0
     return yield* rowSeal.update(
@@ -166,7 +166,7 @@ export const begun = Effect.fnUntraced(function* (
       { output: null }
     )
   })
-  return used > 0 ? targetOf(id) : yield* refuse(needs, permit, query, id)
+  return changedRows > 0 ? targetOf(id) : yield* refuse(needs, permit, query, id)
 })
 
 /** The box of an output opens for its plan, its environment and those who planned and started it. */
@@ -208,18 +208,18 @@ const maskGroups = (values: ReadonlyMap<string, string>, text: string): Readonly
  * The text with the values of the environment masked again. The command line masked what the program wrote: values come
  * to light here that control characters had parted.
  */
-const hidden = Effect.fnUntraced(function* (needs: Needs, permit: InjectPermit, text: string) {
+const maskAgain = Effect.fnUntraced(function* (needs: Needs, permit: InjectPermit, text: string) {
   if (text === "") return text
   const { values } = yield* OpenSecrets.valuesByKey(needs, permit)
-  let shown = text
+  let masked = text
   for (const group of maskGroups(values, text)) {
-    const found = masks({}, group)
-    if (found === "too much") return ""
-    const redactor = found.redactor()
-    shown = Buffer.concat([redactor.push(Buffer.from(shown)), redactor.flush()]).toString()
+    const outputMasks = masks({}, group)
+    if (outputMasks === "too much") return ""
+    const redactor = outputMasks.redactor()
+    masked = Buffer.concat([redactor.push(Buffer.from(masked)), redactor.flush()]).toString()
     yield* SecretBoxes.turn
   }
-  return shown
+  return masked
 })
 
 /** Reports the end of a run, once, with the credential that started it. */
@@ -229,7 +229,7 @@ const report = Effect.fn("RunPlans.report")(function* (needs: Needs, body: Repor
   const permit = yield* access.environment("secrets:run", body, { audit: "run.report" })
   const { caller, target } = permit
   const now = yield* Clock.currentTimeMillis
-  const text = output === undefined ? "" : endOf(yield* hidden(needs, permit, readable(Redacted.value(output))))
+  const text = output === undefined ? "" : endOf(yield* maskAgain(needs, permit, readable(Redacted.value(output))))
   const key = text === "" ? undefined : yield* outputKey(needs)
   const salt = yield* crypto.randomBytes(Envelope.saltLength)
   return yield* Rows.transaction(sql, function* () {

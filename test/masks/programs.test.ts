@@ -80,19 +80,19 @@ describe("masked output", () => {
   for (const [name, { args, program }] of Object.entries(ways)) {
     it.skipIf(!exists(program))(`hides a value from ${name}`, () => {
       for (const [key, value] of Object.entries(values)) {
-        const shown = name === "node utf-16" ? value.replace("é", "") : value
+        const text = name === "node utf-16" ? value.replace("é", "") : value
         const { stderr, stdout } = spawnSync(program, args, {
           env: { ...environment, NAME: value },
           encoding: "buffer"
         })
-        const printed = Buffer.concat([stdout, stderr])
-        const hide = masks({ [key]: shown })
+        const bytes = Buffer.concat([stdout, stderr])
+        const hide = masks({ [key]: text })
         if (hide === "too much") throw new Error("too much")
         const redactor = hide.redactor()
-        const output = Buffer.concat([redactor.push(printed), redactor.flush()]).toString("latin1")
+        const output = Buffer.concat([redactor.push(bytes), redactor.flush()]).toString("latin1")
         assert.include(output, "[redacted]", `${name}: ${key}`)
-        const seen = ["\0", "\u001b[31m", "\r", "\b"].reduce((text, part) => text.replaceAll(part, ""), output)
-        for (const part of partsOf(value)) assert.notInclude(seen, part, `${name}: ${key}`)
+        const letters = ["\0", "\u001b[31m", "\r", "\b"].reduce((text, part) => text.replaceAll(part, ""), output)
+        for (const part of partsOf(value)) assert.notInclude(letters, part, `${name}: ${key}`)
       }
     })
   }
@@ -102,8 +102,8 @@ describe("masked output", () => {
     const hide = masks({ URL: url }, ["inner value"])
     if (hide === "too much") throw new Error("too much")
     const redactor = hide.redactor()
-    const printed = Buffer.from("writer7 s3cr%40t-pass s3cr@t-pass inner value db.internal postgres")
-    const output = Buffer.concat([redactor.push(printed), redactor.flush()]).toString()
+    const bytes = Buffer.from("writer7 s3cr%40t-pass s3cr@t-pass inner value db.internal postgres")
+    const output = Buffer.concat([redactor.push(bytes), redactor.flush()]).toString()
     assert.strictEqual(output, "[redacted] [redacted] [redacted] [redacted] db.internal postgres")
   })
 })
