@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as FiberRef from "effect/FiberRef"
 import * as Schema from "effect/Schema"
 import { Forbidden } from "#schema/Errors.ts"
-import { type SecondPersonRequestId, SecondPersonRequestIdOut, type TeamId, UserIdOut } from "#schema/Ids.ts"
+import { type SecondPersonRequestId, SecondPersonRequestIdOut, type TeamId, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
 import type { Role } from "#schema/Scopes.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/database/Rows.ts"
@@ -114,6 +114,34 @@ const sentence = Effect.fnUntraced(function* (
   return sentenceOf(waiting, action, { place, facts, emails: new Map(rows.map(({ email, id }) => [id, email])) })
 })
 
+const PendingRow = Schema.Struct({
+  id: SecondPersonRequestIdOut,
+  teamId: TeamIdOut,
+  userId: UserIdOut,
+  payload: Schema.Record({ key: Schema.String, value: Schema.Unknown }),
+  status: Schema.String,
+  createdAt: Schema.DateFromSelf,
+  expiresAt: Schema.DateFromSelf,
+  mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
+})
+
+/** The person's pending request for exactly this action: a person who asks twice has one request. */
+const pendingRequest = Effect.fnUntraced(function* (
+  { rowSeal, sql }: Needs,
+  at: { readonly teamId: TeamId; readonly userId: string; readonly payload: object; readonly now: Date }
+) {
+  const macs = yield* rowSeal.ready
+  const rows = yield* Rows.findAll(
+    PendingRow,
+    sql`
+      SELECT ${sql.literal(columnsOf("second_person_requests"))}, mac FROM second_person_requests
+      WHERE team_id = ${at.teamId} AND user_id = ${at.userId} AND status = 'pending' AND expires_at > ${at.now}
+        AND payload = ${JSON.stringify(at.payload)}::jsonb
+      ORDER BY id LIMIT 1`
+  )
+  return rows.find((row) => macs.isAuthentic("second_person_requests", row))
+})
+
 /**
  * Part of the use case's transaction, after its checks. Undefined: the action happens now. Else the request is stored,
  * and the transaction ends with the `Waits`. Without another active owner or admin it happens, with an alarm.
@@ -142,6 +170,10 @@ const check = Effect.fnUntraced(function* (
     return undefined
   }
   const now = new Date(yield* Clock.currentTimeMillis)
+  // The sentence that the second person reads is under the MAC too.
+  const payload = { ...Schema.encodeSync(Waiting)(waiting), about }
+  const same = yield* pendingRequest(needs, { teamId, userId: user.id, payload, now })
+  if (same !== undefined) return new Waits({ requestId: same.id })
   const open = yield* Rows.count(sql`
     SELECT count(*) AS n FROM second_person_requests
     WHERE team_id = ${teamId} AND status = 'pending' AND expires_at > ${now}`)
@@ -157,8 +189,7 @@ const check = Effect.fnUntraced(function* (
       id,
       teamId,
       userId: user.id,
-      // The sentence that the second person reads is under the MAC too.
-      payload: { ...Schema.encodeSync(Waiting)(waiting), about },
+      payload,
       status: "pending",
       createdAt: now,
       expiresAt: new Date(now.getTime() + requestLife)

@@ -122,4 +122,63 @@ layer(Browser.layerWith(), { excludeTestServices: true, timeout: "60 seconds" })
       }),
     patience
   )
+
+  it.scoped.skipIf(!Browser.available)(
+    "of one's own change is asked of a second person by a button, and asked twice it is one request",
+    () =>
+      Effect.gen(function* () {
+        const { page: owners, rooms } = yield* Browser.entered()
+        const { project, session, team } = rooms
+        const person = yield* World.member(team, "admin")
+        const admin = yield* World.session(person)
+        const sql = yield* SqlClient.SqlClient
+        yield* Seals.after(
+          "memberships",
+          sql`UPDATE memberships SET updated_at = now() - interval '2 days' WHERE team_id = ${team.id}`
+        )
+        const at = `/environments/${project.production.id}`
+        yield* TestApp.patch(at, { session: session.text, json: { changes: "proposed", readers: "team" } })
+        const value = { projectId: project.id, environment: "production", key: "OWN_KEY", value: "v" }
+        const context = yield* Browser.signedIn(admin)
+        const page = yield* Browser.steps(() => context.newPage())
+        const address = `/app/projects/${project.id}/env/production/access`
+        const ask = (of: Page) => row(of, "OWN_KEY").getByRole("button", { name: /^Ask a second person/ })
+        // An admin writes directly here, so the change is from the time before the person was an admin.
+        yield* Seals.after("memberships", sql`UPDATE memberships SET role = 'member' WHERE user_id = ${person.id}`)
+        const proposed = yield* TestApp.post("/secrets", { session: admin.text, json: value })
+        assert.strictEqual(proposed.status, 202, proposed.text)
+        yield* Seals.after("memberships", sql`UPDATE memberships SET role = 'admin' WHERE user_id = ${person.id}`)
+        yield* Browser.steps(async () => {
+          await page.goto(address)
+          await row(page, "OWN_KEY")
+            .getByRole("button", { name: /^Withdraw/ })
+            .waitFor()
+          // Without the rule a person never approves their own change.
+          assert.strictEqual(await ask(page).count(), 0)
+        })
+        yield* TestApp.patch(`/teams/${team.id}`, { session: session.text, json: { secondPerson: true } })
+        yield* Browser.steps(async () => {
+          for (let i = 0; i < 2; i++) {
+            await page.goto(address)
+            await inspect(page, "used-second-person-ask", true)
+            await ask(page).click()
+            await page.getByText("This waits until another owner or admin approves it.").waitFor()
+          }
+          assert.strictEqual(await page.getByText("approving one's own change of 1 key").count(), 1)
+          await owners.goto("/app/waiting")
+          await row(owners, "approving one's own change of 1 key")
+            .getByRole("button", { name: /Approve/ })
+            .click()
+          await owners.getByText("approving one's own change of 1 key").waitFor({ state: "detached" })
+        })
+        const read = yield* TestApp.get(
+          `/secrets/value?${new URLSearchParams({ projectId: project.id, environment: "production", key: "OWN_KEY" })}`,
+          {
+            session: session.text
+          }
+        )
+        assert.strictEqual(read.json.value, "v", read.text)
+      }),
+    patience
+  )
 })

@@ -26,11 +26,21 @@ const reachOf = Effect.fnUntraced(function* ({ environment, project, visit }: Lo
   return { members: yield* UseCases.members.list(project.teamId), ways, hasMore }
 })
 
+/** Whether the approval of one's own request or change is a request for a second person: owners and admins, by the team's rule. */
+const asksSecondPersonOf = Effect.fnUntraced(function* (
+  { project, visit }: Location,
+  own: ReadonlyArray<{ readonly user: { readonly id: string } }>
+) {
+  if (!may(visit, "members:manage") || !own.some(({ user }) => user.id === visit.user.id)) return false
+  return (yield* UseCases.teams.get(project.teamId)).secondPerson
+})
+
 const load = ({ location }: AtEnvironment) =>
   Effect.gen(function* () {
     const { items: requests } = yield* UseCases.accessRequests.listOfEnvironment(location.environment.id)
     const { items: changes } = yield* UseCases.changeRequests.listOfEnvironment(location.environment.id)
-    return { requests, changes, reach: yield* reachOf(location), parameters: yield* query }
+    const asksSecondPerson = yield* asksSecondPersonOf(location, [...requests, ...changes])
+    return { requests, changes, asksSecondPerson, reach: yield* reachOf(location), parameters: yield* query }
   })
 const view = (asking?: Asking) => screen(load, (props) => <AccessPage {...props} asking={asking} />)
 const access = ({ location }: AtEnvironment) => `${Paths.environment(location.path)}/access`

@@ -5,7 +5,7 @@ import type { TeamId } from "#schema/Ids.ts"
 import type { WayIn } from "#schema/EnvironmentAccessApi.ts"
 import { GrantLevel } from "#schema/Scopes.ts"
 import type { Member } from "#schema/TeamsApi.ts"
-import { WaitingChanges } from "./ChangeViews.tsx"
+import { OwnDecision, WaitingChanges } from "./ChangeViews.tsx"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import { EnvironmentFrame, type Location } from "#src/dashboard/frame/EnvironmentFrame.tsx"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
@@ -89,14 +89,18 @@ export const AskForm = ({
   </form>
 )
 
-const Decide = ({ item, location }: { readonly item: AccessRequest; readonly location: Location }) => {
+const Decide = ({
+  asksSecondPerson,
+  item,
+  location
+}: {
+  readonly item: AccessRequest
+  readonly location: Location
+  readonly asksSecondPerson: boolean
+}) => {
   const here = `${pathOf(location)}/requests/${item.id}`
   if (item.user.id === location.visit.user.id) {
-    return (
-      <Ui.Act action={`${here}/withdraw`} kind="quiet">
-        Withdraw<span class="hidden"> your request</span>
-      </Ui.Act>
-    )
+    return <OwnDecision path={here} noun="request" asksSecondPerson={asksSecondPerson} />
   }
   if (!item.mayDecide) return <span class="hint">more access than you have here</span>
   return (
@@ -112,10 +116,12 @@ const Decide = ({ item, location }: { readonly item: AccessRequest; readonly loc
 }
 
 const Requests = ({
+  asksSecondPerson,
   location,
   requests
 }: {
   readonly location: Location
+  readonly asksSecondPerson: boolean
   readonly requests: ReadonlyArray<AccessRequest>
 }) =>
   requests.length === 0 ? null : (
@@ -139,7 +145,7 @@ const Requests = ({
               )}
             </td>
             <td class="end">
-              <Decide item={item} location={location} />
+              <Decide item={item} location={location} asksSecondPerson={asksSecondPerson} />
             </td>
           </tr>
         ))}
@@ -300,6 +306,7 @@ export type Asking = "ask" | "give"
 
 export const AccessPage = ({
   asking,
+  asksSecondPerson,
   changes,
   form,
   location,
@@ -313,6 +320,7 @@ export const AccessPage = ({
   readonly requests: ReadonlyArray<AccessRequest>
   readonly reach: Reach | undefined
   readonly asking: Asking | undefined
+  readonly asksSecondPerson: boolean
   /** Query of the page's address. */
   readonly parameters: Form
 }) => {
@@ -333,8 +341,8 @@ export const AccessPage = ({
         ) : null}
         .
       </p>
-      <WaitingChanges location={location} changes={changes} />
-      <Requests location={location} requests={requests} />
+      <WaitingChanges location={location} changes={changes} asksSecondPerson={asksSecondPerson} />
+      <Requests location={location} requests={requests} asksSecondPerson={asksSecondPerson} />
       {lacksValues || preset.level !== undefined ? (
         <section class="section">
           <AskForm location={location} preset={preset} {...(asking === "ask" ? attempt : {})} />

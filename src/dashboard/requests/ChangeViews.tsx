@@ -74,13 +74,44 @@ const Decisions = ({
   </>
 )
 
-const Decide = ({ item, location }: { readonly item: ChangeRequest; readonly location: Location }) => {
+/** Buttons of an author. The approval by an owner or admin is stored, and waits for a second person. */
+export const OwnDecision = ({
+  asksSecondPerson,
+  noun,
+  path
+}: {
+  readonly path: string
+  readonly noun: "change" | "request"
+  readonly asksSecondPerson: boolean
+}) => (
+  <>
+    {asksSecondPerson ? (
+      <>
+        <Ui.Act action={`${path}/approve`}>
+          Ask a second person<span class="hidden"> to approve your {noun}</span>
+        </Ui.Act>{" "}
+      </>
+    ) : null}
+    <Ui.Act action={`${path}/withdraw`} kind="quiet">
+      Withdraw<span class="hidden"> your {noun}</span>
+    </Ui.Act>
+    {asksSecondPerson ? (
+      <span class="refs hint">Without another owner or admin it happens at once, with an alarm.</span>
+    ) : null}
+  </>
+)
+
+const Decide = ({
+  asksSecondPerson,
+  item,
+  location
+}: {
+  readonly item: ChangeRequest
+  readonly location: Location
+  readonly asksSecondPerson: boolean
+}) => {
   if (item.user.id === location.visit.user.id) {
-    return (
-      <Ui.Act action={`${pathOf(location, item)}/withdraw`} kind="quiet">
-        Withdraw<span class="hidden"> your change</span>
-      </Ui.Act>
-    )
+    return <OwnDecision path={pathOf(location, item)} noun="change" asksSecondPerson={asksSecondPerson} />
   }
   if (!item.mayDecide) return null
   return (
@@ -148,10 +179,12 @@ export const RevealedPage = ({
 }
 
 export const WaitingChanges = ({
+  asksSecondPerson,
   changes,
   location
 }: {
   readonly location: Location
+  readonly asksSecondPerson: boolean
   readonly changes: ReadonlyArray<ChangeRequest>
 }) =>
   changes.length === 0 ? null : (
@@ -173,7 +206,7 @@ export const WaitingChanges = ({
               <Ui.Until at={item.expiresAt} now={location.visit.now} />
             </td>
             <td class="end">
-              <Decide item={item} location={location} />
+              <Decide item={item} location={location} asksSecondPerson={asksSecondPerson} />
             </td>
           </tr>
         ))}
