@@ -1,83 +1,22 @@
 /**
- * `ampoule/client/promise`: for programs without Effect.
+ * `ampoule/client/promise`: for programs without Effect, on every runtime that has `fetch`.
  *
- *     const env = await open({ project: "demo", environment: "development" })
- *     env.get("DATABASE_URL")
+ *     const env = await open()
+ *     env.require("DATABASE_URL")
  */
-import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
-import * as Cause from "effect/Cause"
-import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
-import * as Redacted from "effect/Redacted"
 import { isDangerous } from "#src/formats/DangerousNames.ts"
-import type { ClientError } from "./Client.ts"
-import * as Credential from "./Credential.ts"
-import * as Environment from "./Environment.ts"
+import { AmpouleError } from "./Failure.ts"
+import { type Options, resolve } from "./Resolve.ts"
+import { ownProcess } from "./Settings.ts"
 
-/** Milliseconds, or a text such as `"30 seconds"`. */
-export type Wait = number | `${number} ${"millis" | "second" | "seconds" | "minute" | "minutes"}`
-
-/** The options of `ampoule/client`, without types of Effect, which such a program may lack. */
-export interface Options {
-  /** Id or slug. */
-  readonly project: string
-  /** Slug. */
-  readonly environment: string
-  /** Retries of refusals with a `Retry-After`: at most `times` (3), for waits of at most `longest` (10 s). */
-  readonly retry?: { readonly times: number; readonly longest: Wait }
-  /** Longest wait for one response; 30 s by default. */
-  readonly timeout?: Wait
-  readonly userAgent?: string
-  /** `AMPOULE_API_TOKEN`, then `AMPOULE_TOKEN` by default, each also as `…_FILE`. */
-  readonly credential?: string
-  /** `AMPOULE_URL` by default, else http://127.0.0.1:4400. */
-  readonly url?: string
-}
-
-/**
- * `code` is the server's, or `SERVER_UNREACHABLE`, `UNEXPECTED_ANSWER`, `PROJECT_UNCLEAR`, `NO_CREDENTIAL` or
- * `DANGEROUS_NAMES`. No message repeats a value.
- */
-export class AmpouleError extends Error {
-  override readonly name = "AmpouleError"
-  constructor(
-    readonly code: string,
-    message: string
-  ) {
-    super(message)
-  }
-}
-
-const errorOf = (failure: Environment.Failure | ClientError): AmpouleError => {
-  switch (failure._tag) {
-    case "ServerUnreachable":
-      return new AmpouleError("SERVER_UNREACHABLE", failure.reason)
-    case "UnexpectedAnswer":
-      return new AmpouleError(
-        failure.code ?? "UNEXPECTED_ANSWER",
-        `The server gave an unexpected answer (${failure.status}).`
-      )
-    case "ProjectUnclear":
-      return new AmpouleError(
-        "PROJECT_UNCLEAR",
-        failure.reason === "not found"
-          ? "This credential sees no project of that id or slug."
-          : "Several projects have this slug: use the id."
-      )
-    default:
-      return new AmpouleError(failure._tag, failure.message)
-  }
-}
-
-const run = async <A>(effect: Effect.Effect<A, Environment.Failure>): Promise<A> => {
-  const exit = await Effect.runPromiseExit(effect)
-  if (Exit.isSuccess(exit)) return exit.value
-  const failure = Cause.failureOption(exit.cause)
-  throw failure._tag === "Some" ? errorOf(failure.value) : new AmpouleError("UNEXPECTED", "The request failed.")
-}
+export { AmpouleError, type Options }
 
 export interface OpenEnvironment {
   readonly get: (key: string) => string | undefined
+  /** Throws `KEY_MISSING` for a key that the environment lacks. */
+  readonly require: (key: string) => string
+  /** Values by key; throws `KEY_MISSING` with every key that the environment lacks. */
+  readonly requireAll: <const Keys extends ReadonlyArray<string>>(keys: Keys) => { readonly [Key in Keys[number]]: string }
   readonly keys: () => ReadonlyArray<string>
   /** All values by key, for uses that need them at once. */
   readonly toObject: () => Record<string, string>
@@ -86,24 +25,22 @@ export interface OpenEnvironment {
 }
 
 /** Resolves an environment. Rejects with `AmpouleError`. */
-export const open = async (options: Options): Promise<OpenEnvironment> => {
-  const credential =
-    options.credential === undefined ? Credential.ofEnvironment() : Redacted.make(options.credential.trim())
-  if (credential === undefined) throw new AmpouleError("NO_CREDENTIAL", "Set AMPOULE_API_TOKEN, or pass a credential.")
-  const url = options.url ?? Credential.variable("AMPOULE_URL")
-  const environment = await run(
-    Environment.open({ ...options, credential, ...(url === undefined ? {} : { url }) }).pipe(
-      Effect.provide(FetchHttpClient.layer)
-    )
-  )
+export const open = async (options: Options = {}): Promise<OpenEnvironment> => {
+  const { environment, refresh, values } = await resolve(options)
+  const requireAll: OpenEnvironment["requireAll"] = (keys) => {
+    const missing = keys.filter((key) => !values().has(key))
+    if (missing.length > 0) {
+      throw new AmpouleError("KEY_MISSING", `The environment ${environment} has no ${missing.join(", ")}.`)
+    }
+    return Object.fromEntries(keys.map((key) => [key, values().get(key)])) as ReturnType<typeof requireAll>
+  }
   return {
-    get: (key) => {
-      const value = environment.values.get(key)
-      return value === undefined ? undefined : Redacted.value(value)
-    },
-    keys: () => [...environment.values.keys()],
-    toObject: () => Object.fromEntries([...environment.values].map(([key, value]) => [key, Redacted.value(value)])),
-    refresh: () => run(environment.refresh)
+    get: (key) => values().get(key),
+    require: (key) => requireAll([key])[key] as string,
+    requireAll,
+    keys: () => [...values().keys()],
+    toObject: () => Object.fromEntries(values()),
+    refresh: () => refresh()
   }
 }
 
@@ -115,20 +52,30 @@ export interface LoadOptions extends Options {
 }
 
 /** Resolves an environment and sets the variables that `process.env` lacks. All or none. */
-export const load = async (options: LoadOptions): Promise<OpenEnvironment> => {
+export const load = async (options: LoadOptions = {}): Promise<OpenEnvironment> => {
+  const variables = ownProcess()?.env
+  if (variables === undefined) {
+    throw new AmpouleError("NO_VARIABLES", "This runtime has no process.env to set. Use `open`.")
+  }
   const environment = await open(options)
   const missing = Object.entries(environment.toObject()).filter(
-    ([key]) => options.override === true || process.env[key] === undefined
+    ([key]) => options.override === true || variables[key] === undefined
   )
-  const dangerous = missing
-    .map(([key]) => key)
-    .filter((key) => isDangerous(key) && options.allow?.includes(key) !== true)
-  if (dangerous.length > 0) {
-    throw new AmpouleError(
-      "DANGEROUS_NAMES",
-      `Not set: ${dangerous.join(", ")}. Such variables can change which code runs; name them in \`allow\` if that is meant.`
-    )
+  const refuse = (code: "DANGEROUS_NAMES" | "VALUE_UNUSABLE", keys: ReadonlyArray<string>, reason: string) => {
+    if (keys.length > 0) throw new AmpouleError(code, `Not set: ${keys.join(", ")}. ${reason}`)
   }
-  for (const [key, value] of missing) process.env[key] = value
+  const keysWith = (test: (key: string, value: string) => boolean) =>
+    missing.flatMap(([key, value]) => (test(key, value) ? [key] : []))
+  refuse(
+    "DANGEROUS_NAMES",
+    keysWith((key) => isDangerous(key) && options.allow?.includes(key) !== true),
+    "Such variables can change which code runs; name them in `allow` if that is meant."
+  )
+  refuse(
+    "VALUE_UNUSABLE",
+    keysWith((_, value) => value.includes("\0")),
+    "A variable ends at the character U+0000, which the value has."
+  )
+  for (const [key, value] of missing) variables[key] = value
   return environment
 }
