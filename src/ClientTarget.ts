@@ -5,9 +5,9 @@
  */
 
 /** Slug or id of the project. */
-const projectVariable = "AMPOULE_PROJECT"
+export const projectVariable = "AMPOULE_PROJECT"
 /** Slug of the environment. */
-const environmentVariable = "AMPOULE_ENVIRONMENT"
+export const environmentVariable = "AMPOULE_ENVIRONMENT"
 
 /** In order of precedence. */
 type Source = "option" | "variable" | "credential" | "file"

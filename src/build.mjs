@@ -12,6 +12,7 @@ import { fileURLToPath } from "node:url"
 import { buildIslands } from "./buildIslands.mjs"
 import { makeTemplate } from "../layers/pglite-worker.mjs"
 import { bundle } from "./bundle.mjs"
+import { packNames } from "./packNames.mjs"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 /** `node src/build.mjs [folder]`: tests build into a separate folder. */
@@ -82,8 +83,16 @@ await build({
   },
   packages: "external"
 })
-// For programs without Effect: it needs no package.
-await build({ ...library, entryPoints: { promise: "src/client/Promises.ts" }, minify: true })
+// For programs without Effect, on every runtime: it needs no package, and imports no module.
+await build({
+  ...library,
+  entryPoints: { promise: "src/client/Promises.ts" },
+  // Its bundler minifies it. That one needs the marks of pure calls, which minified whitespace drops.
+  minifyWhitespace: false,
+  minifySyntax: true,
+  platform: "neutral",
+  plugins: [packNames]
+})
 
 // Loaded by path, beside the chunk that starts or reads it.
 fs.copyFileSync(path.join(root, "layers/pglite-worker.mjs"), path.join(out, "pglite-worker.mjs"))

@@ -16,7 +16,9 @@ export interface OpenEnvironment {
   /** Throws `KEY_MISSING` for a key that the environment lacks. */
   readonly require: (key: string) => string
   /** Values by key; throws `KEY_MISSING` with every key that the environment lacks. */
-  readonly requireAll: <const Keys extends ReadonlyArray<string>>(keys: Keys) => { readonly [Key in Keys[number]]: string }
+  readonly requireAll: <const Keys extends ReadonlyArray<string>>(
+    keys: Keys
+  ) => { readonly [Key in Keys[number]]: string }
   readonly keys: () => ReadonlyArray<string>
   /** All values by key, for uses that need them at once. */
   readonly toObject: () => Record<string, string>
@@ -32,11 +34,12 @@ export const open = async (options: Options = {}): Promise<OpenEnvironment> => {
     if (missing.length > 0) {
       throw new AmpouleError("KEY_MISSING", `The environment ${environment} has no ${missing.join(", ")}.`)
     }
-    return Object.fromEntries(keys.map((key) => [key, values().get(key)])) as ReturnType<typeof requireAll>
+    // Every key has a value, which the type of `fromEntries` does not say.
+    return Object.fromEntries(keys.map((key) => [key, values().get(key)])) as Record<string, string> as never
   }
   return {
     get: (key) => values().get(key),
-    require: (key) => requireAll([key])[key] as string,
+    require: (key) => requireAll([key])[key],
     requireAll,
     keys: () => [...values().keys()],
     toObject: () => Object.fromEntries(values()),

@@ -1,5 +1,13 @@
 /** One resolved environment of a server, kept in memory. Refreshes use its ETag. No Effect. */
-import { fromCaller, isComplete, type OnlyEnvironment, type Parts, withCredential } from "#src/ClientTarget.ts"
+import {
+  environmentVariable,
+  fromCaller,
+  isComplete,
+  type OnlyEnvironment,
+  type Parts,
+  projectVariable,
+  withCredential
+} from "#src/ClientTarget.ts"
 import { AmpouleError } from "./Failure.ts"
 import { type Connection, exchange, failureOf, isRefused, objectOf, unexpected, type Wait } from "./Fetch.ts"
 import { addressOf, credentialOf, readVariables, type Variables } from "./Settings.ts"
@@ -51,12 +59,12 @@ const onlyOf = async (connection: Connection, signal?: AbortSignal): Promise<Onl
 }
 
 const partsOf = async (connection: Connection, options: Options, signal?: AbortSignal) => {
-  const { environment, project, variables } = options
-  const names = project && environment ? [] : ["AMPOULE_PROJECT", "AMPOULE_ENVIRONMENT"]
-  let parts: Parts = fromCaller({ environment, project }, readVariables(variables, names))
+  const names = options.project && options.environment ? [] : [projectVariable, environmentVariable]
+  let parts: Parts = fromCaller(options, readVariables(options.variables, names))
   if (!isComplete(parts)) parts = withCredential(parts, await onlyOf(connection, signal))
-  if (parts.project !== undefined && parts.environment !== undefined) return { ...parts, ...parts }
-  const missing = parts.project === undefined ? "project" : "environment"
+  const { environment, project } = parts
+  if (project !== undefined && environment !== undefined) return { environment, project }
+  const missing = project === undefined ? "project" : "environment"
   throw new AmpouleError(
     "TARGET_MISSING",
     `Which ${missing}? Pass \`${missing}\`, or set AMPOULE_${missing.toUpperCase()}. This credential reaches more than one environment.`,

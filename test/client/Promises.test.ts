@@ -29,7 +29,9 @@ const noCredential = {
   AMPOULE_API_TOKEN: undefined,
   AMPOULE_API_TOKEN_FILE: undefined,
   AMPOULE_TOKEN: undefined,
-  AMPOULE_TOKEN_FILE: undefined
+  AMPOULE_TOKEN_FILE: undefined,
+  AMPOULE_PROJECT: undefined,
+  AMPOULE_ENVIRONMENT: undefined
 }
 
 const opening = (options: Ampoule.Options) => Effect.promise(() => Ampoule.open(options))
@@ -106,6 +108,57 @@ describe("the promise facade", () => {
       })
     )
 
+    it.scoped("takes project and environment from the variables, and an option before them", () =>
+      Effect.gen(function* () {
+        const { options, project, token } = yield* Demo.make({ KEY: "value" })
+        yield* withVariables({ ...noCredential, AMPOULE_PROJECT: project.slug, AMPOULE_ENVIRONMENT: "nowhere" })
+        const settings = { url: options.url, credential: token.text }
+        const refused = yield* refusalOf(() => Ampoule.open(settings))
+        assert.strictEqual(refused.code, "ENVIRONMENT_NOT_FOUND")
+        assert.include(refused.message, "nowhere")
+        const environment = yield* opening({ ...settings, environment: "development" })
+        assert.strictEqual(environment.require("KEY"), "value")
+      })
+    )
+
+    it.scoped("names every required key that the environment lacks", () =>
+      Effect.gen(function* () {
+        const { options, token } = yield* Demo.make({ A: "canary", B: "2" })
+        const environment = yield* opening({ ...options, credential: token.text })
+        const { A, B } = environment.requireAll(["A", "B"])
+        assert.deepStrictEqual([A, B], ["canary", "2"])
+        assert.strictEqual(environment.require("B"), "2")
+        const refused = yield* refusalOf(async () => environment.requireAll(["A", "MISSING", "toString"]))
+        assert.strictEqual(refused.code, "KEY_MISSING")
+        assert.strictEqual(refused.message, "The environment development has no MISSING, toString.")
+      })
+    )
+
+    it.scoped("load sets nothing when a value would be cut short in a variable", () =>
+      Effect.gen(function* () {
+        const { options, token } = yield* Demo.make({ AMPOULE_TEST_A: "a", AMPOULE_TEST_NUL: "canary\0b" })
+        yield* withVariables({ AMPOULE_TEST_A: undefined, AMPOULE_TEST_NUL: undefined })
+        const refused = yield* refusalOf(() => Ampoule.load({ ...options, credential: token.text }))
+        assert.strictEqual(refused.code, "VALUE_UNUSABLE")
+        assert.include(refused.message, "AMPOULE_TEST_NUL")
+        assert.notInclude(inspect(refused, { depth: 20, showHidden: true }), "canary")
+        assert.isUndefined(process.env["AMPOULE_TEST_A"])
+      })
+    )
+
+    it.scoped("says which server refused, with its status and the id of the request", () =>
+      Effect.gen(function* () {
+        const { options, token } = yield* Demo.make({ KEY: "value" })
+        const refused = yield* refusalOf(() =>
+          Ampoule.open({ ...options, credential: token.text, environment: "nowhere" })
+        )
+        assert.strictEqual(refused.address, options.url)
+        assert.strictEqual(refused.status, 404)
+        assert.match(refused.requestId ?? "", /^[0-9a-f-]{36}$/)
+        assert.include(refused.message, `(${options.url}, request ${refused.requestId})`)
+      })
+    )
+
     it.scoped("load sets what process.env does not have, override all of it", () =>
       Effect.gen(function* () {
         const { options, token } = yield* Demo.make({ AMPOULE_TEST_NEW: "ours", AMPOULE_TEST_SET: "ours" })
@@ -147,6 +200,9 @@ describe("the promise facade", () => {
           [{ environment: "nowhere" }, "ENVIRONMENT_NOT_FOUND"],
           [{ environment: "Not A Slug" }, "VALIDATION_FAILED"],
           [{ url: "http://127.0.0.1:1" }, "SERVER_UNREACHABLE"],
+          [{ url: "canary" }, "SETTINGS_INVALID"],
+          [{ url: "" }, "SETTINGS_INVALID"],
+          [{ url: "http://user:canary@127.0.0.1" }, "SETTINGS_INVALID"],
           [{ url: `${options.url}/elsewhere` }, "ROUTE_NOT_FOUND"]
         ]
         for (const [change, code] of wrong) {
