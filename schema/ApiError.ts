@@ -26,6 +26,16 @@ export const members = {
 
 type Extra<F extends Schema.Struct.Fields> = Types.Simplify<Schema.Struct.Type<F>>
 
+/** Members that the client library adds to the error of an answer. No body has them. */
+interface Received {
+  /** HTTP status of the answer. */
+  readonly status: number
+  /** Address of the server. */
+  readonly address?: string
+  /** `X-Request-Id` of the answer, which the server's log and trail have too. */
+  readonly requestId?: string
+}
+
 export interface ApiErrorClass<Self, Code extends string, F extends Schema.Struct.Fields> extends Schema.Schema<
   Self,
   ErrorBody<Code> & Schema.Struct.Encoded<F>
@@ -34,7 +44,7 @@ export interface ApiErrorClass<Self, Code extends string, F extends Schema.Struc
     props: keyof F extends never
       ? { readonly field?: string; readonly message?: string } | void
       : Extra<F> & { readonly field?: string; readonly message?: string }
-  ): YieldableError & { readonly _tag: Code; readonly field?: string } & Extra<F>
+  ): YieldableError & { readonly _tag: Code; readonly field?: string } & Received & Extra<F>
   readonly code: Code
   readonly status: number
   readonly sentence: string
@@ -84,6 +94,9 @@ export const ApiError =
       static readonly extra = fields
       static readonly extraKeys: ReadonlyArray<string> = extraKeys
       readonly [marker] = true
+      get status(): number {
+        return status
+      }
       constructor(props?: Record<string, unknown> | void) {
         super({ message: sentence, ...propsOf(props) })
       }

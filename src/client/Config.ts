@@ -1,7 +1,7 @@
 /**
  * `ampoule/client/config`: an Effect program reads `Config.redacted("DATABASE_URL")` from Ampoule.
  *
- *     program.pipe(Effect.provide(Ampoule.layer({ project: "demo", environment: "production", credential })))
+ *     program.pipe(Effect.provide(Ampoule.layer()))
  */
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import * as ConfigProvider from "effect/ConfigProvider"
@@ -41,7 +41,7 @@ const providerOf = (environment: Environment.Environment): ConfigProvider.Config
   )
 }
 
-export const make = Effect.fnUntraced(function* (options: Options) {
+export const make = Effect.fnUntraced(function* (options: Options = {}) {
   const environment = yield* Environment.open(options)
   if (options.refresh !== undefined) {
     yield* Effect.ignore(environment.refresh).pipe(
@@ -55,5 +55,5 @@ export const make = Effect.fnUntraced(function* (options: Options) {
 })
 
 /** Fails if the environment is unavailable at the start: a program must not run with half its settings. */
-export const layer = (options: Options): Layer.Layer<never, Environment.Failure> =>
+export const layer = (options: Options = {}): Layer.Layer<never, Environment.Failure> =>
   Layer.unwrapScoped(Effect.map(make(options), Layer.setConfigProvider)).pipe(Layer.provide(FetchHttpClient.layer))

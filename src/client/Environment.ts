@@ -5,27 +5,52 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import { EnvironmentNotFound } from "#schema/Errors.ts"
 import { uuidPattern } from "#schema/Ids.ts"
 import { ProjectList } from "#schema/ProjectsApi.ts"
 import { InjectedSecrets } from "#schema/SecretResponses.ts"
 import { secretKeyPattern } from "#schema/Values.ts"
+import {
+  environmentVariable,
+  fromCaller,
+  isComplete,
+  type OnlyEnvironment,
+  type Parts,
+  projectVariable,
+  withCredential
+} from "#src/ClientTarget.ts"
 import * as Client from "./Client.ts"
+import { readVariables } from "./Settings.ts"
 
 export interface Options extends Client.Options {
-  /** Id or slug. */
-  readonly project: string
-  /** Slug. */
-  readonly environment: string
+  /** Id or slug; `AMPOULE_PROJECT` by default, else the credential's only environment decides. */
+  readonly project?: string
+  /** Slug; `AMPOULE_ENVIRONMENT` by default, else the credential's only environment. */
+  readonly environment?: string
 }
 
 /**
- * The project does not exist, the credential cannot see it, or two teams have one of this slug.
+ * No project is named and the credential reaches several, the project does not exist or the credential cannot see it,
+ * or two teams have one of this slug.
  *
  * @public The declarations of the package name it.
  */
 export class ProjectUnclear extends Schema.TaggedError<ProjectUnclear>()("ProjectUnclear", {
-  reason: Schema.Literal("not found", "several projects have this slug; use the id")
-}) {}
+  reason: Schema.Literal("not found", "several projects have this slug; use the id", "no project", "no environment")
+}) {
+  override get message(): string {
+    return sentences[this.reason]
+  }
+}
+
+const sentences = {
+  "not found": "This credential sees no project of that id or slug.",
+  "several projects have this slug; use the id": "Several projects have this slug: use the id.",
+  "no project":
+    "Which project? Pass `project`, or set AMPOULE_PROJECT. This credential reaches more than one environment.",
+  "no environment":
+    "Which environment? Pass `environment`, or set AMPOULE_ENVIRONMENT. This credential reaches more than one environment."
+}
 
 export type Failure = Client.ClientError | ProjectUnclear
 
@@ -58,6 +83,37 @@ const getWith =
       )
     )
 
+/** Open: servers of before 1.1 do not say it. */
+const Verified = Schema.Struct({
+  only: Schema.optional(
+    Schema.NullOr(
+      Schema.Struct({
+        projectId: Schema.String,
+        project: Schema.String,
+        environmentId: Schema.String,
+        environment: Schema.String
+      })
+    )
+  )
+})
+const decodeVerified = Schema.decodeUnknownOption(Schema.parseJson(Verified))
+
+/** The credential's only environment. A login may lack the scope. */
+const onlyEnvironment = (get: Get): Effect.Effect<OnlyEnvironment | null, Client.ClientError> =>
+  get(HttpClientRequest.get("/me/verify")).pipe(
+    Effect.map(({ text }) => Option.getOrUndefined(decodeVerified(text))?.only ?? null),
+    Effect.catchTag("SCOPE_MISSING", () => Effect.succeed(null))
+  )
+
+const target = Effect.fnUntraced(function* (get: Get, options: Options) {
+  let parts: Parts = fromCaller(options, readVariables(undefined, [projectVariable, environmentVariable]))
+  if (!isComplete(parts)) parts = withCredential(parts, yield* onlyEnvironment(get))
+  const { environment, project } = parts
+  if (project === undefined) return yield* new ProjectUnclear({ reason: "no project" })
+  if (environment === undefined) return yield* new ProjectUnclear({ reason: "no environment" })
+  return { environment: environment.name, projectId: project.id ?? (yield* projectId(get, project.name)) }
+})
+
 const projectId = Effect.fnUntraced(function* (get: Get, project: string) {
   if (uuidPattern.test(project)) return project
   const { status, text } = yield* get(HttpClientRequest.get("/projects"))
@@ -70,10 +126,17 @@ const projectId = Effect.fnUntraced(function* (get: Get, project: string) {
   })
 })
 
+/** The same failure, which names the environment that does not exist. */
+const withName = ({ address, requestId }: EnvironmentNotFound, slug: string) =>
+  Object.assign(new EnvironmentNotFound({ message: `No such environment: ${slug}.` }), {
+    ...(address === undefined ? {} : { address }),
+    ...(requestId === undefined ? {} : { requestId })
+  })
+
 /** Resolves the environment, or fails if it is unavailable. */
 export const open = Effect.fnUntraced(function* (options: Options) {
   const get = getWith(yield* Client.httpClient(options), options)
-  const id = yield* projectId(get, options.project)
+  const { environment: slug, projectId: id } = yield* target(get, options)
   // An older response must not replace a newer one.
   const one = yield* Effect.makeSemaphore(1)
   let values: ReadonlyMap<string, Redacted.Redacted> = new Map()
@@ -82,7 +145,7 @@ export const open = Effect.fnUntraced(function* (options: Options) {
   const refresh: Environment["refresh"] = Effect.gen(function* () {
     const response = yield* get(
       HttpClientRequest.get("/secrets/inject").pipe(
-        HttpClientRequest.setUrlParams({ projectId: id, environment: options.environment }),
+        HttpClientRequest.setUrlParams({ projectId: id, environment: slug }),
         etag === undefined ? (request) => request : HttpClientRequest.setHeader("if-none-match", etag)
       )
     )
@@ -95,7 +158,10 @@ export const open = Effect.fnUntraced(function* (options: Options) {
     values = new Map(Object.entries(body.value.values).map(([key, value]) => [key, Redacted.make(value)]))
     etag = response.etag
     return true
-  }).pipe(one.withPermits(1))
+  }).pipe(
+    Effect.catchTag("ENVIRONMENT_NOT_FOUND", (error) => Effect.fail(withName(error, slug))),
+    one.withPermits(1)
+  )
 
   yield* refresh
   const environment: Environment = {

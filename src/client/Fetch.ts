@@ -38,8 +38,8 @@ const milliseconds = (wait: Wait): number => {
   return Number(count) * (unit.startsWith("minute") ? 60_000 : unit.startsWith("second") ? 1000 : 1)
 }
 
-/** A short name of the cause, such as ECONNREFUSED. Its text and data may contain a part of an answer. */
-const causeOf = (error: unknown): Error => {
+/** The short name of a cause, such as ECONNREFUSED. Its text and data may contain a part of an answer. */
+export const causeOf = (error: unknown): Error => {
   let name = "unknown cause"
   for (let at = error; at instanceof Error; at = at.cause) {
     const label = "code" in at ? at.code : at.name
@@ -146,14 +146,14 @@ export const exchange = async (connection: Connection, request: Request, signal?
 }
 
 /** Origin of an answer, for an error. */
-export const detailsOf = ({ address }: Connection, { requestId, status }: Reply): Details => ({
+const detailsOf = ({ address }: Connection, { requestId, status }: Reply): Details => ({
   address,
   status,
   ...(requestId === undefined ? {} : { requestId })
 })
 
 /** Code, sentence and field of a refusal. Undefined: the answer is no refusal of the contract. */
-export const refusalOf = (reply: Reply) => {
+const refusalOf = (reply: Reply) => {
   const { code, field, message } = objectOf(reply.text) ?? {}
   // A code in another format is untrusted text.
   if (typeof code !== "string" || !/^[A-Z][A-Z0-9_]{0,99}$/.test(code)) return undefined
@@ -165,14 +165,14 @@ export const refusalOf = (reply: Reply) => {
 }
 
 /** `request 0198…`, for the person who looks it up in the server's log. */
-const origin = ({ address, requestId }: Details) =>
+export const originOf = ({ address = "", requestId }: Details): string =>
   `(${address}${requestId === undefined ? "" : `, request ${requestId}`})`
 
 export const unexpected = (connection: Connection, reply: Reply): AmpouleError => {
   const details = detailsOf(connection, reply)
   return new AmpouleError(
     "UNEXPECTED_ANSWER",
-    `The answer with status ${reply.status} is no answer of Ampoule. ${origin(details)}`,
+    `The answer with status ${reply.status} is no answer of Ampoule. ${originOf(details)}`,
     details
   )
 }
@@ -183,5 +183,5 @@ export const failureOf = (connection: Connection, reply: Reply, about = ""): Amp
   if (refusal === undefined) return unexpected(connection, reply)
   const { code, field, message } = refusal
   const details = { ...detailsOf(connection, reply), ...(field === undefined ? {} : { field }) }
-  return new AmpouleError(code, `${message}${about} ${origin(details)}`, details)
+  return new AmpouleError(code, `${message}${about} ${originOf(details)}`, details)
 }

@@ -6,7 +6,7 @@ import { AmpouleError } from "./Failure.ts"
 
 export type Variables = Readonly<Record<string, string | undefined>>
 
-export const defaultUrl = "http://127.0.0.1:4400"
+const defaultUrl = "http://127.0.0.1:4400"
 /** In order of precedence; each also as `NAME_FILE`. */
 const tokenVariables = ["AMPOULE_API_TOKEN", "AMPOULE_TOKEN"]
 

@@ -13,7 +13,9 @@ import * as Environment from "#src/client/Environment.ts"
 import * as FakeServer from "#test/cli/FakeServer.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
+import { freePort } from "#test/support/FreePort.ts"
 import * as Demo from "./Demo.ts"
+import * as Variables from "./Variables.ts"
 
 const credential = Redacted.make("amp_at_canary-credential")
 const tagOf = (error: unknown) => (typeof error === "object" && error !== null && "_tag" in error ? error._tag : error)
@@ -142,6 +144,64 @@ describe("ConfigProvider", () => {
     )
   })
 
+  it.scopedLive(
+    "finds server, credential and target in the variables, and the only environment of the credential",
+    () =>
+      Effect.gen(function* () {
+        const values = FakeServer.environment(() => ({ GOOD: "value" }))
+        const only = {
+          projectId: FakeServer.projectId,
+          project: "demo",
+          environmentId: FakeServer.teamId,
+          environment: "development"
+        }
+        const server = yield* FakeServer.make((asked) =>
+          asked.path === "/me/verify" ? { body: { only } } : values(asked)
+        )
+        const read = Effect.suspend(() => Effect.provide(plain("GOOD"), Ampoule.layer()))
+        const variables = { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: "amp_at_variable" }
+        assert.strictEqual(yield* Effect.scoped(Effect.zipRight(Variables.set(variables), read)), "value")
+        const target = { ...variables, AMPOULE_PROJECT: "demo", AMPOULE_ENVIRONMENT: "development" }
+        assert.strictEqual(yield* Effect.scoped(Effect.zipRight(Variables.set(target), read)), "value")
+        assert.deepStrictEqual(
+          server.asked.map(({ headers, path }) => [path, headers.authorization]),
+          ["/me/verify", "/secrets/inject", "/projects", "/secrets/inject"].map((path) => [
+            path,
+            "Bearer amp_at_variable"
+          ])
+        )
+      })
+  )
+
+  it.scopedLive("says in the message what is missing, and which server refused", () =>
+    Effect.gen(function* () {
+      const server = yield* FakeServer.make((asked) =>
+        asked.path === "/me/verify"
+          ? { body: { only: null } }
+          : { ...FakeServer.refusal(404, "ENVIRONMENT_NOT_FOUND"), headers: { "x-request-id": "request-1" } }
+      )
+      const project = FakeServer.projectId
+      const url = `http://127.0.0.1:${yield* freePort}`
+      const cases: ReadonlyArray<readonly [Ampoule.Options, string]> = [
+        [{}, "Set AMPOULE_API_TOKEN, or pass"],
+        [{ credential, url: "canary" }, "`url` is no address of a server"],
+        [{ credential, url: server.url }, "AMPOULE_PROJECT"],
+        [{ credential, url: server.url, project }, "AMPOULE_ENVIRONMENT"],
+        [{ credential, url: server.url, project, environment: "nowhere" }, "No such environment: nowhere."],
+        [{ credential, url, project, environment: "nowhere" }, `ECONNREFUSED ${url}`]
+      ]
+      yield* Variables.set({})
+      for (const [options, sentence] of cases) {
+        const failure = yield* Effect.flip(Effect.provide(Environment.open(options), FetchHttpClient.layer))
+        assert.include(failure.message, sentence)
+        assert.notInclude(inspect(failure, { depth: 20, showHidden: true }), "canary")
+        if (failure._tag === "ENVIRONMENT_NOT_FOUND") {
+          assert.deepStrictEqual([failure.status, failure.address, failure.requestId], [404, server.url, "request-1"])
+        }
+      }
+    })
+  )
+
   it.scopedLive("takes nothing of an answer with a name that no secret can have, or of no environment at all", () =>
     Effect.gen(function* () {
       const names = ["lower", "LD_PRELOAD=x", "A B", "1", ""]
@@ -173,5 +233,5 @@ describe("ConfigProvider", () => {
   )
 })
 
-const idOf = (options: Environment.Options) =>
+const idOf = (options: { readonly credential: Redacted.Redacted }) =>
   Effect.map(TestApp.get("/projects", { bearer: options.credential }), (answer): string => answer.json.items[0].id)

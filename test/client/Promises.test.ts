@@ -7,32 +7,7 @@ import { inspect } from "node:util"
 import * as Ampoule from "#src/client/Promises.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as Demo from "./Demo.ts"
-
-/** Sets variables of this process for the test, and puts the former ones back. */
-const withVariables = (variables: Readonly<Record<string, string | undefined>>) =>
-  Effect.acquireRelease(
-    Effect.sync(() => {
-      const before = Object.fromEntries(Object.keys(variables).map((name) => [name, process.env[name]]))
-      set(variables)
-      return before
-    }),
-    (before) => Effect.sync(() => set(before))
-  )
-const set = (variables: Readonly<Record<string, string | undefined>>) => {
-  for (const [name, value] of Object.entries(variables)) {
-    if (value === undefined) delete process.env[name]
-    else process.env[name] = value
-  }
-}
-const noCredential = {
-  AMPOULE_URL: undefined,
-  AMPOULE_API_TOKEN: undefined,
-  AMPOULE_API_TOKEN_FILE: undefined,
-  AMPOULE_TOKEN: undefined,
-  AMPOULE_TOKEN_FILE: undefined,
-  AMPOULE_PROJECT: undefined,
-  AMPOULE_ENVIRONMENT: undefined
-}
+import * as Variables from "./Variables.ts"
 
 const opening = (options: Ampoule.Options) => Effect.promise(() => Ampoule.open(options))
 const refusalOf = (start: () => Promise<unknown>) =>
@@ -69,7 +44,6 @@ describe("the promise facade", () => {
       Effect.gen(function* () {
         const { project, token, url } = yield* Demo.make({ KEY: "value" })
         const target = { project: project.slug, environment: "development" }
-        yield* withVariables({ ...noCredential, AMPOULE_URL: url })
         const folder = yield* Effect.acquireRelease(
           Effect.sync(() => mkdtempSync(join(tmpdir(), "ampoule-client-"))),
           (folder) => Effect.sync(() => rmSync(folder, { recursive: true }))
@@ -87,7 +61,7 @@ describe("the promise facade", () => {
           { AMPOULE_API_TOKEN_FILE: file, AMPOULE_TOKEN: "amp_at_wrong" }
         ]
         for (const variables of good) {
-          const value = yield* Effect.scoped(Effect.zipRight(withVariables(variables), read))
+          const value = yield* Effect.scoped(Effect.zipRight(Variables.set({ AMPOULE_URL: url, ...variables }), read))
           assert.strictEqual(value, "value", Object.keys(variables).join())
         }
         const none: ReadonlyArray<Readonly<Record<string, string>>> = [
@@ -99,7 +73,7 @@ describe("the promise facade", () => {
         for (const variables of none) {
           const refused = yield* Effect.scoped(
             Effect.zipRight(
-              withVariables(variables),
+              Variables.set({ AMPOULE_URL: url, ...variables }),
               refusalOf(() => Ampoule.open(target))
             )
           )
@@ -111,7 +85,7 @@ describe("the promise facade", () => {
     it.scoped("takes project and environment from the variables, and an option before them", () =>
       Effect.gen(function* () {
         const { options, project, token } = yield* Demo.make({ KEY: "value" })
-        yield* withVariables({ ...noCredential, AMPOULE_PROJECT: project.slug, AMPOULE_ENVIRONMENT: "nowhere" })
+        yield* Variables.set({ AMPOULE_PROJECT: project.slug, AMPOULE_ENVIRONMENT: "nowhere" })
         const settings = { url: options.url, credential: token.text }
         const refused = yield* refusalOf(() => Ampoule.open(settings))
         assert.strictEqual(refused.code, "ENVIRONMENT_NOT_FOUND")
@@ -137,7 +111,7 @@ describe("the promise facade", () => {
     it.scoped("load sets nothing when a value would be cut short in a variable", () =>
       Effect.gen(function* () {
         const { options, token } = yield* Demo.make({ AMPOULE_TEST_A: "a", AMPOULE_TEST_NUL: "canary\0b" })
-        yield* withVariables({ AMPOULE_TEST_A: undefined, AMPOULE_TEST_NUL: undefined })
+        yield* Variables.set({ AMPOULE_TEST_A: undefined, AMPOULE_TEST_NUL: undefined })
         const refused = yield* refusalOf(() => Ampoule.load({ ...options, credential: token.text }))
         assert.strictEqual(refused.code, "VALUE_UNUSABLE")
         assert.include(refused.message, "AMPOULE_TEST_NUL")
@@ -162,7 +136,7 @@ describe("the promise facade", () => {
     it.scoped("load sets what process.env does not have, override all of it", () =>
       Effect.gen(function* () {
         const { options, token } = yield* Demo.make({ AMPOULE_TEST_NEW: "ours", AMPOULE_TEST_SET: "ours" })
-        yield* withVariables({ AMPOULE_TEST_NEW: undefined, AMPOULE_TEST_SET: "theirs" })
+        yield* Variables.set({ AMPOULE_TEST_NEW: undefined, AMPOULE_TEST_SET: "theirs" })
         const settings = { ...options, credential: token.text }
         yield* Effect.promise(() => Ampoule.load(settings))
         assert.strictEqual(process.env["AMPOULE_TEST_NEW"], "ours")
@@ -176,7 +150,7 @@ describe("the promise facade", () => {
     it.scoped("load sets nothing when a name changes which code runs, unless that is meant", () =>
       Effect.gen(function* () {
         const { options, token } = yield* Demo.make({ AMPOULE_TEST_A: "a", NODE_TLS_REJECT_UNAUTHORIZED: "0" })
-        yield* withVariables({ AMPOULE_TEST_A: undefined, NODE_TLS_REJECT_UNAUTHORIZED: undefined })
+        yield* Variables.set({ AMPOULE_TEST_A: undefined, NODE_TLS_REJECT_UNAUTHORIZED: undefined })
         const settings = { ...options, credential: token.text }
         const refused = yield* refusalOf(() => Ampoule.load(settings))
         assert.strictEqual(refused.code, "DANGEROUS_NAMES")

@@ -42,7 +42,7 @@ const bundled = (folder: string, runtime: string, contents: string, format: "esm
 const everything = 'export * from "ampoule/client/promise"'
 const reading = 'export { open } from "ampoule/client/promise"'
 
-/** What a runtime at the edge has; no `process`, and nothing of Node. */
+/** Globals of a runtime at the edge; no `process`, and nothing of Node. */
 const webGlobals = () => ({
   AbortController,
   clearTimeout,
@@ -93,8 +93,8 @@ describe("the promise client in a bundle", () => {
           const none = await ampoule.open().catch((error) => error.code)
           return [env.require("DATABASE_URL"), refused, none, typeof process].join()
         })()`
-        const found = yield* Effect.promise(() => runInContext(program, context) as Promise<string>)
-        assert.strictEqual(found, "postgres://db,NO_VARIABLES,NO_CREDENTIAL,undefined")
+        const results = yield* Effect.promise(() => runInContext(program, context) as Promise<string>)
+        assert.strictEqual(results, "postgres://db,NO_VARIABLES,NO_CREDENTIAL,undefined")
       })
     )
   })

@@ -1,8 +1,9 @@
 /** The client library as another program has it: the built package in a folder of its own, imported by plain node. */
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { execFile, execFileSync, spawnSync } from "node:child_process"
-import { readdirSync, renameSync, writeFileSync } from "node:fs"
+import { readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
 import * as path from "node:path"
 import { promisify } from "node:util"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -10,6 +11,12 @@ import * as Demo from "./Demo.ts"
 import { scratch } from "./Installed.ts"
 
 const run = promisify(execFile)
+const manifest = Schema.decodeUnknownSync(
+  Schema.Struct({
+    peerDependencies: Schema.Record({ key: Schema.String, value: Schema.String }),
+    peerDependenciesMeta: Schema.Record({ key: Schema.String, value: Schema.Struct({ optional: Schema.Boolean }) })
+  })
+)
 
 const withEffect = `
 import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
@@ -57,8 +64,28 @@ try {
 } catch (error) {
   if (error instanceof AmpouleError) code = error.code
 }
-console.log(JSON.stringify([environment.get("DATABASE_URL"), process.env["DATABASE_URL"], code]))
+console.log(JSON.stringify([environment.require("DATABASE_URL"), process.env["DATABASE_URL"], code]))
 `
+
+/** Every file that these declarations reach, and the packages that they name. */
+const declarations = (file: string, seen = new Set<string>(), packages = new Set<string>()) => {
+  if (seen.has(file)) return packages
+  seen.add(file)
+  for (const [, name] of readFileSync(file, "utf8").matchAll(/(?:from |import\()"([^"]*)"/g)) {
+    if (name.startsWith(".")) {
+      declarations(path.join(path.dirname(file), name.replace(/\.js$/, ".d.ts")), seen, packages)
+    } else packages.add(name)
+  }
+  return packages
+}
+
+describe("the package", () => {
+  it("installs beside every version of Effect: it names no range that npm could refuse", () => {
+    const { peerDependencies, peerDependenciesMeta } = manifest(JSON.parse(readFileSync("package.json", "utf8")))
+    assert.deepStrictEqual(peerDependencies, { "@effect/platform": "*", effect: "*" })
+    for (const name of Object.keys(peerDependencies)) assert.isTrue(peerDependenciesMeta[name].optional, name)
+  })
+})
 
 describe("the built command, where nothing else is installed", () => {
   it.scoped("does what a client does; a server says which packages it needs", () =>
@@ -138,6 +165,9 @@ describe("the built client library", () => {
               )
             )
           assert.strictEqual(yield* check("promises.mts", "effects.mts"), "")
+          const types = path.join(installed, "dist/types/src/client")
+          assert.deepStrictEqual([...declarations(path.join(types, "Promises.d.ts"))], [])
+          assert.include([...declarations(path.join(types, "Client.d.ts"))], "effect/Effect")
           assert.include(yield* check("wrong.mts"), "TS2322")
         }),
       180_000

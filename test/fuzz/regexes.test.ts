@@ -60,7 +60,7 @@ const bounded: Readonly<Record<string, string>> = {
   "src/cli/help/Help.ts /^(A user-defined piece of text\\.|A true or false value\\.|An integer\\.|This setting is optional\\.|This (option|argument) (may|must) be repeated .*|One of the following: .*)$/":
     "sentences of our own help",
   "src/cli/connection/Link.ts /\\/+$/": "an address that the person running the command gives",
-  "src/client/Client.ts /\\/+$/": "an address that the program gives",
+  "src/client/Settings.ts /\\/+$/": "an address that the program gives",
   "layers/Telemetry.ts /\\/+$/": "a setting of the operator",
   "src/cli/terminal/KeyNames.ts /_+$/": "the name of a file",
   "src/credentials/CommonPasswords.ts /^(.{1,4})\\1+(.{0,3})$/su": "a new password: 256 characters",
