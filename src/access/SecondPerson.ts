@@ -9,7 +9,14 @@ import * as Effect from "effect/Effect"
 import * as FiberRef from "effect/FiberRef"
 import * as Schema from "effect/Schema"
 import { Forbidden } from "#schema/Errors.ts"
-import { type SecondPersonRequestId, SecondPersonRequestIdOut, type TeamId, TeamIdOut, UserIdOut } from "#schema/Ids.ts"
+import {
+  type SecondPersonRequestId,
+  SecondPersonRequestIdOut,
+  type TeamId,
+  TeamIdOut,
+  type UserId,
+  UserIdOut
+} from "#schema/Ids.ts"
 import type { Role } from "#schema/Scopes.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Rows from "#src/database/Rows.ts"
@@ -220,9 +227,28 @@ const checkOwn = Effect.fnUntraced(function* (
   return (yield* check(needs, permit, waiting, action, facts)) ?? true
 })
 
+/**
+ * Part of the transaction that ended another person's role as owner or admin. An alarm when the caller is the only one
+ * left who decides: from then on the caller's actions wait for no other person.
+ */
+const alarmIfAlone = Effect.fnUntraced(function* (
+  needs: Needs,
+  permit: Permit<Action, Target>,
+  former: { readonly userId: UserId; readonly email: string; readonly role: Role }
+) {
+  const { teamId } = permit.target
+  const by = permit.caller.user?.id
+  if (!manages(former.role) || former.userId === by || !(yield* isRequired(needs, teamId))) return
+  if ((yield* decidingIn(needs, teamId)).some(({ userId }) => userId !== by)) return
+  const name = `${former.email}, the last other ${former.role} who could decide, has this role no more`
+  yield* needs.audit.append(
+    permit.event({ audit: "access.break_glass", target: { type: "user", id: former.userId, name } })
+  )
+})
+
 export class SecondPerson extends Effect.Service<SecondPerson>()("access/SecondPerson", {
   effect: Effect.map(services, (needs) => ({
-    ...methods(needs, { check, checkOwn, decidingIn, isRequired, managersOf }),
+    ...methods(needs, { alarmIfAlone, check, checkOwn, decidingIn, isRequired, managersOf }),
     take: takeApproval
   }))
 }) {}

@@ -43,7 +43,7 @@ const words: Readonly<Record<AuditAction, string>> = {
   "access.approve": "approved a request for access",
   "access.deny": "denied a request for access",
   "access.withdraw": "withdrew a request for access",
-  "access.break_glass": "acted without the second person whom the team requires, because no other existed",
+  "access.break_glass": "broke the glass: the team requires a second person, and no other owner or admin exists",
   "second_person.list": "looked at what waits for a second person",
   "second_person.request": "began something that waits for a second person",
   "second_person.approve": "approved as the second person",

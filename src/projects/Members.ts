@@ -181,6 +181,7 @@ const update = Effect.fn("Members.update")(function* (
     }
     const revocations = yield* applyChange(needs, permit, member, { role, active })
     yield* needs.audit.append(eventAbout(permit, userId, member.email), ...revocations)
+    if (member.active && !(active && managers.has(role))) yield* needs.secondPerson.alarmIfAlone(permit, member)
     return recordOf({ ...member, role, active })
   })
   return yield* orWaits(work)
@@ -222,6 +223,7 @@ const remove = Effect.fn("Members.remove")(function* (needs: Needs, teamId: Team
     yield* keepsAnOwner(members, userId)
     const revocations = yield* removeMember(needs, permit, member, { signOut: true })
     yield* needs.audit.append(eventAbout(permit, userId, member.email), ...revocations)
+    if (member.active) yield* needs.secondPerson.alarmIfAlone(permit, member)
   })
 })
 
@@ -338,6 +340,7 @@ const endAccess = Effect.fn("Members.endAccess")(function* (
       ...revocationEvents(permit.caller, out.tokens),
       ...endedEvents({ actor: permit.caller, teamId }, out.logins)
     )
+    if (isDeactivated) yield* needs.secondPerson.alarmIfAlone(permit, member)
     const tokens = out.tokens.filter(({ type }) => type === "api_token").length
     const logins = out.logins.filter(({ type }) => type === "cli_grant").length
     const ended: EndedAccess = {

@@ -554,6 +554,42 @@ layer(app, { excludeTestServices: true })("where a second person decides", (it) 
     })
   )
 
+  for (const [way, end] of [
+    ["removed", ({ id }, at, session) => TestApp.del(`${at}/${id}`, { session })],
+    ["demoted", ({ id }, at, session) => TestApp.patch(`${at}/${id}`, { session, json: { role: "member" } })],
+    ["deactivated", ({ id }, at, session) => TestApp.patch(`${at}/${id}`, { session, json: { active: false } })],
+    [
+      "shut out",
+      ({ id }, at, session) => TestApp.post(`${at}/${id}/end-access`, { session, json: { deactivate: true } })
+    ]
+  ] satisfies ReadonlyArray<
+    readonly [string, (person: World.Person, at: string, session: string) => ReturnType<typeof TestApp.del>]
+  >) {
+    it.effect(`an alarm is raised when the last other admin is ${way}, and not before`, () =>
+      Effect.gen(function* () {
+        const { actions, owner, people, team } = yield* setUp
+        const at = `/teams/${team.id}/members`
+        const alarms = Effect.map(actions, (all) => all.filter(({ action }) => action === "access.break_glass"))
+        for (const person of [people.cid, people.ada]) {
+          assert.isBelow((yield* end(person, at, owner)).status, 300)
+          assert.deepStrictEqual(yield* alarms, [])
+        }
+        const last = yield* end(people.bea, at, owner)
+        assert.isBelow(last.status, 300, last.text)
+        assert.deepStrictEqual(
+          (yield* alarms).map(({ actor, target }) => [actor.id, target?.id, target?.name]),
+          [
+            [
+              team.owner.id,
+              people.bea.id,
+              `${people.bea.email}, the last other admin who could decide, has this role no more`
+            ]
+          ]
+        )
+      })
+    )
+  }
+
   it.effect("one person alone goes on, with an alarm", () =>
     Effect.gen(function* () {
       const { actions, grant, owner, people, project, readsAs, team } = yield* setUp
@@ -569,7 +605,10 @@ layer(app, { excludeTestServices: true })("where a second person decides", (it) 
       const broken = (yield* actions).filter(({ action }) => action === "access.break_glass")
       assert.deepStrictEqual(
         broken.map(({ actor, target }) => [actor.id, target?.name]),
-        [[team.owner.id, `a grant of values to oneself in ${project.slug}/production (until: none)`]]
+        [
+          [team.owner.id, `${people.bea.email}, the last other admin who could decide, has this role no more`],
+          [team.owner.id, `a grant of values to oneself in ${project.slug}/production (until: none)`]
+        ]
       )
     })
   )

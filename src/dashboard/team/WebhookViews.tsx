@@ -29,7 +29,8 @@ const eventWords: Readonly<Record<WebhookEvent, string>> = {
   "change.withdrawn": "a change request was withdrawn",
   "change.denied": "a change request was denied",
   "change.approved": "a change request was approved and written",
-  "access.break_glass": "an owner or admin acted without the second person whom the team requires",
+  "access.break_glass":
+    "an owner or admin acted without the second person whom the team requires, or ended the role of the last one",
   "session.break_glass": "an owner signed in with a password although the team accepts only issuers",
   "session.new_device": "a member signed in with a new device",
   "password.reset": "a member set a password with a reset link",
