@@ -3,6 +3,7 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as Layer from "effect/Layer"
 import { ServerApi } from "#schema/ServerApi.ts"
 import * as Dashboard from "#src/dashboard/Dashboard.ts"
+import * as Docs from "#src/docs/Docs.ts"
 import * as Incidents from "#src/http/routes/Incidents.ts"
 import * as PersonAccess from "#src/http/routes/PersonAccess.ts"
 import * as AccessGrants from "#src/http/routes/AccessGrants.ts"
@@ -84,7 +85,7 @@ const routes = Layer.mergeAll(
 export const layer = (options: Server.Options) =>
   Server.layer(options).pipe(
     Layer.provide(HttpApiBuilder.api(ServerApi)),
-    Layer.provide([routes, Dashboard.layer, Mcp.layer, TokenExchange.layer]),
+    Layer.provide([routes, Dashboard.layer, Docs.layer, Mcp.layer, TokenExchange.layer]),
     Layer.provide(Authentication.layer),
     Layer.provide(Shutdown.layer),
     Layer.provideMerge(Services.layer)

@@ -139,7 +139,7 @@ if (!fs.existsSync(kept)) {
 fs.copyFileSync(kept, path.join(out, "postgres-template.br"))
 const assets = path.join(root, "src/dashboard/frame/assets")
 if (fs.existsSync(assets)) fs.cpSync(assets, path.join(out, "assets"), { recursive: true })
-await buildIslands(path.join(out, "assets/built"))
+const browserModules = await buildIslands(path.join(out, "assets/built"))
 
 const program = path.join(out, "ampoule.cjs")
 for (const file of [program, path.join(out, "ampoule.mjs")]) {
@@ -160,7 +160,9 @@ const packages = [...outside, ...ofWorker.filter((name) => !name.startsWith(".")
   name.split("/", name.startsWith("@") ? 2 : 1).join("/")
 )
 const { devDependencies, optionalDependencies } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
-const folders = Object.keys(metafile.inputs).map((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0])
+const folders = [...Object.keys(metafile.inputs), ...browserModules].map(
+  (file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0]
+)
 /** Third-party code: `external` by name, `bundled` by its folder. */
 const ofOthers = {
   // Optional imports of a bundled package that we do not install are left out.

@@ -1,2 +1,2 @@
 /** Writes the bundled files into a folder. */
-export const buildIslands: (folder: string) => Promise<void>
+export const buildIslands: (folder: string) => Promise<ReadonlyArray<string>>

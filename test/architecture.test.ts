@@ -392,6 +392,7 @@ describe("walls", () => {
       "src/backup/Restore.ts",
       "src/backup/Restore.ts",
       "src/cli/CompiledCode.ts",
+      "src/docs/Docs.ts",
       "src/masks/Redactor.ts",
       "src/mcp/Modern.ts",
       "src/secrets/Injection.ts",

@@ -102,6 +102,8 @@ export const layer = HttpApiBuilder.Router.use((router) =>
       HttpRouter.get(assets.script.href as `/${string}`, Html.compressed(assets.script.response)),
       HttpRouter.get(assets.islands.href as `/${string}`, Html.compressed(assets.islands.response)),
       HttpRouter.get(assets.formats.href as `/${string}`, Html.compressed(assets.formats.response)),
+      HttpRouter.get(assets.docsStyle.href as `/${string}`, Html.compressed(assets.docsStyle.response)),
+      HttpRouter.get(assets.docs.href as `/${string}`, Html.compressed(assets.docs.response)),
       HttpRouter.get(assets.icon.href as `/${string}`, Effect.succeed(assets.icon.response))
     )
     yield* router.concat(HttpRouter.concatAll(files, HttpRouter.use(pages, Effect.provide(services))))

@@ -27,9 +27,6 @@ import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
 import { Crypto, safeEqual } from "#src/crypto/Crypto.ts"
-import * as BoundKeys from "#src/crypto/BoundKeys.ts"
-import * as Instance from "#src/crypto/Instance.ts"
-import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { inTime, Vault } from "#src/crypto/Vault.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
@@ -42,7 +39,6 @@ const services = Effect.all({
   vault: Vault,
   crypto: Crypto,
   audit: Audit,
-  serviceKeys: ServiceKeys,
   /** Public keys verified against their private half, by environment and key id. */
   verifiedKeys: Effect.sync(() => new Map<string, Uint8Array>())
 })
@@ -51,7 +47,6 @@ type Needs = Effect.Effect.Success<typeof services>
 const KeyRow = Schema.Struct({
   keyId: Schema.String,
   publicKey: Schema.Uint8ArrayFromSelf,
-  bound: Schema.Boolean,
   rootKeyId: Schema.String,
   wrappedPrivate: Schema.Uint8ArrayFromSelf,
   state: Schema.Literal("active", "open_only", "retired"),
@@ -76,12 +71,12 @@ const invalidEntry = (name: string) =>
 /** Most verified public keys in memory; the oldest is dropped first. */
 const maxVerifiedKeys = 10_000
 
-const contextOf = (target: EnvironmentTarget, keyId: string, instance: string | undefined): KeyContext => ({
+const contextOf = (target: EnvironmentTarget, keyId: string): KeyContext => ({
   purpose: "sealing-key",
   teamId: target.teamId,
   projectId: target.projectId,
   environmentId: target.environmentId,
-  keyId: Instance.keyIdIn(keyId, instance)
+  keyId
 })
 
 const recordOf = (target: EnvironmentTarget, row: KeyRow): EnvironmentKeypair => ({
@@ -93,7 +88,7 @@ const recordOf = (target: EnvironmentTarget, row: KeyRow): EnvironmentKeypair =>
 })
 
 const columns = (sql: SqlClient.SqlClient) =>
-  sql.literal("key_id, public_key, bound, root_key_id, wrapped_private, state, created_at")
+  sql.literal("key_id, public_key, root_key_id, wrapped_private, state, created_at")
 
 const activeKey = ({ sql }: Needs, { environmentId }: EnvironmentTarget) =>
   Rows.findOne(
@@ -108,23 +103,16 @@ const keyWithId = ({ sql }: Needs, { environmentId }: EnvironmentTarget, keyId: 
   )
 
 /** A keypair without a row. The bytes of its private half are erased once it is wrapped. */
-const generate = Effect.fnUntraced(function* ({ crypto, serviceKeys, sql, vault }: Needs, target: EnvironmentTarget) {
+const generate = Effect.fnUntraced(function* ({ crypto, vault }: Needs, target: EnvironmentTarget) {
   const seed = yield* crypto.randomBytes(Hpke.keyLength)
   const pair = yield* Hpke.deriveKeyPair(Redacted.make(seed))
   const keyId = SealedEnv.keyIdOf(pair.publicKey)
-  const instance = yield* dieWhenVaultIsDown(BoundKeys.forNewKey(serviceKeys, sql))
   const { rootKeyId, wrapped } = yield* dieWhenVaultIsDown(
-    inTime(vault.wrapBytes(contextOf(target, keyId, instance), pair.privateKey))
+    inTime(vault.wrapBytes(contextOf(target, keyId), pair.privateKey))
   )
   seed.fill(0)
   Redacted.value(pair.privateKey).fill(0)
-  return {
-    keyId,
-    bound: instance !== undefined,
-    publicKey: Buffer.from(pair.publicKey),
-    rootKeyId,
-    wrapped: Buffer.from(wrapped)
-  }
+  return { keyId, publicKey: Buffer.from(pair.publicKey), rootKeyId, wrapped: Buffer.from(wrapped) }
 })
 type NewKey = Effect.Effect.Success<ReturnType<typeof generate>>
 
@@ -141,9 +129,8 @@ const insert = Effect.fnUntraced(function* ({ sql }: Needs, { environmentId }: E
   const row = yield* Rows.findOne(
     KeyRow,
     sql`
-      INSERT INTO sealing_keys (
-        environment_id, key_id, public_key, bound, root_key_id, wrapped_private, state, created_at)
-      VALUES (${environmentId}, ${key.keyId}, ${key.publicKey}, ${key.bound}, ${key.rootKeyId}, ${key.wrapped}, 'active',
+      INSERT INTO sealing_keys (environment_id, key_id, public_key, root_key_id, wrapped_private, state, created_at)
+      VALUES (${environmentId}, ${key.keyId}, ${key.publicKey}, ${key.rootKeyId}, ${key.wrapped}, 'active',
         ${yield* DateTime.nowAsDate})
       ON CONFLICT (environment_id, key_id) DO NOTHING
       RETURNING ${columns(sql)}`
@@ -169,10 +156,9 @@ const create = Effect.fnUntraced(function* (needs: Needs, permit: EnvironmentPer
   })
 })
 
-const openerOf = Effect.fnUntraced(function* ({ serviceKeys, vault }: Needs, target: EnvironmentTarget, row: KeyRow) {
-  const instance = yield* dieWhenVaultIsDown(BoundKeys.ofStoredKey(serviceKeys, row.bound))
+const openerOf = Effect.fnUntraced(function* ({ vault }: Needs, target: EnvironmentTarget, row: KeyRow) {
   const privateKey = yield* dieWhenVaultIsDown(
-    inTime(vault.unwrapBytes(contextOf(target, row.keyId, instance), row.wrappedPrivate, row.rootKeyId))
+    inTime(vault.unwrapBytes(contextOf(target, row.keyId), row.wrappedPrivate, row.rootKeyId))
   )
   const opener = Effect.gen(function* () {
     const publicKey = yield* Hpke.publicKeyOf(privateKey)

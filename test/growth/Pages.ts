@@ -82,6 +82,7 @@ export const of = ({
 
 const form = "a form of a person who is not signed in"
 const flow = "a step of a flow that others began; its rows are found by keys of the request"
+const documentation = "the same for every caller, without a statement"
 const whole = "the trail as a file, as long as it is: `npm run test:trail`"
 
 /** Pages without a request here, and why. */
@@ -100,7 +101,10 @@ export const omissions: Record<string, string> = {
   "GET /app/teams/:teamId/audit.csv": whole,
   "GET /app/teams/:teamId/audit.jsonl": whole,
   "GET /device": flow,
+  "GET /docs": documentation,
+  "GET /docs/*": documentation,
   "GET /invite": form,
+  "GET /llms.txt": documentation,
   "GET /reset": form,
   "GET /setup": form
 }

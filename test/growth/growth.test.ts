@@ -15,6 +15,7 @@ import * as fs from "node:fs"
 import { version } from "#src/Release.ts"
 import { ServerApi } from "#schema/ServerApi.ts"
 import * as Dashboard from "#src/dashboard/Dashboard.ts"
+import * as Docs from "#src/docs/Docs.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import * as Rows from "#src/database/Rows.ts"
 import * as TestApp from "#test/support/TestApp.ts"
@@ -134,9 +135,10 @@ layer(app, { excludeTestServices: true, timeout: 120_000 })("a team that grows",
       })
       const routes = [...Object.keys(Routes.of(scene)), ...Object.keys(Routes.omissions)]
       assert.deepStrictEqual([...new Set(routes.map(routeOf))].sort(), declared.sort())
-      const expected = [...Dashboard.pages.routes].filter(({ method }) => method === "GET")
+      const ofDashboard = [...Dashboard.pages.routes].filter(({ method }) => method === "GET")
+      const expected = [...ofDashboard.map(({ path }) => path), ...Object.values(Docs.paths)]
       const pages = [...Object.keys(Pages.of(scene)), ...Object.keys(Pages.omissions)]
-      assert.deepStrictEqual([...new Set(pages.map(routeOf))].sort(), expected.map(({ path }) => `GET ${path}`).sort())
+      assert.deepStrictEqual([...new Set(pages.map(routeOf))].sort(), expected.map((path) => `GET ${path}`).sort())
     })
   )
 

@@ -34,6 +34,9 @@ const style = [
   "screens"
 ].map((subject) => `style/${subject}.css`)
 
+/** Parts of the stylesheet of the documentation (`src/docs`). */
+const docsStyle = ["roles", "ground", "frame", "docs"].map((subject) => `style/${subject}.css`)
+
 /** One file of the parts, which are beside this module, or beside the bundle that it became part of. */
 const asset = Effect.fnUntraced(function* (
   extension: "css" | "js" | "svg",
@@ -64,5 +67,7 @@ export const load = Effect.all({
   script: asset("js", "text/javascript; charset=utf-8", ["passkeys.js", "app.js"]),
   islands: bundled("islands"),
   formats: bundled("formats"),
+  docsStyle: asset("css", "text/css; charset=utf-8", docsStyle, "docs"),
+  docs: bundled("docs"),
   icon: asset("svg", "image/svg+xml", ["icon.svg"])
 }).pipe(Effect.orDie)
