@@ -10,10 +10,10 @@ export const projectVariable = "AMPOULE_PROJECT"
 export const environmentVariable = "AMPOULE_ENVIRONMENT"
 
 /** In order of precedence. */
-type Source = "option" | "variable" | "credential" | "file"
+export type Source = "option" | "variable" | "credential" | "file"
 
 /** A project or an environment, with the source that named it. */
-interface Part {
+export interface Part {
   /** Id or slug of a project; slug of an environment. */
   readonly name: string
   readonly source: Source

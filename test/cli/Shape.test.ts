@@ -8,11 +8,13 @@ import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import { members } from "#schema/ApiError.ts"
 import { Capabilities } from "#schema/CapabilitiesApi.ts"
+import { VerifyAuthResponse } from "#schema/IdentityApi.ts"
 import { ProjectEnvironmentList, ProjectList } from "#schema/ProjectsApi.ts"
 import { InjectedSecrets, ListSecretsResponse, SecretWithValue } from "#schema/SecretResponses.ts"
 import { optional } from "#schema/Strict.ts"
 import { CapabilitiesBody } from "#src/cli/connection/Capabilities.ts"
 import { envelope } from "#src/cli/connection/Link.ts"
+import { VerifiedBody } from "#src/cli/connection/OnlyEnvironment.ts"
 import * as Suggest from "#src/cli/connection/Suggest.ts"
 import { ProjectListBody } from "#src/cli/connection/Target.ts"
 import { Page } from "#src/cli/secrets/List.ts"
@@ -46,6 +48,7 @@ const answers = new Map<string, Pair>([
     "connection/Link.ts envelope",
     pair(envelope, Schema.Struct({ ...members, code: Schema.String, field: optional(members.field) }))
   ],
+  ["connection/OnlyEnvironment.ts VerifiedBody", pair(VerifiedBody, VerifyAuthResponse)],
   ["connection/Suggest.ts Projects", pair(Suggest.Projects, ProjectList)],
   ["connection/Suggest.ts Environments", pair(Suggest.Environments, ProjectEnvironmentList)],
   ["connection/Suggest.ts Keys", pair(Suggest.Keys, ListSecretsResponse)],
@@ -61,6 +64,8 @@ const own = [
   "connection/Link.ts readEnvelope",
   "connection/Logins.ts Login",
   "connection/Logins.ts Logins",
+  "connection/OnlyEnvironment.ts Only",
+  "connection/OnlyEnvironment.ts Remembered",
   "connection/ProjectFile.ts Trusted",
   "connection/ProjectFile.ts decodeContent",
   "connection/ProjectFile.ts decodeMembers",

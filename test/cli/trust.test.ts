@@ -24,6 +24,8 @@ const setUp = Effect.gen(function* () {
   return { ampoule, clone, file, home, inject, options, run, server, write }
 })
 
+const pathsOf = ({ asked }: FakeServer.FakeServer) => asked.map(({ path }) => path)
+
 layer(Ampoule.Default, { excludeTestServices: true })("a project file that came with a repository", (it) => {
   it.scoped("chooses no environment before it is trusted, and again after each change", () =>
     Effect.gen(function* () {
@@ -33,7 +35,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("a project file that came 
       assert.include(refused.stderr, "not trusted yet")
       assert.include(refused.stderr, "ampoule trust")
       assert.notInclude(refused.stdout, "hunter2")
-      assert.deepStrictEqual(server.asked, [])
+      assert.deepStrictEqual(pathsOf(server), ["/me/verify"])
 
       const trusted = yield* run(["trust"])
       assert.include(trusted.stderr, "environment production")
@@ -90,7 +92,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("a project file that came 
       assert.strictEqual(refused.code, 2)
       assert.include(refused.stderr, "belongs to another user")
       assert.include(refused.stderr, "Which project?")
-      assert.deepStrictEqual(server.asked, [])
+      assert.deepStrictEqual(pathsOf(server), ["/me/verify"])
       yield* run(["trust"])
       assert.strictEqual((yield* inject()).stdout, "hunter2\n")
     })

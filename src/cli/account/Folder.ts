@@ -11,8 +11,22 @@ import * as ProjectFile from "#src/cli/connection/ProjectFile.ts"
 import { noEnvironment } from "./Init.ts"
 import * as SealingKeys from "#src/cli/sealed/Keys.ts"
 import * as Target from "#src/cli/connection/Target.ts"
+import * as TargetWords from "#src/cli/connection/TargetWords.ts"
 
 // --- use ---
+
+/** The choice of the folder and its sources. */
+const showChoice = Effect.fnUntraced(function* (
+  options: Credential.ConnectionOptions & Pick<Target.TargetOptions, "project"> & { readonly json: boolean }
+) {
+  const names = { project: options.project, environment: Option.none() }
+  const { target } = yield* Target.reach(names, Credential.open(options))
+  const { environment, project } = target
+  const { environmentFrom, projectFrom } = TargetWords.sources(target.parts)
+  if (options.json) return yield* json({ project, environment, projectFrom, environmentFrom })
+  yield* out(`${plain(project)} ${environment}\n`)
+  yield* note(`The project comes from ${projectFrom}, the environment from ${environmentFrom}.`)
+})
 
 export const use = Help.command(
   "use",
@@ -34,17 +48,19 @@ export const use = Help.command(
   },
   Effect.fnUntraced(function* (options) {
     if (Option.isNone(options.environment)) {
-      const target = yield* Target.target({ project: options.project, environment: Option.none() })
-      return yield* options.json ? json(target) : out(`${plain(target.project)} ${target.environment}\n`)
+      return yield* showChoice(options)
     }
     const environment = yield* Target.slug(options.environment.value)
-    const project = yield* Target.project(options.project)
     const session = yield* Credential.open(options)
-    const slugs = (yield* SealingKeys.environments(session, project)).map(({ slug }) => slug)
+    const { project, ...id } = yield* Target.project(options.project, session)
+    const slugs = (yield* SealingKeys.environments(session, { project, ...id })).map(({ slug }) => slug)
     if (!slugs.includes(environment)) return yield* noEnvironment(environment, project, slugs)
     const file = yield* ProjectFile.save({ project, environment })
-    if (options.json) return yield* json({ file, project, environment })
-    yield* note(`${plain(file)}: ${plain(project)}, ${environment}`)
+    yield* options.json
+      ? json({ file, project, environment })
+      : note(`${plain(file)}: ${plain(project)}, ${environment}`)
+    // Warns of a variable or a credential that chooses something else here.
+    yield* Effect.ignore(Target.target({ project: Option.none(), environment: Option.none() }, session))
   })
 )
 
@@ -58,9 +74,8 @@ export const open = Help.command(
   },
   { ...Shared.inEnvironment, json: Shared.json, noBrowser: Shared.noBrowser },
   Effect.fnUntraced(function* (options) {
-    const target = yield* Target.target(options)
-    const session = yield* Credential.open(options)
-    const projectId = yield* Target.withProject(session, target.project, Effect.succeed)
+    const { session, target } = yield* Target.reach(options, Credential.open(options))
+    const projectId = yield* Target.withProject(session, target, Effect.succeed)
     const url = `${session.url}/app/projects/${projectId}/env/${target.environment}`
     yield* options.json ? json({ url }) : Browser.offer(url, options)
   })

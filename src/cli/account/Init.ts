@@ -127,7 +127,7 @@ const newEnvironment = Effect.fnUntraced(function* (
   slug: string
 ) {
   const payload = yield* Management.payloadOf(CreateEnvironment)({ slug })
-  const environment = yield* makeEnvironment(session, browser, project, payload)
+  const environment = yield* makeEnvironment(session, browser, { project }, payload)
   yield* note(`Created the environment ${plain(environment.slug)}.`)
   return environment.slug
 })
@@ -139,7 +139,7 @@ const chooseEnvironment = Effect.fnUntraced(function* (
   project: string,
   options: BrowserChoice & Target.TargetOptions
 ) {
-  const slugs = (yield* SealingKeys.environments(session, project)).map(({ slug }): string => slug)
+  const slugs = (yield* SealingKeys.environments(session, { project })).map(({ slug }): string => slug)
   if (Option.isSome(options.environment)) {
     const requested = options.environment.value
     if (slugs.includes(requested)) return requested
@@ -201,9 +201,15 @@ export const init = Help.command(
   },
   { ...Shared.inEnvironment, plaintext, noBrowser: Shared.noBrowser },
   Effect.fnUntraced(function* (options) {
+    const own = yield* Target.fromCaller(options)
     const session = yield* chooseCredential(options)
-    const project = yield* chooseProject(session, options)
-    const environment = yield* chooseEnvironment(session, project, options)
+    const given = {
+      ...options,
+      project: Option.fromNullable(own.project?.name),
+      environment: Option.fromNullable(own.environment?.name)
+    }
+    const project = yield* chooseProject(session, given)
+    const environment = yield* chooseEnvironment(session, project, given)
     const file = yield* ProjectFile.save({ project, environment })
     yield* note(`${plain(file)}: ${plain(project)}, ${environment}`)
     yield* importDotenv(session, options, { project, environment })

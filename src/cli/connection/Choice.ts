@@ -57,8 +57,23 @@ export const environmentCredential = Effect.gen(function* () {
 })
 
 /** One-way: tells two credentials apart without revealing either. */
-export const digestOf = (credential: Redacted.Redacted): string =>
+const digestOf = (credential: Redacted.Redacted): string =>
   crypto().createHash("sha256").update(Redacted.value(credential)).digest("base64url")
+
+/** Stands for the credential at its server, without revealing it. */
+export const identityOf = ({ credential, login, url }: Pick<Chosen, "credential" | "login" | "url">): string =>
+  `${url} ${Option.match(login, { onNone: () => digestOf(credential), onSome: ({ grantId }) => grantId })}`
+
+/** The same without opening the keychain, which may ask for a password. None: no credential. */
+export const closedIdentity = Effect.fnUntraced(function* (options: ConnectionOptions) {
+  const token = yield* environmentCredential
+  const logins = yield* Logins.read
+  const { url } = yield* chooseAddress(options.url, logins)
+  const login = Logins.find(logins, url)
+  const wantsVariable = Option.contains(options.credential, "env") || Option.isNone(login)
+  if (!wantsVariable && Option.isSome(login)) return Option.some(`${url} ${login.value.grantId}`)
+  return Option.map(token, ({ value }) => `${url} ${digestOf(value)}`)
+})
 
 /** Printable ASCII only: for other text the HTTP library throws an error that quotes it. */
 const headerSafe = (credential: Redacted.Redacted): boolean => /^[\x21-\x7e]{1,512}$/.test(Redacted.value(credential))

@@ -77,20 +77,29 @@ const read = Effect.fnUntraced(function* (path: string) {
   })
 })
 
-/** The nearest file, from the working folder upwards. `foreign`: accept a file of another user. */
-export const find = Effect.fnUntraced(function* (options: { readonly foreign: boolean }) {
+interface FindOptions {
+  /** Accept a file of another user. */
+  readonly foreign: boolean
+  /** Pass over a file that cannot be used, without a word: the command does not need it. */
+  readonly quiet?: boolean
+}
+
+/** The nearest file, from the working folder upwards. */
+export const find = Effect.fnUntraced(function* (options: FindOptions) {
   for (let folder = resolve("."); ; folder = dirname(folder)) {
     const file = join(folder, fileName)
     const foreign = !options.foreign && Option.isSome(yield* infoOf(file)) && (yield* isOfAnotherUser(file))
     const projectFile = yield* read(file).pipe(
       // A broken file of another user must not stop the command.
-      Effect.catchAll((error) => (foreign ? Effect.succeedNone : Effect.fail(error)))
+      Effect.catchAll((error) => (foreign || options.quiet === true ? Effect.succeedNone : Effect.fail(error)))
     )
     if (Option.isSome(projectFile)) {
       if (!foreign || (yield* isTrusted(projectFile.value.digest))) return projectFile
-      yield* warn(
-        `${plain(file)} belongs to another user and is ignored; after a look at it, \`ampoule trust\` accepts it.`
-      )
+      if (options.quiet !== true) {
+        yield* warn(
+          `${plain(file)} belongs to another user and is ignored; after a look at it, \`ampoule trust\` accepts it.`
+        )
+      }
     }
     if (dirname(folder) === folder) return Option.none<ProjectFile>()
   }

@@ -22,18 +22,28 @@ export interface Location {
 
 type OpenEnvironment = Location & { readonly session: Credential.Session }
 
+interface Opened {
+  readonly session: Credential.Session
+  readonly target: Target.Target
+}
+
+/** Opens the connection and finds the target, for commands that ask the user before they send anything. */
+export const open = (options: EnvironmentOptions) => Target.reach(options, Credential.open(options))
+
+/** Runs `use` with the project id. */
+export const at = <A, E extends CliError, R>(
+  { session, target }: Opened,
+  use: (at: OpenEnvironment) => Effect.Effect<A, E, R>
+) =>
+  Target.withProject(session, target, (projectId) => use({ session, projectId, environment: target.environment })).pipe(
+    Target.withTargetHint(target)
+  )
+
 /** Opens the connection and the target, and runs `use` with the project id. */
 export const within = <A, E extends CliError, R>(
   options: EnvironmentOptions,
   use: (at: OpenEnvironment) => Effect.Effect<A, E, R>
-) =>
-  Effect.gen(function* () {
-    const target = yield* Target.target(options)
-    const session = yield* Credential.open(options)
-    return yield* Target.withProject(session, target.project, (projectId) =>
-      use({ session, projectId, environment: target.environment })
-    ).pipe(Target.withAccessHint(target))
-  })
+) => Effect.flatMap(open(options), (opened) => at(opened, use))
 
 /** Handler of a command that works on a single environment. */
 export const onEnvironment =

@@ -13,9 +13,8 @@ import { crypto, fs } from "#src/cli/terminal/BuiltIn.ts"
 import * as Choice from "./Choice.ts"
 import { folders, jsonFile, removeFolder } from "#src/cli/terminal/Folders.ts"
 import { bodyOf, isInTheClear, link, type Link } from "./Link.ts"
-import * as Logins from "./Logins.ts"
 import { out } from "#src/cli/terminal/Output.ts"
-import * as ProjectFile from "./ProjectFile.ts"
+import * as OnlyEnvironment from "./OnlyEnvironment.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
 import * as Target from "./Target.ts"
 import { type NameRequest, nameRequest } from "#src/cli/help/NameRequest.ts"
@@ -56,12 +55,14 @@ const keys = Effect.fnUntraced(function* (server: Link, projectId: ProjectId, en
 
 interface NamesQuery extends NameRequest {
   readonly project: string
+  readonly projectId?: ProjectId
   readonly environment: string
 }
 
-const ask = (server: Link, { environment, kind, project }: NamesQuery) => {
+const ask = (server: Link, query: NamesQuery) => {
+  const { environment, kind } = query
   if (kind === "projects") return projects(server)
-  return Target.withProject(server, project, (id) =>
+  return Target.withProject(server, query, (id) =>
     kind === "environments" ? environments(server, id) : keys(server, id, environment)
   )
 }
@@ -100,48 +101,66 @@ const makeRoom = Effect.gen(function* () {
 
 // --- identity ---
 
-/** Identity without opening the keychain, which may ask for a password. */
-const identityKey = Effect.fnUntraced(function* (options: Choice.ConnectionOptions) {
-  const token = yield* Choice.environmentCredential
-  const logins = yield* Logins.read
-  const { url } = yield* Choice.chooseAddress(options.url, logins)
-  const login = Logins.find(logins, url)
-  const wantsVariable = Option.contains(options.credential, "env") || Option.isNone(login)
-  if (!wantsVariable && Option.isSome(login)) return Option.some(`${url} ${login.value.grantId}`)
-  return Option.map(token, ({ value }) => `${url} ${Choice.digestOf(value)}`)
-})
-
-/** Typed options first, then a trusted file. Completion never asks the user to trust one. */
-const placeOf = Effect.fnUntraced(function* ({ environment, project }: Pick<NameRequest, "environment" | "project">) {
-  if (project !== undefined && environment !== undefined) return { project, environment }
-  const file = Option.getOrUndefined(yield* ProjectFile.find({ foreign: false }))
-  const counts = file !== undefined && (yield* ProjectFile.isTrusted(file.digest))
-  return {
-    project: project ?? (counts ? Option.getOrUndefined(file.project) : undefined),
-    environment: environment ?? (counts ? Option.getOrUndefined(file.environment) : undefined)
-  }
-})
-
 /** Longest wait after a key press. */
 const longestWait = "1 second"
 
+/** Undefined: no credential, or one that would be sent in the clear. */
+const openImpatiently = Effect.fnUntraced(function* (options: Choice.ConnectionOptions) {
+  const chosen = Option.getOrUndefined(yield* Choice.choose(options))
+  if (chosen === undefined || isInTheClear(chosen.url)) return undefined
+  return { ...(yield* link({ ...chosen, impatient: true })), chosen }
+})
+
+/** The credential's only environment: the last answer, or a first one. */
+const onlyOf = Effect.fnUntraced(function* (options: Choice.ConnectionOptions, identity: string) {
+  const remembered = yield* OnlyEnvironment.recall(identity)
+  if (Option.isSome(remembered)) return remembered.value.only
+  const session = yield* openImpatiently(options)
+  return session === undefined ? null : (yield* OnlyEnvironment.of(session, { hasOther: false, offline: false })).only
+})
+
+/** The target by the rule of the commands. Completion never asks the user to trust a file. */
+const placeOf = Effect.fnUntraced(function* (
+  { environment, kind, project }: NameRequest,
+  options: Choice.ConnectionOptions,
+  identity: string
+) {
+  const names = { project: Option.fromNullable(project), environment: Option.fromNullable(environment) }
+  const own = yield* Target.fromCaller(names)
+  const isEnough = own.project !== undefined && (kind === "environments" || own.environment !== undefined)
+  const only = isEnough
+    ? null
+    : yield* onlyOf(options, identity).pipe(
+        Effect.timeout(longestWait),
+        Effect.orElseSucceed(() => null)
+      )
+  const { parts } = yield* Target.overview(names, only)
+  return {
+    project: parts.project?.name ?? "",
+    ...(parts.project?.id === undefined ? {} : { projectId: parts.project.id as ProjectId }),
+    environment: parts.environment?.name ?? ""
+  }
+})
+
 const completeNames = Effect.fnUntraced(function* (request: NameRequest) {
-  const { environment = "", project = "" } = yield* placeOf(request)
+  const options = { url: Option.none(), credential: request.credential }
+  const identity = yield* Choice.closedIdentity(options)
+  if (Option.isNone(identity)) return []
+  const nowhere = { project: "", environment: "" }
+  const place = request.kind === "projects" ? nowhere : yield* placeOf(request, options, identity.value)
+  const { environment, project } = place
   const isComplete =
     request.kind === "projects" || (project !== "" && (request.kind === "environments" || isSlug(environment)))
-  const options = { url: Option.none(), credential: request.credential }
-  const identity = yield* identityKey(options)
-  if (!isComplete || Option.isNone(identity)) return []
-  const question = { ...request, project, environment: request.kind === "keys" ? environment : "" }
+  if (!isComplete) return []
+  const question = { ...request, ...place, environment: request.kind === "keys" ? environment : "" }
   const file = fileOf(identity.value, question)
   const cached = Option.getOrUndefined(yield* file.read)
   const now = yield* Clock.currentTimeMillis
   const age = cached === undefined ? Infinity : now - cached.at
   if (cached !== undefined && age >= 0 && age < fresh) return cached.names
   const fetched = Effect.gen(function* () {
-    const choice = Option.getOrUndefined(yield* Choice.choose(options))
-    if (choice === undefined || isInTheClear(choice.url)) return undefined
-    return yield* ask(yield* link({ ...choice, impatient: true }), question)
+    const session = yield* openImpatiently(options)
+    return session === undefined ? undefined : yield* ask(session, question)
   })
   const names = yield* fetched.pipe(
     Effect.timeout(longestWait),

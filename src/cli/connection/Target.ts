@@ -1,4 +1,7 @@
-/** Project and environment: from the options, then from the project file (`ProjectFile.ts`). */
+/**
+ * Project and environment of a command, by the rule that the client libraries share (`src/ClientTarget.ts`): option,
+ * variable, the credential's only environment, trusted project file (`ProjectFile.ts`).
+ */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -6,68 +9,214 @@ import type { ProjectId } from "#schema/Ids.ts"
 import * as Patterns from "#schema/Patterns.ts"
 import type { Project } from "#schema/ProjectsApi.ts"
 import type { EnvironmentSlug } from "#schema/Values.ts"
+import * as ClientTarget from "#src/ClientTarget.ts"
 import { crypto } from "#src/cli/terminal/BuiltIn.ts"
-import { type CliError, CliFailure, withHint, type ServerRefused, usage } from "#src/cli/terminal/Failure.ts"
+import { type CliError, CliFailure, type ServerRefused, usage, withHint } from "#src/cli/terminal/Failure.ts"
 import { jsonFile } from "#src/cli/terminal/Folders.ts"
 import { bodyOf, type Link } from "./Link.ts"
-import { plain } from "#src/cli/terminal/Output.ts"
+import { plain, warn } from "#src/cli/terminal/Output.ts"
+import * as OnlyEnvironment from "./OnlyEnvironment.ts"
 import * as ProjectFile from "./ProjectFile.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
+import * as TargetWords from "./TargetWords.ts"
 
 export interface TargetOptions {
   readonly project: Option.Option<string>
   readonly environment: Option.Option<string>
 }
 
-export interface Target {
-  /** Id or slug, as typed. */
+/** A project as a command's user named it, or as another source did. */
+export interface ProjectName {
+  /** Id or slug. */
   readonly project: string
-  readonly environment: EnvironmentSlug
+  /** Of a project whose id needs no look-up. */
+  readonly projectId?: ProjectId
 }
 
-export const slug = (text: string): Effect.Effect<EnvironmentSlug, CliFailure> =>
-  text.length <= Patterns.longestSlug && Patterns.environmentSlug.test(text)
+export interface Target extends ProjectName {
+  readonly environment: EnvironmentSlug
+  readonly parts: ClientTarget.Parts
+  /** The failure of the server that a remembered answer replaced. Further requests need not be tried. */
+  readonly unavailable?: CliError
+}
+
+export const slug = (text: string): Effect.Effect<EnvironmentSlug, CliFailure> => slugFrom({ name: text })
+
+const slugFrom = ({ name, source }: { readonly name: string; readonly source?: ClientTarget.Source }) =>
+  name.length <= Patterns.longestSlug && Patterns.environmentSlug.test(name)
     ? // Same check as its schema, which would be slow to load for `run`.
-      Effect.succeed(text as EnvironmentSlug)
-    : usage(`"${plain(text)}" is not an environment.`, "Environments are slugs like development or pr-12.")
+      Effect.succeed(name as EnvironmentSlug)
+    : usage(
+        `"${plain(name)}" is not an environment${source === undefined || source === "option" ? "" : ` (${TargetWords.sourceOf("environment", source)})`}.`,
+        "Environments are slugs like development or pr-12."
+      )
 
-const whichProject = usage("Which project?", `Use --project ID-OR-SLUG, or put "project" into ${ProjectFile.fileName}.`)
-const whichEnvironment = usage(
-  "Which environment?",
-  `Use --env SLUG, or put "environment" into ${ProjectFile.fileName}.`
-)
+// --- the rule ---
 
-export const project = Effect.fnUntraced(function* (option: Option.Option<string>) {
-  if (Option.isSome(option)) return option.value
-  const file = yield* ProjectFile.find({ foreign: false })
-  return yield* Effect.mapError(
-    Option.flatMap(file, ({ project }) => project),
-    () => whichProject
-  )
-})
-
-export const target = Effect.fnUntraced(function* (options: TargetOptions) {
-  const isComplete = Option.isSome(options.project) && Option.isSome(options.environment)
-  const file = isComplete ? Option.none() : yield* ProjectFile.find({ foreign: false })
-  const name = Option.orElse(options.project, () => Option.flatMap(file, ({ project }) => project))
-  if (Option.isNone(name)) return yield* whichProject
-  if (Option.isSome(options.environment)) {
-    return { project: name.value, environment: yield* slug(options.environment.value) } satisfies Target
+/** The user's own words. A name that cannot be an environment fails before any request. */
+export const fromCaller = Effect.fnUntraced(function* ({ environment, project }: Partial<TargetOptions>) {
+  const names = {
+    project: Option.getOrUndefined(project ?? Option.none()),
+    environment: Option.getOrUndefined(environment ?? Option.none())
   }
-  if (Option.isNone(file) || Option.isNone(file.value.environment)) return yield* whichEnvironment
-  const environment = yield* slug(file.value.environment.value)
-  yield* ProjectFile.ensureTrusted(file.value)
-  return { project: name.value, environment } satisfies Target
+  const parts = ClientTarget.fromCaller(names, process.env)
+  if (parts.environment !== undefined) yield* slugFrom(parts.environment)
+  return parts
 })
 
-/** Adds the command that requests access to a refusal for lack of a grant. */
-export const withAccessHint =
-  ({ environment, project }: Target) =>
+type Needed = "project" | "both"
+const isEnough = (parts: ClientTarget.Parts, needed: Needed): boolean =>
+  needed === "both" ? ClientTarget.isComplete(parts) : parts.project !== undefined
+
+const namesOf = (file: Option.Option<ProjectFile.ProjectFile>) =>
+  Option.match(file, {
+    onNone: () => ({}),
+    onSome: ({ environment, project }) => ({
+      project: Option.getOrUndefined(project),
+      environment: Option.getOrUndefined(environment)
+    })
+  })
+
+/** A trusted file that says something else is named, because its reader may expect it to count. */
+const warnOfOverride = Effect.fnUntraced(function* (
+  parts: ClientTarget.Parts,
+  file: Option.Option<ProjectFile.ProjectFile>
+) {
+  if (Option.isNone(file)) return
+  const sentence = TargetWords.overrides(parts, namesOf(file), file.value.path)
+  if (sentence !== undefined && (yield* ProjectFile.isTrusted(file.value.digest))) yield* warn(sentence)
+}, Effect.ignore)
+
+interface Resolution {
+  readonly parts: ClientTarget.Parts
+  readonly unavailable?: CliError
+}
+
+interface ResolveOptions {
+  readonly needed: Needed
+  /** Remembered answers count while the server is away. */
+  readonly offline: boolean
+}
+
+/** An open connection; or, for a command that asks no server, the identity of its credential. */
+type Asked = OnlyEnvironment.Session | { readonly identity: Option.Option<string> }
+
+const onlyOf = (asked: Asked, options: { readonly hasOther: boolean; readonly offline: boolean }) =>
+  "identity" in asked
+    ? Effect.map(
+        Option.isNone(asked.identity) ? Effect.succeedNone : OnlyEnvironment.recall(asked.identity.value),
+        (remembered) => ({
+          only: Option.match(remembered, { onNone: () => null, onSome: ({ only }) => only }),
+          unsaid: undefined,
+          unavailable: undefined
+        })
+      )
+    : OnlyEnvironment.of(asked, options)
+
+/** The one resolution of all commands. */
+const resolve = Effect.fnUntraced(function* (
+  own: ClientTarget.Parts,
+  asked: Asked,
+  { needed, offline }: ResolveOptions
+) {
+  if (isEnough(own, needed)) {
+    if (TargetWords.hasVariable(own)) {
+      yield* warnOfOverride(own, yield* ProjectFile.find({ foreign: false, quiet: true }))
+    }
+    return { parts: own } satisfies Resolution
+  }
+  const file = yield* ProjectFile.find({ foreign: false })
+  const hasOther = isEnough(ClientTarget.withFile(own, namesOf(file)), needed)
+  const { only, unavailable, unsaid } = yield* onlyOf(asked, { hasOther, offline })
+  const away = unavailable === undefined ? {} : { unavailable }
+  const withCredential = ClientTarget.withCredential(own, only)
+  if (isEnough(withCredential, needed)) {
+    yield* warnOfOverride(withCredential, file)
+    return { parts: withCredential, ...away } satisfies Resolution
+  }
+  const parts = ClientTarget.withFile(withCredential, namesOf(file))
+  if (!isEnough(parts, needed)) {
+    if (unavailable !== undefined) return yield* Effect.fail(unavailable)
+    const missing = TargetWords.missing(parts, { only, unsaid, file: namesOf(file), hasFile: Option.isSome(file) })
+    return yield* usage(missing.message, missing.hint)
+  }
+  if (needed === "both" && parts.environment?.source === "file" && Option.isSome(file)) {
+    yield* slugFrom(parts.environment)
+    yield* ProjectFile.ensureTrusted(file.value)
+  }
+  return { parts, ...away } satisfies Resolution
+})
+
+const projectOf = ({ project }: ClientTarget.Parts): ProjectName => ({
+  project: project?.name ?? "",
+  ...(project?.id === undefined ? {} : { projectId: project.id as ProjectId })
+})
+
+const targetOf = ({ parts, unavailable }: Resolution): Effect.Effect<Target, CliFailure> =>
+  Effect.map(slugFrom(parts.environment ?? { name: "" }), (environment) => ({
+    ...projectOf(parts),
+    environment,
+    parts,
+    ...(unavailable === undefined ? {} : { unavailable })
+  }))
+
+/** The target of a command whose connection is open. */
+export const target = (options: TargetOptions, session: OnlyEnvironment.Session, offline = false) =>
+  fromCaller(options).pipe(
+    Effect.flatMap((own) => resolve(own, session, { needed: "both", offline })),
+    Effect.flatMap(targetOf)
+  )
+
+/** The target of a command that asks no server. */
+export const targetOffline = (options: TargetOptions, identity: Option.Option<string>) =>
+  fromCaller(options).pipe(
+    Effect.flatMap((own) => resolve(own, { identity }, { needed: "both", offline: true })),
+    Effect.flatMap(targetOf)
+  )
+
+/** Checks the user's words, opens the connection, and finds the target. */
+export const reach = Effect.fnUntraced(function* <S extends OnlyEnvironment.Session, E extends CliError, R>(
+  options: TargetOptions,
+  open: Effect.Effect<S, E, R>,
+  offline = false
+) {
+  yield* fromCaller(options)
+  const session = yield* open
+  return { session, target: yield* target(options, session, offline) }
+})
+
+/** The choice of this folder for reports and completion: without a question, a warning or a failure. */
+export const overview = Effect.fnUntraced(function* (
+  { environment, project }: TargetOptions,
+  only: ClientTarget.OnlyEnvironment | null
+) {
+  const names = { project: Option.getOrUndefined(project), environment: Option.getOrUndefined(environment) }
+  const parts = ClientTarget.withCredential(ClientTarget.fromCaller(names, process.env), only)
+  const file = yield* ProjectFile.find({ foreign: false, quiet: true })
+  const isTrusted = Option.isSome(file) && (yield* ProjectFile.isTrusted(file.value.digest))
+  return { file, isTrusted, parts: isTrusted ? ClientTarget.withFile(parts, namesOf(file)) : parts }
+})
+
+/** The project of a command that needs no environment. */
+export const project = (option: Option.Option<string>, session: OnlyEnvironment.Session) =>
+  fromCaller({ project: option }).pipe(
+    Effect.flatMap((own) =>
+      resolve({ ...own, environment: undefined }, session, { needed: "project", offline: false })
+    ),
+    Effect.map(({ parts }) => projectOf(parts))
+  )
+
+/** Adds the next step to a refusal: the command that requests access, or the source of a name that does not exist. */
+export const withTargetHint =
+  ({ environment, parts, project }: Target) =>
   <A, E extends CliError, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | ServerRefused, R> =>
     Effect.mapError(self, (error) => {
-      if (error._tag !== "ServerRefused" || error.needs === undefined) return error
-      const target = `--project ${plain(project)} --env ${environment} --level ${error.needs}`
-      return withHint(error, `Ask for it: ampoule access request ${target} --for 2h --why "..."`)
+      if (error._tag !== "ServerRefused") return error
+      if (error.needs !== undefined) {
+        const target = `--project ${plain(project)} --env ${environment} --level ${error.needs}`
+        return withHint(error, `Ask for it: ampoule access request ${target} --for 2h --why "..."`)
+      }
+      return error.code === "ENVIRONMENT_NOT_FOUND" ? withHint(error, TargetWords.noSuchEnvironment(parts)) : error
     })
 
 // --- slug to id: cached, so that `run` makes a single request ---
@@ -142,9 +291,10 @@ const askServer = Effect.fnUntraced(function* (connection: Link, name: string) {
 /** Runs `use` with the project's id. A cached id that no longer exists is looked up again, once. */
 export const withProject = Effect.fnUntraced(function* <A, E extends CliError, R>(
   connection: Link,
-  name: string,
+  { project: name, projectId }: ProjectName,
   use: (id: ProjectId) => Effect.Effect<A, E, R>
 ) {
+  if (projectId !== undefined) return yield* use(projectId)
   const direct = decodeId(name)
   if (Option.isSome(direct)) return yield* use(direct.value)
   const cached = yield* readIds
@@ -159,8 +309,8 @@ export const withProject = Effect.fnUntraced(function* <A, E extends CliError, R
 })
 
 /** Cached id without a request, for the offline cache. */
-export const cachedProject = Effect.fnUntraced(function* (connection: Link, name: string) {
-  const direct = decodeId(name)
+export const cachedProject = Effect.fnUntraced(function* (connection: Link, { project: name, projectId }: ProjectName) {
+  const direct = projectId === undefined ? decodeId(name) : Option.some(projectId)
   if (Option.isSome(direct)) return direct
   const cached = yield* readIds
   return rememberedId(cached, connection, name)

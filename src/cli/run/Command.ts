@@ -16,7 +16,11 @@ const openSealed = Effect.fnUntraced(function* (session: ChosenLink, name: strin
     Promise.all([import("#src/cli/sealed/Open.ts"), import("#src/cli/connection/Client.ts")])
   )
   const file = yield* readSealed(name)
-  const { activeKey, values } = yield* openOnServer(yield* connect(session.chosen), file, target)
+  const { activeKey, values } = yield* openOnServer(
+    { ...(yield* connect(session.chosen)), chosen: session.chosen },
+    file,
+    target
+  )
   const foreign = Object.keys(values).find((key) => !secretKey.test(key))
   if (foreign !== undefined) return yield* new CliFailure({ message: `${name} holds a name that is not a secret key.` })
   if (activeKey !== undefined) {

@@ -35,7 +35,7 @@ interface EndedRun {
 
 /** A failed report has no effect on the run, which has ended. */
 export const send = (session: Link, target: Target.Target, { durationMillis, exitCode, plan, tail }: EndedRun) =>
-  Target.withProject(session, target.project, (projectId) =>
+  Target.withProject(session, target, (projectId) =>
     session.ask({
       method: "POST",
       path: "/secrets/run-results",

@@ -73,8 +73,10 @@ export const runCommand = Effect.fnUntraced(
       return yield* usage("--plan cannot be combined with --watch, --offline or --sealed.")
     }
     yield* ProcessOne.check(options, command)
-    const target = Option.isSome(options.sealed) ? undefined : yield* Target.target(options)
-    const session = yield* Choice.open({ ...options, impatient: options.offline, silent: options.watch })
+    const open = Choice.open({ ...options, impatient: options.offline, silent: options.watch })
+    const { session, target } = Option.isSome(options.sealed)
+      ? { session: yield* open, target: undefined }
+      : yield* Target.reach(options, open, options.offline)
     const sealed = Option.getOrElse(options.sealed, () => "")
     const first =
       target === undefined

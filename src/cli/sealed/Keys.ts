@@ -41,7 +41,7 @@ const idName = (url: string, environmentId: string) => `${url} ${environmentId}`
 
 const decodeId = Schema.decodeUnknownOption(EnvironmentId)
 
-export const environments = Effect.fnUntraced(function* (session: Connection, project: string) {
+export const environments = Effect.fnUntraced(function* (session: Connection, project: Target.ProjectName) {
   const client = yield* projects(session)
   const { items } = yield* Target.withProject(session, project, (projectId) =>
     call(session, client.listEnvironments({ path: { projectId } }))
@@ -51,7 +51,7 @@ export const environments = Effect.fnUntraced(function* (session: Connection, pr
 
 /** Id of the environment, which addresses it in sealed routes (docs/contract/secrets.md). */
 export const environmentId = Effect.fnUntraced(function* (session: Connection, target: Target.Target) {
-  const items = yield* environments(session, target.project)
+  const items = yield* environments(session, target)
   const id = Option.flatMap(Option.fromNullable(items.find((item) => item.slug === target.environment)), (item) =>
     decodeId(item.id)
   )
@@ -109,9 +109,13 @@ const currentOrCached = Effect.fnUntraced(function* <R>(
 
 /** Active key of the environment in the options. */
 export const active = Effect.fnUntraced(function* (options: EnvironmentOptions & { readonly offline: boolean }) {
-  const target = yield* Target.target(options)
+  if (options.offline) {
+    const target = yield* Target.targetOffline(options, yield* Choice.closedIdentity(options))
+    return yield* currentOrCached((url) => nameOf(url, target), options, "this environment", Effect.never)
+  }
+  const { session, target } = yield* Target.reach(options, Credential.open(options), true)
   const online = Effect.gen(function* () {
-    const session = yield* Credential.open(options)
+    if (target.unavailable !== undefined) return yield* Effect.fail(target.unavailable)
     const key = yield* fetch(session, yield* environmentId(session, target))
     yield* cache(nameOf(session.url, target), key)
     return key

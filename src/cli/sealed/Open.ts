@@ -8,12 +8,15 @@ import { EnvironmentId } from "#schema/Ids.ts"
 import { SealingKeyId } from "#schema/Values.ts"
 import * as Ask from "#src/cli/terminal/Ask.ts"
 import * as Capabilities from "#src/cli/connection/Capabilities.ts"
-import { call, type Connection } from "#src/cli/connection/Client.ts"
+import type { Parts } from "#src/ClientTarget.ts"
+import { call } from "#src/cli/connection/Client.ts"
+import type * as Credential from "#src/cli/connection/Credential.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import { plain } from "#src/cli/terminal/Output.ts"
 import * as SealedFile from "./File.ts"
 import * as SealingKeys from "./Keys.ts"
 import * as Target from "#src/cli/connection/Target.ts"
+import * as TargetWords from "#src/cli/connection/TargetWords.ts"
 
 export const defaultFile = ".env.sealed"
 
@@ -38,36 +41,41 @@ export const readSealed = Effect.fnUntraced(function* (file: string) {
 export const decodeEnvironmentId = Schema.decodeUnknownOption(EnvironmentId)
 const decodeKeyId = Schema.decodeUnknownOption(SealingKeyId)
 
-export const foreignFile = ({ environment }: Target.TargetOptions) => {
-  const other = Option.match(environment, {
-    onNone: () => "in another project",
-    onSome: (slug) => `for an environment other than ${plain(slug)}`
-  })
+export const foreignFile = ({ environment, project }: Parts) => {
+  const other =
+    environment === undefined
+      ? `in a project other than ${project === undefined ? "" : TargetWords.described("project", project)}`
+      : `for an environment other than ${TargetWords.described("environment", environment)}`
+  const sources = TargetWords.hasVariable({ environment, project })
+    ? "--project, --env, AMPOULE_PROJECT and AMPOULE_ENVIRONMENT"
+    : "--project and --env"
   return new CliFailure({
     message: `The file is sealed ${other}.`,
-    hint: "Without --project and --env, the file's own environment is used."
+    hint: `Without ${sources}, the file's own environment is used.`
   })
 }
 
-/** Environment of the header, else of the options. An option that contradicts the header is an error. */
+/** Environment of the header, else of the target. An option or a variable that contradicts the header is an error. */
 const environmentOf = Effect.fnUntraced(function* (
-  session: Connection,
+  session: Credential.Session,
   file: SealedFile.SealedFile,
   options: Target.TargetOptions
 ) {
   const headerId = Option.flatMap(Option.fromNullable(file.environmentId), decodeEnvironmentId)
-  if (Option.isNone(headerId)) return yield* SealingKeys.environmentId(session, yield* Target.target(options))
-  if (Option.isNone(options.environment) && Option.isNone(options.project)) return headerId.value
-  const allowed = Option.isSome(options.environment)
-    ? [yield* SealingKeys.environmentId(session, yield* Target.target(options))]
-    : (yield* SealingKeys.environments(session, yield* Target.project(options.project))).map(({ id }) => id)
+  if (Option.isNone(headerId)) return yield* SealingKeys.environmentId(session, yield* Target.target(options, session))
+  const own = yield* Target.fromCaller(options)
+  if (own.environment === undefined && own.project === undefined) return headerId.value
+  const allowed =
+    own.environment === undefined
+      ? (yield* SealingKeys.environments(session, yield* Target.project(options.project, session))).map(({ id }) => id)
+      : [yield* SealingKeys.environmentId(session, yield* Target.target(options, session))]
   if (allowed.includes(headerId.value)) return headerId.value
-  return yield* foreignFile(options)
+  return yield* foreignFile(own)
 })
 
 /** Opens a file on the server, completely or not at all. */
 export const openOnServer = Effect.fnUntraced(function* (
-  session: Connection,
+  session: Credential.Session,
   file: SealedFile.SealedFile,
   options: Target.TargetOptions
 ) {

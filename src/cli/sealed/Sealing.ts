@@ -22,6 +22,7 @@ import { parseKey } from "#src/cli/terminal/Keys.ts"
 import { type EnvironmentOptions } from "#src/cli/connection/Reach.ts"
 import { install, merge, resolve } from "./Git.ts"
 import * as SealedFile from "./File.ts"
+import * as Target from "#src/cli/connection/Target.ts"
 import * as SealingKeys from "./Keys.ts"
 import { withKeys } from "#src/cli/values/FileNames.ts"
 import * as ValueInput from "#src/cli/values/Input.ts"
@@ -39,19 +40,20 @@ const tooMany = new CliFailure({ message: `A sealed file holds at most ${maximum
 
 /**
  * Active key of the file's environment, which must be the key of the file. Without a file, the environment of the
- * options counts. An --env other than the file's is an error.
+ * target counts. An --env or a variable of another environment is an error.
  */
 const keyFor = Effect.fnUntraced(function* (
   current: SealedFile.SealedFile | undefined,
   options: EnvironmentOptions & { readonly file: string; readonly offline: boolean }
 ) {
   const environment = Option.flatMap(Option.fromNullable(current?.environmentId), decodeEnvironmentId)
+  const own = yield* Target.fromCaller(options)
   const key =
-    Option.isNone(environment) || Option.isSome(options.environment)
+    Option.isNone(environment) || own.environment !== undefined
       ? yield* SealingKeys.active(options)
       : yield* SealingKeys.ofFile(options, environment.value)
   if (Option.isSome(environment) && key.environmentId !== environment.value) {
-    return yield* foreignFile(options)
+    return yield* foreignFile(own)
   }
   if (current === undefined || current.keyId === key.keyId) return key
   return yield* new CliFailure({

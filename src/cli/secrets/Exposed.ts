@@ -102,8 +102,8 @@ export const exposed = Help.command(
       ...Option.match(since, { onNone: () => ({}), onSome: (at) => ({ since: at.toISOString() }) })
     }
     if (Option.isNone(options.key)) {
-      const name = yield* Target.project(options.project)
       const session = yield* Credential.open(options)
+      const name = yield* Target.project(options.project, session)
       const client = yield* clientOf(session)
       const exposure = yield* Target.withProject(session, name, (projectId) =>
         allPages((page) => call(session, client.ofProject({ path: { projectId }, urlParams: { ...query, page } })))

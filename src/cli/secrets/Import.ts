@@ -18,8 +18,7 @@ import { writeNotes } from "./ImportNotes.ts"
 import { withKeys } from "#src/cli/values/FileNames.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { json, note, plain, showPlan, stdinIsTerminal } from "#src/cli/terminal/Output.ts"
-import { listAll, within } from "#src/cli/connection/Reach.ts"
-import * as Target from "#src/cli/connection/Target.ts"
+import { at as within, listAll, open as openEnvironment } from "#src/cli/connection/Reach.ts"
 import * as WriteRisks from "#src/cli/values/WriteRisks.ts"
 
 /** Of an environment (docs/contract/limits.md): the server refuses more, but only the requests beyond it. */
@@ -131,10 +130,10 @@ const sayPlan = Effect.fnUntraced(function* (
 })
 
 export const importFile = Effect.fnUntraced(function* (options: ImportOptions) {
-  yield* Target.target(options)
+  const opened = yield* openEnvironment(options)
   const { entries, format, leftOut, origin } = yield* readFile(options)
   yield* within(
-    options,
+    opened,
     Effect.fnUntraced(function* ({ session, ...location }) {
       const existing = yield* listAll(session, location)
       const existingKeys = new Set(existing.map((item) => item.key))

@@ -34,10 +34,9 @@ type ListItem = Shape.Of<typeof Item>
 const largestPage = "500"
 
 export const readList = Effect.fnUntraced(function* (options: ListOptions) {
-  const target = yield* Target.target(options)
-  const server = yield* Choice.open(options)
+  const { session: server, target } = yield* Target.reach(options, Choice.open(options))
   const { environment } = target
-  const items = yield* Target.withProject(server, target.project, (projectId) =>
+  const items = yield* Target.withProject(server, target, (projectId) =>
     Effect.gen(function* () {
       const all: Array<ListItem> = []
       for (let page = 1; ; page++) {
@@ -47,7 +46,7 @@ export const readList = Effect.fnUntraced(function* (options: ListOptions) {
         if (!hasMore) return all
       }
     })
-  ).pipe(Target.withAccessHint(target))
+  ).pipe(Target.withTargetHint(target))
   yield* list(options, items, "No secrets.", columns)
 })
 

@@ -49,8 +49,7 @@ export const restoreAt = Help.command(
   },
   Effect.fnUntraced(function* (options) {
     const at = (yield* Shared.instant("at", options.at)).toISOString()
-    const target = yield* Target.target(options)
-    const session = yield* Credential.open(options)
+    const { session, target } = yield* Target.reach(options, Credential.open(options))
     const client = yield* secretsClient(session)
     const path = { envId: yield* SealingKeys.environmentId(session, target) }
     const preview = yield* requireWritten(session, client.restoreEnvironment({ path, payload: { at, preview: true } }))

@@ -30,14 +30,13 @@ export const PrintedMembers = Shape.struct({
 })
 
 export const readValue = Effect.fnUntraced(function* (options: GetOptions) {
-  const target = yield* Target.target(options)
+  const { session: server, target } = yield* Target.reach(options, Choice.open(options))
   const { environment } = target
-  const server = yield* Choice.open(options)
   const key = yield* parseKey(options.key)
   const representation = options.source ? "source" : undefined
-  const response = yield* Target.withProject(server, target.project, (projectId) =>
+  const response = yield* Target.withProject(server, target, (projectId) =>
     server.ask({ path: "/secrets/value", query: { projectId, environment, key, representation } })
-  ).pipe(withKey(key, environment), Target.withAccessHint(target))
+  ).pipe(withKey(key, environment), Target.withTargetHint(target))
   if (options.json) return yield* json(yield* bodyOf(server, response, PrintedMembers))
   yield* value((yield* bodyOf(server, response, ValueBody)).value, options)
 })

@@ -31,8 +31,8 @@ export const diff = Help.command(
   },
   Effect.fnUntraced(function* (options) {
     const [sourceEnv, targetEnv] = [yield* Target.slug(options.source), yield* Target.slug(options.target)]
-    const name = yield* Target.project(options.project)
     const session = yield* Credential.open(options)
+    const name = yield* Target.project(options.project, session)
     const client = yield* secretsClient(session)
     const result = yield* Target.withProject(session, name, (projectId) =>
       call(session, client.diff({ urlParams: { projectId, sourceEnv, targetEnv } }))

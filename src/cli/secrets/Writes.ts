@@ -7,7 +7,6 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { type SecretKey, SecretText } from "#schema/Values.ts"
 import type { Connection } from "#src/cli/connection/Client.ts"
-import * as Choice from "#src/cli/connection/Choice.ts"
 import { orRemedy, usage } from "#src/cli/terminal/Failure.ts"
 import { requireWritten } from "./Changes.ts"
 import * as Help from "#src/cli/help/Help.ts"
@@ -15,16 +14,16 @@ import * as Shared from "#src/cli/terminal/Options.ts"
 import { json, note, plain, stdinIsTerminal, warn } from "#src/cli/terminal/Output.ts"
 import { noSuchKey, parseKey } from "#src/cli/terminal/Keys.ts"
 import {
+  at as within,
   findLive,
   idOf,
   listAll,
   type Location,
-  withKeyOfEntry,
   onEnvironment,
-  within
+  open as openEnvironment,
+  withKeyOfEntry
 } from "#src/cli/connection/Reach.ts"
 import { secrets as secretsClient } from "#src/cli/connection/Routes.ts"
-import * as Target from "#src/cli/connection/Target.ts"
 import * as ValueInput from "#src/cli/values/Input.ts"
 import * as WriteRisks from "#src/cli/values/WriteRisks.ts"
 
@@ -157,9 +156,8 @@ export const set = Help.command(
       return yield* usage("--kind and --expected-version work with one key at a time.")
     }
     if (options.keys.length > 100) return yield* usage("At most 100 keys at a time.")
-    yield* Target.target(options)
-    // Checked before the user types a value that could not be sent.
-    if (Option.isNone(yield* Choice.choose(options))) return yield* Choice.noCredential
+    // Found before the user types a value that could not be sent.
+    const opened = yield* openEnvironment(options)
     const entries = options.fromArgs ? yield* fromArguments(options.keys) : yield* fromInput(keys, options)
     const secrets = yield* Effect.forEach(entries, ({ key, text }) =>
       Effect.map(parseText(key, text), (value) => ({ key, value }))
@@ -168,7 +166,7 @@ export const set = Help.command(
       entries.map(({ key, text }) => ({ key, value: text })),
       options.allow
     )
-    const results = yield* within(options, ({ session, ...location }) =>
+    const results = yield* within(opened, ({ session, ...location }) =>
       isPlain
         ? upsert(session, location, secrets)
         : Effect.forEach(secrets, (one) => createOrUpdate(session, location, { ...one, kind, expectedVersion }))

@@ -55,8 +55,7 @@ const request = Help.command(
   },
   Effect.fnUntraced(function* (options) {
     const hours = yield* hoursOf(options.for)
-    const target = yield* Target.target(options)
-    const session = yield* Credential.open(options)
+    const { session, target } = yield* Target.reach(options, Credential.open(options))
     const envId = yield* SealingKeys.environmentId(session, target)
     const client = yield* clientOf(session)
     const payload = { level: options.level, hours, reason: options.why }
@@ -137,8 +136,7 @@ const list = Help.command(
   },
   { ...Shared.inEnvironment, json: Shared.json },
   Effect.fnUntraced(function* (options) {
-    const target = yield* Target.target(options)
-    const session = yield* Credential.open(options)
+    const { session, target } = yield* Target.reach(options, Credential.open(options))
     const envId = yield* SealingKeys.environmentId(session, target)
     const client = yield* HttpApiClient.group(reachApi, { group: "environmentAccess", httpClient: session.http })
     const accessList = yield* forManagers(call(session, client.ofEnvironment({ path: { envId } })))

@@ -71,7 +71,7 @@ const entries = Effect.fnUntraced(function* (
   return { items: all, hasMore: cursor !== null }
 })
 
-const projectIdOf = (session: Connection, name: string) => Target.withProject(session, name, Effect.succeed)
+const projectIdOf = (session: Connection, name: Target.ProjectName) => Target.withProject(session, name, Effect.succeed)
 
 /** Adds the roles that may read the trail to a refusal. */
 const withReaders = <A, E, R>(self: Effect.Effect<A, E, R>) =>
@@ -121,9 +121,8 @@ export const activity = Help.command(
       ...(yield* timeOption("since", options.since)),
       ...(yield* timeOption("until", options.until))
     }
-    const name = yield* Target.project(options.project)
     const session = yield* Credential.open(options)
-    const projectId = yield* projectIdOf(session, name)
+    const projectId = yield* projectIdOf(session, yield* Target.project(options.project, session))
     const page = yield* withReaders(entries(session, { projectId }, query, options.limit))
     if (options.json) return yield* json(page)
     if (page.items.length === 0) return yield* note("The trail has no such entries.")

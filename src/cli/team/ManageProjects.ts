@@ -40,13 +40,13 @@ const visibility = Options.choice("visibility", ["team", "granted"]).pipe(
 const slug = Options.optional(Shared.text("slug", "slug", "Short name, for addresses and .ampoule.json"))
 
 /** Project of an argument, with its team. */
-const projectOf = Effect.fnUntraced(function* (session: Connection, name: string) {
+const projectOf = Effect.fnUntraced(function* (session: Connection, name: Target.ProjectName) {
   const client = yield* projectsClient(session)
   const projectId = yield* Target.withProject(session, name, Effect.succeed)
   const { items } = yield* call(session, client.list())
   const project = items.find(({ id }) => id === projectId)
   if (project !== undefined) return project
-  return yield* new CliFailure({ message: `This credential cannot see a project ${plain(name)}.` })
+  return yield* new CliFailure({ message: `This credential cannot see a project ${plain(name.project)}.` })
 })
 
 /** Team that owns the project, for which the approval is requested. */
@@ -113,7 +113,7 @@ export const updateProject = Help.command(
     if (Object.keys(members).length === 0) return yield* usage("Use --name, --slug or --visibility.")
     const payload = yield* Management.payloadOf(UpdateProject)(members)
     const session = yield* Credential.open(options)
-    const project = yield* projectOf(session, options.project)
+    const project = yield* projectOf(session, { project: options.project })
     const team = yield* teamOf(session, project)
     const updated = yield* Management.managing(session, team, options, ({ connection }) =>
       Effect.flatMap(clientOf(connection), (client) =>
@@ -136,7 +136,7 @@ export const deleteProject = Help.command(
   { ...ofProject, yes: Shared.yes, project: projectArgument },
   Effect.fnUntraced(function* (options) {
     const session = yield* Credential.open(options)
-    const project = yield* projectOf(session, options.project)
+    const project = yield* projectOf(session, { project: options.project })
     const team = yield* teamOf(session, project)
     const question = `Delete ${plain(project.slug)} of ${plain(team.name)}, with its environments and all their secrets?`
     if (!options.yes && !(yield* Ask.confirm(question))) return yield* note("Nothing was deleted.")
@@ -192,7 +192,7 @@ const columns = [
   ["ID", (item: ProjectEnvironment) => item.id]
 ] as const
 
-const environmentsOf = (session: Connection, name: string) =>
+const environmentsOf = (session: Connection, name: Target.ProjectName) =>
   Effect.flatMap(projectsClient(session), (client) =>
     Target.withProject(session, name, (projectId) =>
       Effect.map(call(session, client.listEnvironments({ path: { projectId } })), ({ items }) => items)
@@ -207,8 +207,8 @@ const listEnvironments = Help.command(
   },
   { ...Shared.connection, project: Shared.project, json: Shared.json },
   Effect.fnUntraced(function* (options) {
-    const name = yield* Target.project(options.project)
     const session = yield* Credential.open(options)
+    const name = yield* Target.project(options.project, session)
     const items = yield* environmentsOf(session, name)
     yield* printList(options, items, "This credential cannot reach any environment of the project.", columns)
   })
@@ -225,7 +225,7 @@ const ofEnvironment = {
 export const makeEnvironment = Effect.fnUntraced(function* (
   session: Connection,
   browser: { readonly noBrowser: boolean },
-  name: string,
+  name: Target.ProjectName,
   payload: CreateEnvironment
 ) {
   const project = yield* projectOf(session, name)
@@ -247,8 +247,8 @@ const createEnvironment = Help.command(
   { ...ofEnvironment, ...rules },
   Effect.fnUntraced(function* (options) {
     const payload = yield* Management.payloadOf(CreateEnvironment)({ slug: options.environment, ...membersOf(options) })
-    const name = yield* Target.project(options.project)
     const session = yield* Credential.open(options)
+    const name = yield* Target.project(options.project, session)
     const environment = yield* makeEnvironment(session, options, name, payload)
     yield* options.json ? json(environment) : created(environment)
   })
@@ -258,10 +258,10 @@ const createEnvironment = Help.command(
 const environmentOf = Effect.fnUntraced(function* (
   options: Credential.ConnectionOptions & { readonly project: Option.Option<string>; readonly environment: string }
 ) {
-  const name = yield* Target.project(options.project)
   const session = yield* Credential.open(options)
+  const name = yield* Target.project(options.project, session)
   const project = yield* projectOf(session, name)
-  const items = yield* environmentsOf(session, project.id)
+  const items = yield* environmentsOf(session, { project: project.slug, projectId: project.id })
   const environment = items.find(({ id, slug }) => slug === options.environment || id === options.environment)
   if (environment === undefined) {
     return yield* new CliFailure({

@@ -54,8 +54,11 @@ const environments = Help.command(
     )
   },
   Effect.fnUntraced(function* (options) {
-    const name = yield* Target.project(Option.orElse(options.name, () => options.project))
     const session = yield* Credential.open(options)
+    const name = yield* Target.project(
+      Option.orElse(options.name, () => options.project),
+      session
+    )
     const client = yield* projectsClient(session)
     const { items } = yield* Target.withProject(session, name, (projectId) =>
       call(session, client.listEnvironments({ path: { projectId } }))

@@ -143,7 +143,7 @@ const create = Help.command(
     const session = yield* Credential.open(options)
     const team = yield* Management.teamOf(session, options.team)
     const projects = yield* Effect.forEach(options.projects, (name) =>
-      Target.withProject(session, name, Effect.succeed)
+      Target.withProject(session, { project: name }, Effect.succeed)
     )
     const payload = yield* Management.payloadOf(CreateApiToken)({
       name: options.name,

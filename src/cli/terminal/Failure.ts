@@ -57,6 +57,19 @@ export class UnexpectedAnswer extends Data.TaggedError("UnexpectedAnswer")<{
 export type ServerError = ServerRefused | ServerUnreachable | UnexpectedAnswer
 export type CliError = CliFailure | ServerError
 
+/** Network failures, 5xx and 429: the server has not refused. */
+export const isUnavailable = (error: CliError): boolean => {
+  switch (error._tag) {
+    case "ServerUnreachable":
+      return true
+    case "ServerRefused":
+    case "UnexpectedAnswer":
+      return error.status >= 500 || error.status === 429
+    case "CliFailure":
+      return false
+  }
+}
+
 export const usage = (message: string, hint?: string): CliFailure =>
   new CliFailure({ message, exitCode: 2, ...(hint === undefined ? {} : { hint }) })
 

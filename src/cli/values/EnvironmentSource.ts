@@ -5,7 +5,14 @@ import type { InjectedSecrets } from "#schema/SecretResponses.ts"
 import { secretKey } from "#schema/Patterns.ts"
 import type { Representation } from "#schema/Values.ts"
 import type { ChosenLink } from "#src/cli/connection/Choice.ts"
-import { type CliError, CliFailure, describe, type ServerRefused, UnexpectedAnswer } from "#src/cli/terminal/Failure.ts"
+import {
+  type CliError,
+  CliFailure,
+  describe,
+  isUnavailable,
+  type ServerRefused,
+  UnexpectedAnswer
+} from "#src/cli/terminal/Failure.ts"
 import { bodyOf, type Link } from "#src/cli/connection/Link.ts"
 import * as ChildEnvironment from "#src/cli/terminal/ChildEnvironment.ts"
 import * as OfflineCache from "./OfflineCache.ts"
@@ -113,18 +120,6 @@ const injectOnly = Effect.fnUntraced(function* (server: Link, options: InjectOpt
   )
 })
 
-/** Network failures, 5xx and 429: the server has not refused. */
-const isUnavailable = (error: CliError): boolean => {
-  switch (error._tag) {
-    case "ServerUnreachable":
-      return true
-    case "ServerRefused":
-    case "UnexpectedAnswer":
-      return error.status >= 500 || error.status === 429
-    case "CliFailure":
-      return false
-  }
-}
 const isRefusal = (error: CliError): boolean =>
   (error._tag === "ServerRefused" || error._tag === "UnexpectedAnswer") && [401, 403, 404].includes(error.status)
 
@@ -151,7 +146,7 @@ export const fetchEnvironment = Effect.fnUntraced(function* (
     environment: target.environment,
     only: options.only
   })
-  const online = Target.withProject(session, target.project, (projectId) =>
+  const online = Target.withProject(session, target, (projectId) =>
     injectOnly(session, { projectId, environment: target.environment, ...conditions }, options.only).pipe(
       Effect.tap(
         Option.match({
@@ -165,9 +160,9 @@ export const fetchEnvironment = Effect.fnUntraced(function* (
     )
   )
   return yield* Effect.catchAll(
-    Target.withAccessHint(target)(online),
+    Target.withTargetHint(target)(target.unavailable === undefined ? online : Effect.fail(target.unavailable)),
     Effect.fnUntraced(function* (error: CliError) {
-      const projectId = yield* Target.cachedProject(session, target.project)
+      const projectId = yield* Target.cachedProject(session, target)
       if (Option.isNone(projectId)) return yield* Effect.fail(error)
       // Also without --offline: a copy of an earlier run must not outlive the right to it.
       if (isRefusal(error)) yield* OfflineCache.drop(copyOf(projectId.value))
