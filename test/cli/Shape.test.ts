@@ -21,7 +21,7 @@ import { Page } from "#src/cli/secrets/List.ts"
 import { PrintedMembers, ValueBody } from "#src/cli/secrets/Value.ts"
 import type * as Shape from "#src/cli/terminal/Shape.ts"
 import * as Aliases from "#src/cli/values/Aliases.ts"
-import { ValuesBody } from "#src/cli/values/EnvironmentSource.ts"
+import * as EnvironmentSource from "#src/cli/values/EnvironmentSource.ts"
 import { filesBelow } from "#test/imports.ts"
 
 interface Pair {
@@ -57,7 +57,8 @@ const answers = new Map<string, Pair>([
   ["secrets/Value.ts ValueBody", pair(ValueBody, SecretWithValue)],
   ["secrets/Value.ts PrintedMembers", pair(PrintedMembers, SecretWithValue)],
   ["values/Aliases.ts Page", pair(Aliases.Page, ListSecretsResponse)],
-  ["values/EnvironmentSource.ts ValuesBody", pair(ValuesBody, InjectedSecrets)]
+  ["values/EnvironmentSource.ts Keys", pair(EnvironmentSource.Keys, ListSecretsResponse)],
+  ["values/EnvironmentSource.ts ValuesBody", pair(EnvironmentSource.ValuesBody, InjectedSecrets)]
 ])
 /** Shapes of files that the command line itself writes: nothing else declares them. And parts of the shapes above. */
 const own = [

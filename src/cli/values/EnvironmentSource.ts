@@ -69,7 +69,7 @@ export const inject = Effect.fnUntraced(function* (server: Link, options: Inject
   return Option.some<Resolved>({ values, contained, etag: Option.fromNullable(response.headers["etag"]) })
 })
 
-const Keys = Shape.struct({ items: Shape.array(Shape.struct({ key: Shape.string })), hasMore: Shape.boolean })
+export const Keys = Shape.struct({ items: Shape.array(Shape.struct({ key: Shape.string })), hasMore: Shape.boolean })
 
 const allKeys = Effect.fnUntraced(function* (server: Link, { environment, projectId }: InjectOptions) {
   const keys: Array<string> = []
