@@ -203,13 +203,13 @@ export const init = Help.command(
   Effect.fnUntraced(function* (options) {
     const own = yield* Target.fromCaller(options)
     const session = yield* chooseCredential(options)
-    const given = {
+    const choices = {
       ...options,
       project: Option.fromNullable(own.project?.name),
       environment: Option.fromNullable(own.environment?.name)
     }
-    const project = yield* chooseProject(session, given)
-    const environment = yield* chooseEnvironment(session, project, given)
+    const project = yield* chooseProject(session, choices)
+    const environment = yield* chooseEnvironment(session, project, choices)
     const file = yield* ProjectFile.save({ project, environment })
     yield* note(`${plain(file)}: ${plain(project)}, ${environment}`)
     yield* importDotenv(session, options, { project, environment })

@@ -99,24 +99,24 @@ interface ResolveOptions {
 }
 
 /** An open connection; or, for a command that asks no server, the identity of its credential. */
-type Asked = OnlyEnvironment.Session | { readonly identity: Option.Option<string> }
+type OnlySource = OnlyEnvironment.Session | { readonly identity: Option.Option<string> }
 
-const onlyOf = (asked: Asked, options: { readonly hasOther: boolean; readonly offline: boolean }) =>
-  "identity" in asked
+const onlyOf = (source: OnlySource, options: { readonly hasOther: boolean; readonly offline: boolean }) =>
+  "identity" in source
     ? Effect.map(
-        Option.isNone(asked.identity) ? Effect.succeedNone : OnlyEnvironment.recall(asked.identity.value),
+        Option.isNone(source.identity) ? Effect.succeedNone : OnlyEnvironment.recall(source.identity.value),
         (remembered) => ({
           only: Option.match(remembered, { onNone: () => null, onSome: ({ only }) => only }),
           unsaid: undefined,
           unavailable: undefined
         })
       )
-    : OnlyEnvironment.of(asked, options)
+    : OnlyEnvironment.of(source, options)
 
 /** The one resolution of all commands. */
 const resolve = Effect.fnUntraced(function* (
   own: ClientTarget.Parts,
-  asked: Asked,
+  source: OnlySource,
   { needed, offline }: ResolveOptions
 ) {
   if (isEnough(own, needed)) {
@@ -127,7 +127,7 @@ const resolve = Effect.fnUntraced(function* (
   }
   const file = yield* ProjectFile.find({ foreign: false })
   const hasOther = isEnough(ClientTarget.withFile(own, namesOf(file)), needed)
-  const { only, unavailable, unsaid } = yield* onlyOf(asked, { hasOther, offline })
+  const { only, unavailable, unsaid } = yield* onlyOf(source, { hasOther, offline })
   const away = unavailable === undefined ? {} : { unavailable }
   const withCredential = ClientTarget.withCredential(own, only)
   if (isEnough(withCredential, needed)) {
