@@ -66,13 +66,25 @@ const needsOf = ({ method, url }: RequestLine): "run" | "values" | "write" => {
 
 type Head = Pick<Response, "status" | "headers">
 
-const refusal = (request: RequestLine, { headers, status }: Head, text: string): ServerRefused | undefined => {
+/** Page that the server names for the code (docs/contract/errors.md). A server of an earlier release names none. */
+const docsOf = (server: string, code: string, header: string | undefined): string | undefined => {
+  const path = `/docs/errors#${code}`
+  return header === `<${path}>; rel="help"` ? `${server}${path}` : undefined
+}
+
+const refusal = (
+  server: string,
+  request: RequestLine,
+  { headers, status }: Head,
+  text: string
+): ServerRefused | undefined => {
   const body = Option.getOrUndefined(readEnvelope(text))
   if (body === undefined) return undefined
   const { code, field, message } = body.known
   const { code: _code, field: _field, message: _message, statusCode: _status, ...details } = body.all
   const retryAfterSeconds = seconds(details["retryAfterSeconds"]) ?? seconds(headers["retry-after"])
   const requestId = headers["x-request-id"]
+  const docs = docsOf(server, code, headers["link"])
   return new ServerRefused({
     status,
     code,
@@ -81,6 +93,7 @@ const refusal = (request: RequestLine, { headers, status }: Head, text: string):
     ...(field === undefined ? {} : { field }),
     ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
     ...(requestId === undefined ? {} : { requestId }),
+    ...(docs === undefined ? {} : { docs }),
     ...(code === "ENVIRONMENT_NOT_GRANTED" ? { needs: needsOf(request) } : {})
   })
 }
@@ -145,7 +158,7 @@ export const checkStatus = <R>(
   return Effect.flatMap(
     text,
     (body): Effect.Effect<never, ServerError> =>
-      refusal(request, head, body) ??
+      refusal(server, request, head, body) ??
       unexpected(looksLikeHtml(head) ? "a web page instead of JSON" : "not an answer of this service")
   )
 }

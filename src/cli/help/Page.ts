@@ -125,7 +125,10 @@ export const page = ({ at: of, path }: Match): string => {
     ...(examples.length === 0 ? [] : [`Examples:\n${examples.map((line) => `  ${line}`).join("\n")}`]),
     ...(path.length > 1
       ? []
-      : [wrap("More: `ampoule COMMAND --help`, `ampoule --version`, `ampoule completion bash|zsh|fish`.", 0)])
+      : [
+          wrap("More: `ampoule COMMAND --help`, `ampoule --version`, `ampoule completion bash|zsh|fish`.", 0),
+          wrap("Docs: open /docs of your server in a browser, by default http://127.0.0.1:4400/docs.", 0)
+        ])
   ]
   return `${parts.join("\n\n")}\n`
 }

@@ -23,6 +23,8 @@ export class ServerRefused extends Data.TaggedError("ServerRefused")<{
   readonly needs?: "run" | "values" | "write"
   /** Next step, when the caller knows more than the code. */
   readonly hint?: string
+  /** Page of the server that explains the code. */
+  readonly docs?: string
 }> {}
 
 /**
@@ -179,15 +181,19 @@ export const describe = (error: CliError): Description => {
 /** Lines for standard error. */
 export const print = (error: CliError, json: boolean): string => {
   const { code, message, lines, hint } = describe(error)
+  const docs = error._tag === "ServerRefused" ? error.docs : undefined
   if (json) {
     const details = error._tag === "ServerRefused" ? error.details : {}
     const field = error._tag === "ServerRefused" && error.field !== undefined ? { field: error.field } : {}
-    return `${JSON.stringify({ error: { ...details, code, message, ...field, ...(hint === undefined ? {} : { hint }) } })}\n`
+    const next = { ...(hint === undefined ? {} : { hint }), ...(docs === undefined ? {} : { docs }) }
+    return `${JSON.stringify({ error: { ...details, code, message, ...field, ...next } })}\n`
   }
   const name = error._tag === "ServerRefused" ? ` [${plain(code)}]` : ""
   const all = [
     `ampoule: ${message}${name}`,
-    ...[...lines, ...(hint === undefined ? [] : [hint])].map((line) => `  ${line}`)
+    ...[...lines, ...(hint === undefined ? [] : [hint]), ...(docs === undefined ? [] : [`Docs: ${docs}`])].map(
+      (line) => `  ${line}`
+    )
   ]
   return `${wrapped(all.join("\n")).replace("ampoule:", paintNote("ampoule:", "red"))}\n`
 }

@@ -79,7 +79,10 @@ const verdictOf = (cause: Cause.Cause<unknown>, exchange: Exchange): Verdict => 
   return { answer: new InternalError(), log: "error" }
 }
 
-const headersOf = (error: AnyApiError): Record<string, string> => {
+/** Page that explains the code (`src/docs`), as RFC 8288 names it. */
+const helpOf = ({ _tag }: AnyApiError): string => `</docs/errors#${_tag}>; rel="help"`
+
+const ownHeaders = (error: AnyApiError): Record<string, string> => {
   if (statusOf(error) === 401) return { "www-authenticate": "Bearer" }
   if ("retryAfterSeconds" in error) return { "retry-after": String(error.retryAfterSeconds) }
   return error._tag === "DEPENDENCY_UNAVAILABLE" || error._tag === "SERVER_BUSY"
@@ -88,7 +91,10 @@ const headersOf = (error: AnyApiError): Record<string, string> => {
 }
 
 export const respond = (error: AnyApiError): HttpServerResponse.HttpServerResponse =>
-  HttpServerResponse.unsafeJson(bodyOf(error), { status: statusOf(error), headers: headersOf(error) })
+  HttpServerResponse.unsafeJson(bodyOf(error), {
+    status: statusOf(error),
+    headers: { ...ownHeaders(error), link: helpOf(error) }
+  })
 
 /** Path for the log, without segments that identify anything. */
 const shapeOf = (path: string): string =>
