@@ -107,6 +107,10 @@ layer(app, { excludeTestServices: true })("ampoule secrets", (it) => {
       assert.include(absent.stderr, "ampoule secrets list --env development")
       const asJson = yield* secrets("get", "NOPE", "--json")
       assert.strictEqual(failureOf(asJson.stderr).code, "SECRET_NOT_FOUND")
+      const docs = /Docs: (http\S+\/docs\/errors#SECRET_NOT_FOUND)\n/.exec(absent.stderr)?.[1] ?? ""
+      const page = yield* Effect.promise(async () => (await fetch(docs)).text())
+      assert.include(page, '<h3 id="SECRET_NOT_FOUND">')
+      assert.include(asJson.stderr, `"docs":"${docs}"`)
       const late = yield* secrets("unset", "NOPE", "--yes")
       assert.strictEqual(late.code, 2)
       assert.include(late.stderr, "put options first")

@@ -116,6 +116,22 @@ layer(app, { excludeTestServices: true, timeout: "60 seconds" })("the documentat
     })
   )
 
+  it.effect("is what every failure names: a page with a section about its code", () =>
+    Effect.gen(function* () {
+      const page = yield* ask("/docs/errors")
+      for (const [path, init, code] of [
+        ["/nothing", {}, "ROUTE_NOT_FOUND"],
+        ["/me/verify", {}, "UNAUTHENTICATED"],
+        ["/me/verify", { headers: { authorization: "Bearer amp_at_x" } }, "CREDENTIAL_INVALID"],
+        ["/me/verify?nothing=1", { headers: { "x-large": "x".repeat(20_000) } }, "PAYLOAD_TOO_LARGE"]
+      ] as const) {
+        const { headers } = yield* ask(path, init)
+        assert.strictEqual(headers.get("link"), `</docs/errors#${code}>; rel="help"`)
+        assert.include(page.text, `<h3 id="${code}">`)
+      }
+    })
+  )
+
   it.effect("counts readers by their address, as every route without a credential", () =>
     Effect.gen(function* () {
       const headers = { "x-forwarded-for": freshAddress() }

@@ -5,6 +5,7 @@ import * as fs from "node:fs"
 import * as Errors from "#schema/Errors.ts"
 import * as OpenApi from "#schema/OpenApi.ts"
 import type { ApiDocument } from "#src/docs/ApiReference.ts"
+import * as Help from "#src/dashboard/frame/Help.ts"
 import { siteOf } from "#src/docs/DocsSource.ts"
 import { llmsText } from "#src/docs/LlmsText.ts"
 import { searchOptions } from "#src/docs/SearchOptions.ts"
@@ -41,6 +42,15 @@ describe("the documentation", () => {
       addresses.map(([from, address]) => faultOf(from, address)).filter((fault) => fault !== undefined),
       []
     )
+  })
+
+  it("has every page that the dashboard leads to", () => {
+    assert.isAbove(Help.allPages.length, 15)
+    assert.deepStrictEqual(
+      Help.allPages.map((address) => faultOf("the dashboard", address)).filter((fault) => fault !== undefined),
+      []
+    )
+    for (const { code } of Object.values(Errors)) assert.isUndefined(faultOf("a problem", Help.pageOfCode(code)))
   })
 
   it("has no dead link in its Markdown", () => {

@@ -1,6 +1,7 @@
 /** Frame of every page. */
 import type { ComponentChildren } from "preact"
 import type { AnyApiError } from "#schema/ApiError.ts"
+import * as Help from "./Help.ts"
 import * as Icons from "./Icons.tsx"
 import { Mark } from "./Mark.tsx"
 import { noticeOf } from "./Notices.ts"
@@ -125,7 +126,16 @@ const themes = [
   ["dark", "Dark"]
 ] as const
 
-const AccountMenu = ({ section, visit }: { readonly visit: Visit; readonly section: Section }) => (
+const AccountMenu = ({
+  help,
+  section,
+  visit
+}: {
+  readonly visit: Visit
+  readonly section: Section
+  /** Page of the documentation about this page. */
+  readonly help: string
+}) => (
   <details class="menu menu-right">
     <summary>
       <Icons.Person /> <span class="menu-name wide-only">{visit.user.name}</span> <Icons.Chevron />
@@ -141,6 +151,9 @@ const AccountMenu = ({ section, visit }: { readonly visit: Visit; readonly secti
           {icon} {title}
         </a>
       ))}
+      <a class="menu-item" href={help}>
+        <Icons.Help /> Documentation
+      </a>
       <form method="post" action={Paths.theme} class="themes" aria-label="Colours">
         {themes.map(([name, title]) => (
           <button name="theme" value={name} aria-pressed={(visit.ui.theme ?? "system") === name}>
@@ -213,7 +226,10 @@ export const Layout = ({
         </a>
         <TeamMenu visit={visit} />
         <Jump />
-        <AccountMenu visit={visit} section={section} />
+        <a class="help wide-only" href={Help.pageOf(section, inProject?.view)}>
+          <Icons.Help /> Docs
+        </a>
+        <AccountMenu visit={visit} section={section} help={Help.pageOf(section, inProject?.view)} />
       </div>
     </header>
     <div class="frame">
@@ -272,9 +288,14 @@ export const Card = ({
       {children}
       {isVisit(visitor) ? (
         <p class="card-foot">
-          Signed in as <strong>{visitor.user.email}</strong>. <a href={Paths.home}>Dashboard</a>
+          Signed in as <strong>{visitor.user.email}</strong>. <a href={Paths.home}>Dashboard</a>{" "}
+          <a href="/docs">Documentation</a>
         </p>
-      ) : null}
+      ) : (
+        <p class="card-foot">
+          <a href="/docs">Documentation</a>
+        </p>
+      )}
     </main>
   </Document>
 )
@@ -287,7 +308,8 @@ export const ProblemPage = ({ problem, visit }: { readonly visit: Visitor; reado
       <p>
         <a class="button button-plain" href={Paths.home}>
           {visit.caller === null ? "Go to the sign-in page" : "Go to your projects"}
-        </a>
+        </a>{" "}
+        <a href={Help.pageOfCode(problem._tag)}>About this error</a>
       </p>
     </Card>
   )

@@ -80,7 +80,7 @@ const verdictOf = (cause: Cause.Cause<unknown>, exchange: Exchange): Verdict => 
 }
 
 /** Page that explains the code (`src/docs`), as RFC 8288 names it. */
-const helpOf = ({ _tag }: AnyApiError): string => `</docs/errors#${_tag}>; rel="help"`
+export const helpOf = ({ _tag }: AnyApiError): string => `</docs/errors#${_tag}>; rel="help"`
 
 const ownHeaders = (error: AnyApiError): Record<string, string> => {
   if (statusOf(error) === 401) return { "www-authenticate": "Bearer" }

@@ -14,6 +14,7 @@ import { PayloadTooLarge, ValidationFailed } from "#schema/Errors.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import { Declared } from "./Endpoints.ts"
+import { helpOf } from "./ErrorEnvelope.ts"
 import { counted } from "./Metrics.ts"
 import * as RequestPipeline from "./RequestPipeline.ts"
 import { Shutdown } from "./Shutdown.ts"
@@ -93,6 +94,7 @@ export const refuseGarbage = (newId: () => string) => (error: NodeJS.ErrnoExcept
       "Content-Type: application/json",
       `Content-Length: ${Buffer.byteLength(body)}`,
       `X-Request-Id: ${newId()}`,
+      `Link: ${helpOf(refusal)}`,
       "X-Content-Type-Options: nosniff",
       "Cache-Control: no-store",
       "Connection: close",
