@@ -9,6 +9,7 @@ import * as Help from "#src/dashboard/frame/Help.ts"
 import { siteOf } from "#src/docs/DocsSource.ts"
 import { llmsText } from "#src/docs/LlmsText.ts"
 import { searchOptions } from "#src/docs/SearchOptions.ts"
+import { renderSite } from "#src/docs/SiteRenderer.ts"
 import { searchPathOf } from "#src/docs/Site.ts"
 
 const site = siteOf(`${process.cwd()}/`)
@@ -131,6 +132,24 @@ describe("the documentation", () => {
     const listed = [...text.matchAll(/^- \[[^\]]+\]\(https:\/\/ampoule\.test(\/docs\/[^)]+\.md)\): \S/gm)]
     const expected = site.groups.flatMap(({ paths }) => paths.map((path) => pages.get(path)?.markdownPath))
     assert.deepStrictEqual(listed.map(([, path]) => path).toSorted(), expected.toSorted())
+  })
+
+  it("is built from files that the image's build has too", () => {
+    const copied = [...fs.readFileSync("deploy/Dockerfile", "utf8").matchAll(/^COPY ((?:[\w./-]+ )+)\.\//gm)].flatMap(
+      ([, sources]) => sources.trim().split(" ")
+    )
+    const reads = new Set<string>()
+    const read = (file: string) => {
+      if (!fs.statSync(file, { throwIfNoEntry: false })?.isFile()) return undefined
+      reads.add(file)
+      return fs.readFileSync(file)
+    }
+    renderSite({ read, contract: documents[0], dashboard: documents[1] })
+    assert.isAbove(reads.size, 40)
+    assert.deepStrictEqual(
+      [...reads].filter((file) => !copied.some((source) => file === source || file.startsWith(`${source}/`))),
+      []
+    )
   })
 
   it("keeps the text of a page: a word of each paragraph of the source is in the HTML", () => {
