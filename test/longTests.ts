@@ -43,6 +43,7 @@ export const longTests = [
   "test/dashboard/shell.test.ts",
   "test/dashboard/typing.test.ts",
   "test/deploy/*.test.ts",
+  "test/docs/browser.test.ts",
   "test/faults/failover.test.ts",
   "test/faults/acceptRestore.test.ts",
   "test/faults/host.test.ts",

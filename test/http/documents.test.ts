@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import * as OpenApi from "#schema/OpenApi.ts"
+import { siteOf } from "#src/docs/DocsSource.ts"
 import * as DocumentText from "#src/http/engine/DocumentText.ts"
 import * as Release from "#test/support/Release.ts"
 
@@ -38,6 +39,25 @@ describe("the built program", () => {
           assert.deepStrictEqual(read(first.text), read(DocumentText.at(url, DocumentText.textOf(document))))
           assert.deepStrictEqual(second, first)
         }
+      }),
+    120_000
+  )
+
+  it.scopedLive(
+    "shows the documentation of its sources, as pages and as Markdown",
+    () =>
+      Effect.gen(function* () {
+        const { url } = yield* Release.server(yield* Release.build, { AMPOULE_DATA_DIR: yield* folder })
+        const site = siteOf(`${process.cwd()}/`)
+        // Lists of names in the API reference are in another order, as above.
+        const pages = site.pages.filter(({ path }) => !path.startsWith("/docs/api"))
+        assert.isAbove(pages.length, 30)
+        const ask = (path: string) => Effect.promise(async () => (await fetch(`${url}${path}`)).text())
+        for (const { html, markdown, markdownPath, path } of pages) {
+          assert.include(yield* ask(path), html, path)
+          assert.strictEqual(yield* ask(markdownPath), markdown, path)
+        }
+        assert.include(yield* ask("/docs/api/secrets"), "<code>GET /secrets/inject\n</code>")
       }),
     120_000
   )
