@@ -58,6 +58,7 @@ import _0052_authors from "#migrations/0052_authors.ts"
 import _0053_more_row_seals from "#migrations/0053_more_row_seals.ts"
 import _0054_provisional_accounts from "#migrations/0054_provisional_accounts.ts"
 import _0055_bound_plans from "#migrations/0055_bound_plans.ts"
+import _0056_allowed_keys from "#migrations/0056_allowed_keys.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -116,7 +117,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0052_authors": _0052_authors,
   "0053_more_row_seals": _0053_more_row_seals,
   "0054_provisional_accounts": _0054_provisional_accounts,
-  "0055_bound_plans": _0055_bound_plans
+  "0055_bound_plans": _0055_bound_plans,
+  "0056_allowed_keys": _0056_allowed_keys
 }
 
 type Registry = typeof registry

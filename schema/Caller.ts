@@ -28,6 +28,8 @@ export interface CallerTeam {
   readonly adminsNeedGrants: boolean
   /** For a session with a second factor: true when it was confirmed too long ago for this team. */
   readonly factorIsOld: boolean
+  /** Keys that the team's secrets may have (`src/formats/AllowedKeys.ts`); null: any. */
+  readonly allowedKeys: ReadonlyArray<string> | null
 }
 
 /** Active grant of one environment, or of a whole project. */

@@ -12,7 +12,17 @@ import { BadBody, MayNotManageTeam } from "./RouteErrors.ts"
 import { LeakRule, Plan, Role } from "./Scopes.ts"
 import { SignedIn } from "./SessionApi.ts"
 import { atLeastOne, optional, strict } from "./Strict.ts"
-import { AddressRange, boundedList, CredentialText, NewEmail, integer, Name, NewPassword, Timestamp } from "./Values.ts"
+import {
+  AddressRange,
+  AllowedKey,
+  boundedList,
+  CredentialText,
+  NewEmail,
+  integer,
+  Name,
+  NewPassword,
+  Timestamp
+} from "./Values.ts"
 import { answers, DeletedAck, Integer, LeakRuleOut, RoleOut, Uuid } from "./Wire.ts"
 
 export const CreateTeam = strict(Schema.Struct({ name: Name })).annotations({ identifier: "CreateTeam" })
@@ -29,7 +39,8 @@ export const UpdateTeam = strict(
       ),
       leakedCredentials: optional(LeakRule),
       sessionAddresses: optional(Schema.NullOr(boundedList(AddressRange, 1, 100))),
-      secondPerson: optional(Schema.Boolean)
+      secondPerson: optional(Schema.Boolean),
+      allowedKeys: optional(Schema.NullOr(boundedList(AllowedKey, 1, 500)))
     }),
     "name",
     "plan",
@@ -39,7 +50,8 @@ export const UpdateTeam = strict(
     "stepUpMinutes",
     "leakedCredentials",
     "sessionAddresses",
-    "secondPerson"
+    "secondPerson",
+    "allowedKeys"
   )
 ).annotations({ identifier: "UpdateTeam" })
 export type UpdateTeam = typeof UpdateTeam.Type
@@ -57,6 +69,9 @@ export const TeamRecord = Schema.Struct({
   }),
   secondPerson: Schema.Boolean.annotations({
     description: "Whether what an owner or admin could give themselves waits for another one."
+  }),
+  allowedKeys: Schema.NullOr(Schema.Array(Schema.String)).annotations({
+    description: "Keys that secrets may have, each as a key or a prefix with *; null: any."
   })
 }).annotations({ identifier: "TeamRecord" })
 export type TeamRecord = typeof TeamRecord.Type
@@ -107,6 +122,7 @@ export class TeamsApi extends HttpApiGroup.make("teams")
             stepUpMinutes: 15,
             leakedCredentials: "revoke",
             sessionAddresses: null,
+            allowedKeys: null,
             secondPerson: false
           }
         })

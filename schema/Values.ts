@@ -325,6 +325,19 @@ export const AddressRange = Schema.String.pipe(
   description: "An IPv4 or IPv6 address, or a CIDR block of either."
 })
 
+/** A key, a prefix with `*`, or `*` alone (`src/formats/AllowedKeys.ts`). */
+export const AllowedKey = Schema.String.pipe(
+  Schema.filter(
+    (text) =>
+      (text.length <= 256 && /^(?:\*|[A-Z][A-Z0-9_]*\*?)$/.test(text)) ||
+      "must be a key such as DATABASE_URL, a prefix such as DATABASE_*, or * alone"
+  )
+).annotations({
+  jsonSchema: { type: "string", maxLength: 256, pattern: "^([*]|[A-Z][A-Z0-9_]*[*]?)$" },
+  identifier: "AllowedKey",
+  description: "A key, a prefix with *, or * alone. A prefix covers no name that is known to run code."
+})
+
 /** Any text but the one name that a decoded object cannot hold as a member: it would be dropped silently. */
 export const MemberName = Schema.String.pipe(
   Schema.filter((name) => name !== "__proto__" || "is not accepted: no such name")

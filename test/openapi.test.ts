@@ -477,7 +477,8 @@ const dashboard: Record<string, Row> = {
         "stepUpMinutes",
         "leakedCredentials",
         "sessionAddresses",
-        "secondPerson"
+        "secondPerson",
+        "allowedKeys"
       ]
     ),
     more: [202, ...body]

@@ -97,7 +97,8 @@ export const insertTeam = Effect.fnUntraced(function* (
       signInOnly: null,
       suspended: false,
       sessionAddresses: null,
-      secondPerson: false
+      secondPerson: false,
+      allowedKeys: null
     },
     { name, created_at: now, updated_at: now }
   )

@@ -113,6 +113,7 @@ export const isTeamAuthentic = (
     suspended: row.suspended,
     sessionAddresses: row.sessionAddresses,
     secondPerson: row.secondPerson,
+    allowedKeys: row.allowedKeys,
     mac: row.teamMac
   })
 

@@ -39,10 +39,10 @@ const teamsOf = <Row extends TeamRow>(rows: ReadonlyArray<Row>, userId: UserId, 
       VerifiedRows.isTeamAuthentic(macs, row.id, row)
   )
 const callerTeam = (
-  { adminsNeedGrants, id, name, plan, role }: TeamRow,
+  { adminsNeedGrants, allowedKeys, id, name, plan, role }: TeamRow,
   scopes: CallerTeam["scopes"],
   factorIsOld = false
-): CallerTeam => ({ id, name, plan, role, scopes, adminsNeedGrants, factorIsOld })
+): CallerTeam => ({ id, name, plan, role, scopes, adminsNeedGrants, factorIsOld, allowedKeys })
 
 /** True when the team requires a second factor and the credential has no proof of one. */
 const isWithheld =
@@ -142,7 +142,8 @@ export const ofToken = (row: Present<TokenRow>, now: number, macs: RowMac): Veri
     role: row.tokensFollowCreators ? creator.creatorRole : null,
     scopes: null,
     adminsNeedGrants: row.adminsNeedGrants,
-    factorIsOld: false
+    factorIsOld: false,
+    allowedKeys: row.allowedKeys
   }
   const caller = callerOf(row, now, macs, {
     kind: "api_token",

@@ -50,6 +50,8 @@ interface TeamRules {
   /** Addresses that members may use; null: any. */
   readonly sessionAddresses: ReadonlyArray<string> | null
   readonly secondPerson: boolean
+  /** Keys and prefixes that secrets may have; null: any. */
+  readonly allowedKeys: ReadonlyArray<string> | null
   readonly teamMac: StoredMac
 }
 
@@ -171,7 +173,7 @@ const teamMembers = `'id', t.id, 'name', t.name, 'plan', t.plan, 'role', m.role,
         'secondFactorRequired', t.second_factor_required, 'stepUpMinutes', t.step_up_minutes,
         'leakedCredentials', t.leaked_credentials,
         'signInOnly', t.sign_in_only, 'suspended', t.suspended, 'ruledBy', m.ruled_by, 'roleLimit', m.role_limit, 'breakGlass', m.break_glass,
-        'sessionAddresses', t.session_addresses, 'secondPerson', t.second_person,
+        'sessionAddresses', t.session_addresses, 'secondPerson', t.second_person, 'allowedKeys', t.allowed_keys,
         'teamMac', encode(t.mac, 'hex'), 'active', m.active, 'deactivatedAt', ${millis("m.deactivated_at")},
         'updatedAt', ${millis("m.updated_at")}, 'mac', encode(m.mac, 'hex')`
 const namedJoins = `
@@ -196,7 +198,7 @@ export const tokenRows = (sql: SqlClient.SqlClient) => (batch: ReadonlyArray<Loo
     t.admins_need_grants, t.tokens_follow_creators, t.second_factor_required, t.step_up_minutes,
     t.leaked_credentials,
     t.sign_in_only, t.suspended,
-    t.session_addresses, t.second_person, c.addresses,
+    t.session_addresses, t.second_person, t.allowed_keys, c.addresses,
     ${sql.literal(creatorGrants)}${environments.columns}
   FROM ${lookups(sql, batch)}
   LEFT JOIN api_tokens c ON c.lookup_id = q.lookup_id

@@ -105,6 +105,7 @@ const RuleRow = Schema.Struct({
   suspended: Schema.Boolean,
   sessionAddresses: Schema.NullOr(Schema.Array(Schema.String)),
   secondPerson: Schema.Boolean,
+  allowedKeys: Schema.NullOr(Schema.Array(Schema.String)),
   mac: Schema.NullOr(Schema.Uint8ArrayFromSelf)
 })
 
@@ -114,7 +115,7 @@ const rulesOf = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, teams: Rea
     RuleRow,
     sql`
       SELECT id, plan, admins_need_grants, tokens_follow_creators, second_factor_required, step_up_minutes,
-        leaked_credentials, sign_in_only, suspended, session_addresses, second_person, mac
+        leaked_credentials, sign_in_only, suspended, session_addresses, second_person, allowed_keys, mac
       FROM teams WHERE id = ANY(${teams}::uuid[]) ORDER BY id`
   )
   const macs = yield* rowSeal.ready

@@ -42,6 +42,7 @@ const Row = Schema.Struct({
   suspended: Schema.Boolean,
   sessionAddresses: Schema.NullOr(Schema.Array(Schema.String)),
   secondPerson: Schema.Boolean,
+  allowedKeys: Schema.NullOr(Schema.Array(Schema.String)),
   teamMac: Mac,
   userId: UserIdOut,
   ...VerifiedRows.membershipFields
@@ -59,7 +60,7 @@ const list = Effect.fn("ClosedTeams.list")(function* ({ issuers, rowSeal, sql }:
     Row,
     sql`
       SELECT t.id, t.name, t.plan, t.admins_need_grants, t.tokens_follow_creators, t.second_factor_required, t.step_up_minutes,
-        t.leaked_credentials, t.sign_in_only, t.suspended, t.session_addresses, t.second_person, t.mac AS team_mac,
+        t.leaked_credentials, t.sign_in_only, t.suspended, t.session_addresses, t.second_person, t.allowed_keys, t.mac AS team_mac,
         m.user_id, m.role, m.active, m.deactivated_at, m.updated_at, m.ruled_by, m.role_limit, m.break_glass, m.mac
       FROM memberships m JOIN teams t ON t.id = m.team_id
       WHERE m.user_id = ${caller.user.id} AND m.active AND t.sign_in_only IS NOT NULL AND NOT t.suspended

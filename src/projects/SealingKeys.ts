@@ -26,6 +26,8 @@ import { change } from "#src/access/Change.ts"
 import { dieWhenVaultIsDown } from "#src/database/Dependency.ts"
 import type { EnvironmentPermit } from "#src/access/Permit.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
+import * as Policy from "#src/access/Policy.ts"
+import * as AllowedKeys from "#src/formats/AllowedKeys.ts"
 import { Crypto, safeEqual } from "#src/crypto/Crypto.ts"
 import { inTime, Vault } from "#src/crypto/Vault.ts"
 import { methods } from "#src/Methods.ts"
@@ -218,14 +220,24 @@ const keyOfFile = Effect.fnUntraced(function* (needs: Needs, target: Environment
   return { row, newer }
 })
 
+/** Anyone with the public key can seal a value under any name, so the team's list holds for a file too. */
+const keyNotAllowed = (name: string) =>
+  new ValidationFailed({
+    field: `entries.${name}`,
+    message: `The team's list of allowed keys does not have ${name}. An owner can add it in the team's settings.`
+  })
+
 const openEntries = Effect.fnUntraced(function* (
   needs: Needs,
-  target: EnvironmentTarget,
+  { caller, target }: EnvironmentPermit<"secrets:run">,
   row: KeyRow,
   entries: OpenSealedValues["entries"]
 ) {
+  const allowed = Policy.teamOf(caller, target.teamId)?.allowedKeys ?? null
   for (const name of Object.keys(entries)) {
-    if (name !== SealedEnv.manifestName && !isName(name)) return yield* invalidEntry(name)
+    if (name === SealedEnv.manifestName) continue
+    if (!isName(name)) return yield* invalidEntry(name)
+    if (allowed !== null && !AllowedKeys.allows(allowed, name)) return yield* keyNotAllowed(name)
   }
   const opener = yield* openerOf(needs, target, row)
   return yield* SealedEnv.openAll(opener, new Map(Object.entries(entries))).pipe(
@@ -261,7 +273,7 @@ const openFile = Effect.fnUntraced(function* (
 ) {
   const { target } = permit
   const { newer, row } = yield* keyOfFile(needs, target, keyId)
-  const values = yield* Effect.tapError(openEntries(needs, target, row, entries), (error) =>
+  const values = yield* Effect.tapError(openEntries(needs, permit, row, entries), (error) =>
     // Records the refusal of a file with its names, like an opening.
     needs.audit.record({ ...permit.event({ keys: namesOf(entries) }), outcome: "denied", reason: error._tag })
   )

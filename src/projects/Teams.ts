@@ -22,6 +22,7 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import * as Plans from "#src/limits/Plans.ts"
 import { methods } from "#src/Methods.ts"
 import * as AddressRanges from "#src/net/AddressRanges.ts"
+import * as AllowedKeys from "#src/formats/AllowedKeys.ts"
 import * as Rows from "#src/database/Rows.ts"
 
 const services = Effect.all({
@@ -45,12 +46,13 @@ const TeamRow = Schema.Struct({
   stepUpMinutes: Schema.Number,
   leakedCredentials: LeakRule,
   sessionAddresses: Schema.NullOr(Schema.Array(Schema.String)),
-  secondPerson: Schema.Boolean
+  secondPerson: Schema.Boolean,
+  allowedKeys: Schema.NullOr(Schema.Array(Schema.String))
 })
 const EarlierRow = Schema.Struct({ versions: Schema.Number, secrets: Schema.Number })
 const columns = (sql: SqlClient.SqlClient) =>
   sql.literal(
-    "name, plan, admins_need_grants, tokens_follow_creators, second_factor_required, step_up_minutes, leaked_credentials, session_addresses, second_person"
+    "name, plan, admins_need_grants, tokens_follow_creators, second_factor_required, step_up_minutes, leaked_credentials, session_addresses, second_person, allowed_keys"
   )
 
 const recordOf = (caller: Caller, id: TeamId, row: typeof TeamRow.Type): TeamRecord => ({
@@ -123,6 +125,36 @@ const checkOwnAddress = Effect.fnUntraced(function* (addresses: ReadonlyArray<st
   }
 })
 
+const KeyRow = Schema.Struct({ key: Schema.String })
+const keysAtOnce = 5_000
+/** Keys that a refusal names. */
+const keysNamed = 10
+
+/** No live secret of the team has a key outside of its list: else the list would promise what does not hold. */
+const checkKeys = Effect.fnUntraced(function* ({ sql }: Needs, teamId: TeamId, list: ReadonlyArray<string> | null) {
+  if (list === null) return
+  const outside: Array<string> = []
+  let after = ""
+  for (let isLast = false; !isLast && outside.length <= keysNamed;) {
+    const rows = yield* Rows.findAll(
+      KeyRow,
+      sql`
+        SELECT DISTINCT s.key FROM secrets s JOIN environments e ON e.id = s.environment_id
+        WHERE e.team_id = ${teamId} AND e.deleted_at IS NULL AND s.deleted_at IS NULL AND s.key > ${after}
+        ORDER BY s.key LIMIT ${keysAtOnce}`
+    )
+    outside.push(...rows.flatMap(({ key }) => (AllowedKeys.allows(list, key) ? [] : [key])))
+    isLast = rows.length < keysAtOnce
+    after = rows.at(-1)?.key ?? after
+  }
+  if (outside.length === 0) return
+  const more = outside.length > keysNamed ? " and others" : ""
+  return yield* new ValidationFailed({
+    field: "allowedKeys",
+    message: `Secrets of the team have other keys: ${outside.slice(0, keysNamed).join(", ")}${more}. Add them to the list, or rename or delete these secrets first.`
+  })
+})
+
 /** Whether the change takes away a rule that binds owners and admins. */
 const lowers = (before: typeof TeamRow.Type, after: UpdateTeam): boolean => {
   const addresses = after.sessionAddresses
@@ -132,6 +164,7 @@ const lowers = (before: typeof TeamRow.Type, after: UpdateTeam): boolean => {
     (before.tokensFollowCreators && after.tokensFollowCreators === false) ||
     (before.secondFactorRequired && after.secondFactorRequired === false) ||
     (after.stepUpMinutes ?? 0) > before.stepUpMinutes ||
+    (after.allowedKeys !== undefined && AllowedKeys.isWider(before.allowedKeys, after.allowedKeys)) ||
     (before.sessionAddresses !== null &&
       addresses !== undefined &&
       (addresses === null || addresses.some((one) => before.sessionAddresses?.includes(one) === false)))
@@ -162,6 +195,7 @@ const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId
       TeamRow,
       sql`SELECT ${columns(sql)} FROM teams WHERE id = ${teamId} FOR NO KEY UPDATE`
     )
+    yield* checkKeys(needs, teamId, rules.allowedKeys ?? null)
     const waits = lowers(before, input)
       ? yield* needs.secondPerson.check(permit, { kind: "team", input }, "weaker rules of the team")
       : undefined
@@ -178,7 +212,8 @@ const update = Effect.fn("Teams.update")(function* (needs: Needs, teamId: TeamId
           DELETE FROM secret_versions v USING secrets s JOIN environments e ON e.id = s.environment_id
           WHERE s.id = v.secret_id AND v.version < s.version AND e.team_id = ${teamId}`)
     }
-    yield* audit.append(permit.event())
+    const changed = Object.keys(input).join(", ")
+    yield* audit.append(permit.event({ target: { type: "team", id: teamId, name: changed } }))
     return recordOf(permit.caller, teamId, row)
   })
   return yield* orWaits(work)

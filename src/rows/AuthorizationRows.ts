@@ -32,7 +32,8 @@ export const authorizationTables = {
       "signInOnly",
       "suspended",
       "sessionAddresses",
-      "secondPerson"
+      "secondPerson",
+      "allowedKeys"
     ],
     ended: []
   },
@@ -317,7 +318,8 @@ export const laterDefaults: ReadonlyMap<string, Readonly<Record<string, unknown>
       leakedCredentials: "revoke",
       signInOnly: null,
       suspended: false,
-      sessionAddresses: null
+      sessionAddresses: null,
+      allowedKeys: null
     }
   ],
   ["memberships", { ruledBy: null, roleLimit: null, breakGlass: false }],

@@ -3,9 +3,11 @@
  * checks and seals them. For `Commit.ts` alone.
  */
 import * as Effect from "effect/Effect"
-import { PlanLimitReached, type RateLimited, type TemplateInvalid } from "#schema/Errors.ts"
+import { PlanLimitReached, type RateLimited, type TemplateInvalid, ValidationFailed } from "#schema/Errors.ts"
 import { type SecretId, SecretIdOut } from "#schema/Ids.ts"
+import * as Policy from "#src/access/Policy.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
+import * as AllowedKeys from "#src/formats/AllowedKeys.ts"
 import * as Composition from "./Composition.ts"
 import * as Guesses from "./Guesses.ts"
 import { opened, type Transaction } from "./LockedEnvironment.ts"
@@ -17,7 +19,7 @@ import * as SecretRows from "./SecretRows.ts"
 import type { Write } from "./ValueSource.ts"
 
 /** Errors of a decision, besides a box that does not open. */
-export type Refusal = Composition.Problem | TemplateInvalid | RateLimited
+export type Refusal = Composition.Problem | TemplateInvalid | RateLimited | ValidationFailed
 
 interface NewText extends Partial<Pick<Continuation, "continued">> {
   readonly key: string
@@ -26,6 +28,19 @@ interface NewText extends Partial<Pick<Continuation, "continued">> {
 
 const fieldOf = (fields: Fields | undefined, key: string): string | undefined =>
   typeof fields === "object" ? fields.get(key) : fields
+
+/** Every key that gets a text is one that the team allows: new, changed, renamed, restored, copied or approved. */
+const checkKeys = (allowed: ReadonlyArray<string>, changes: Changes, fields: Fields | undefined) => {
+  for (const [key, change] of changes) {
+    if (change === null || AllowedKeys.allows(allowed, key)) continue
+    const field = (fieldOf(fields, key) ?? "").replace(/^(\w+\.\d+\.)?.*$/, "$1key")
+    return new ValidationFailed({
+      field,
+      message: `The team's list of allowed keys does not have ${key}. An owner can add it in the team's settings.`
+    })
+  }
+  return Effect.void
+}
 
 const entryOf = ({ kind, scan, text }: Write, field?: string) => Composition.entry(kind, text, field, scan)
 
@@ -173,6 +188,8 @@ interface Decision {
 /** Checks the environment as it will be, and decides which rows change. */
 export const decide = Effect.fnUntraced(function* (transaction: Transaction, changes: Changes, fields?: Fields) {
   const { at, facts, live, permit, versions } = transaction
+  const allowed = Policy.teamOf(permit.caller, permit.target.teamId)?.allowedKeys ?? null
+  if (allowed !== null) yield* checkKeys(allowed, changes, fields)
   const { deleted, entries, repinned, restored, results, written } = yield* compare(transaction, changes, fields)
   if (entries.size === 0 && repinned.length === 0) {
     const nothing: Decision = { results, rows: undefined, snapshot: undefined }

@@ -149,7 +149,8 @@ const standing = (s: Standing): { readonly caller: Caller; readonly team: Caller
     role: s.role,
     scopes: s.scopes,
     adminsNeedGrants: s.adminsNeedGrants ?? false,
-    factorIsOld: false
+    factorIsOld: false,
+    allowedKeys: null
   }
   return {
     team,

@@ -45,6 +45,7 @@ const as = (role: Role | null, caller: Partial<Caller> = {}, team: Partial<Calle
     scopes: null,
     adminsNeedGrants: false,
     factorIsOld: false,
+    allowedKeys: null,
     ...team
   }
   const person: Caller = {

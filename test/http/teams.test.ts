@@ -74,6 +74,7 @@ layer(TestApp.shared, { excludeTestServices: true })("teams", (it) => {
         stepUpMinutes: 15,
         leakedCredentials: "revoke",
         sessionAddresses: null,
+        allowedKeys: null,
         secondPerson: false
       })
       for (const json of [{}, { plan: "enterprise" }, { name: "" }]) {

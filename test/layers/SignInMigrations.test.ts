@@ -57,7 +57,8 @@ const texts: ReadonlyArray<readonly [table: AuthorizationTable, row: Record<stri
       stepUpMinutes: 15,
       signInOnly: null,
       sessionAddresses: null,
-      secondPerson: false
+      secondPerson: false,
+      allowedKeys: null
     },
     '["teams","teams id","team",false,false]'
   ],

@@ -286,7 +286,8 @@ const probes: { readonly [Table in Probed]: Probe<Table> } = {
       signInOnly: withValue("'{corp}'"),
       suspended: flipped("suspended"),
       sessionAddresses: withValue("ARRAY['127.0.0.1']"),
-      secondPerson: flipped("second_person")
+      secondPerson: flipped("second_person"),
+      allowedKeys: withValue("ARRAY['*']")
     }
   },
   memberships: {

@@ -83,7 +83,18 @@ export const world = Effect.fnUntraced(function* (options: { readonly plan?: Pla
     credentialId: owner.id,
     name: null,
     user: owner,
-    teams: [{ id: teamId, name: team.name, plan, role, scopes: null, adminsNeedGrants: false, factorIsOld: false }],
+    teams: [
+      {
+        id: teamId,
+        name: team.name,
+        plan,
+        role,
+        scopes: null,
+        adminsNeedGrants: false,
+        factorIsOld: false,
+        allowedKeys: null
+      }
+    ],
     withheld: [],
     accessLevel: null,
     mcpScopes: [],
@@ -118,7 +129,16 @@ export const world = Effect.fnUntraced(function* (options: { readonly plan?: Pla
       name: "ci",
       user: null,
       teams: [
-        { id: teamId, name: team.name, plan, role: null, scopes: null, adminsNeedGrants: false, factorIsOld: false }
+        {
+          id: teamId,
+          name: team.name,
+          plan,
+          role: null,
+          scopes: null,
+          adminsNeedGrants: false,
+          factorIsOld: false,
+          allowedKeys: null
+        }
       ],
       accessLevel: options.accessLevel ?? "write",
       restrictions: options.restrictions ?? { projectIds: null, environmentIds: null },

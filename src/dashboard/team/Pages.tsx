@@ -159,6 +159,15 @@ const RuleFields = ({
       hint="Addresses or blocks such as 192.0.2.0/24, separated by commas, including yours. Leave empty to allow any. Applies to the dashboard and CLI logins."
       problem={problem}
     />
+    <Ui.TextField
+      name="allowedKeys"
+      label="Allowed keys"
+      value={(record.allowedKeys ?? []).join(", ")}
+      optional
+      mono
+      hint="Keys such as DATABASE_URL or prefixes such as STRIPE_*, separated by commas; * allows every name that is not known to run code. No secret gets another key. Leave empty to allow any."
+      problem={problem}
+    />
   </fieldset>
 )
 
@@ -166,7 +175,7 @@ const TeamForm = ({ editing, form, problem, record, visit }: SettingsProps) => {
   const ownProblem = editing === undefined ? problem : undefined
   return (
     <form method="post" action={Paths.settings(visit.team.id)} class="panel">
-      {["name", "stepUpMinutes", "sessionAddresses"].includes(ownProblem?.field ?? "") ? null : (
+      {["name", "stepUpMinutes", "sessionAddresses", "allowedKeys"].includes(ownProblem?.field ?? "") ? null : (
         <Ui.ProblemNote problem={ownProblem} />
       )}
       <Ui.TextField
@@ -295,12 +304,11 @@ const settings = (editing?: "plan") =>
     (props) => <TeamSettingsPage {...props} editing={editing} />
   )
 
-/** The addresses of the form, or the stored ones if they are equal. */
-const addressesIn = (form: Form.Form, { sessionAddresses }: TeamRecord) => {
-  if (!form.has("sessionAddresses")) return { sessionAddresses }
-  const typed = Form.listItems(form.text("sessionAddresses"))
-  const isSame = typed.join() === (sessionAddresses ?? []).join()
-  return { sessionAddresses: isSame ? sessionAddresses : typed.length === 0 ? null : typed }
+/** The list of the form, null when it is empty; the stored one if both are equal. */
+const listIn = (form: Form.Form, name: string, stored: ReadonlyArray<string> | null) => {
+  if (!form.has(name)) return stored
+  const typed = Form.listItems(form.text(name))
+  return typed.join() === (stored ?? []).join() ? stored : typed.length === 0 ? null : typed
 }
 
 /** Changed rules only, because changing a rule can need more rights than changing the name. */
@@ -312,7 +320,8 @@ const changedRules = (form: Form.Form, record: TeamRecord): Record<string, unkno
     secondPerson: form.has("secondPerson"),
     stepUpMinutes: form.has("stepUpMinutes") ? Number(form.text("stepUpMinutes")) : record.stepUpMinutes,
     leakedCredentials: form.filled("leakedCredentials") ?? record.leakedCredentials,
-    ...addressesIn(form, record)
+    sessionAddresses: listIn(form, "sessionAddresses", record.sessionAddresses),
+    allowedKeys: listIn(form, "allowedKeys", record.allowedKeys)
   }
   const before = new Map<string, unknown>(Object.entries(record))
   return Object.fromEntries(Object.entries(rules).filter(([name, rule]) => before.get(name) !== rule))
@@ -358,7 +367,7 @@ const create = action(person, {
     Effect.gen(function* () {
       const { id } = yield* UseCases.teams.create(name)
       // The caller of this request does not include the new team yet.
-      const rules = { adminsNeedGrants: false, factorIsOld: false }
+      const rules = { adminsNeedGrants: false, factorIsOld: false, allowedKeys: null }
       const created = { id, name, role: "owner", plan: "developer", scopes: null, ...rules } as const
       const owner = { ...caller, teams: [...caller.teams, created] }
       yield* UseCases.sessions.chooseTeam(owner, id)
