@@ -29,6 +29,7 @@ export const AuditAction = Schema.Literal(
   "run.read",
   "secret.request",
   "sealed.open",
+  "sealed.export",
   "sealing_key.read",
   "sealing_key.create",
   "sealing_key.rotate",

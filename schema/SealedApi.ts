@@ -7,8 +7,8 @@ import * as Errors from "./Errors.ts"
 import { EnvironmentId, EnvironmentIdOut } from "./Ids.ts"
 import { operation } from "./Operation.ts"
 import { BadBody, MayNotManageEnvironment, MayNotReadEnvironment } from "./RouteErrors.ts"
-import { has, optional, strict } from "./Strict.ts"
-import { MemberName, SealingKeyId, sizedFirst, Timestamp } from "./Values.ts"
+import { eachOnce, has, optional, strict } from "./Strict.ts"
+import { boundedList, MemberName, SealingKeyId, SecretKey, sizedFirst, Timestamp } from "./Values.ts"
 import { answers, openEnum } from "./Wire.ts"
 
 export const EnvironmentKeypair = Schema.Struct({
@@ -93,6 +93,26 @@ export const OpenedSealedValues = Schema.Struct({
 })
 export type OpenedSealedValues = typeof OpenedSealedValues.Type
 
+export const ExportSealedValues = strict(
+  Schema.Struct({
+    keys: optional(
+      eachOnce(boundedList(SecretKey, 1, 500), String, "must not repeat a key").annotations({
+        description: "Only these keys; all by default, at most 500."
+      })
+    )
+  })
+).annotations({ identifier: "ExportSealedValues" })
+export type ExportSealedValues = typeof ExportSealedValues.Type
+
+export const ExportedSealedValues = Schema.Struct({
+  keyId: Schema.String,
+  entries: Schema.Record({ key: Schema.String, value: Schema.String })
+}).annotations({
+  identifier: "ExportedSealedValues",
+  description: "Entries in the form that open takes, with their _manifest."
+})
+export type ExportedSealedValues = typeof ExportedSealedValues.Type
+
 const environmentId = "01980a5e-7c12-7000-8a1b-2c3d4e5f6071"
 const keypair = {
   environmentId,
@@ -148,6 +168,35 @@ export class SealedApi extends HttpApiGroup.make("sealed")
             entries: { DATABASE_URL: "sealed:v1:ek_5f0c2a9d:dGhpcyBpcyBub3QgYSByZWFsIHNlYWxlZCB2YWx1ZQ" }
           },
           response: { keyId: "ek_5f0c2a9d", values: { DATABASE_URL: "postgres://app@db.internal/app" } }
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("export", "/environments/:envId/sealed-values/export")
+      .setPath(EnvironmentPath)
+      .setPayload(ExportSealedValues)
+      .addSuccess(answers(200, ExportedSealedValues))
+      .addError(
+        Schema.Union(
+          MayNotReadEnvironment,
+          Errors.EnvironmentNotGranted,
+          Errors.SecretNotFound,
+          Errors.IntegrityFailure,
+          BadBody
+        )
+      )
+      .middleware(AnyCredential)
+      .annotateContext(
+        operation({
+          scope: "secrets:run",
+          summary: "Export an encrypted .env file",
+          description:
+            "Current values, each sealed on the server to the environment's own key. No value is handed out: only the server can open the file.",
+          request: { keys: ["DATABASE_URL"] },
+          response: {
+            keyId: "ek_5f0c2a9d",
+            entries: { DATABASE_URL: "sealed:v1:ek_5f0c2a9d:dGhpcyBpcyBub3QgYSByZWFsIHNlYWxlZCB2YWx1ZQ" }
+          }
         })
       )
   )

@@ -125,6 +125,15 @@ const contract: Record<string, Row> = {
     body: { required: ["keyId", "entries"], optional: [] },
     more: body
   },
+  "POST /environments/{envId}/sealed-values/export": {
+    success: 200,
+    response: "ExportedSealedValues",
+    credentials: all,
+    scope: "secrets:run",
+    required: ["envId"],
+    body: { required: [], optional: ["keys"] },
+    more: body
+  },
 
   "GET /environments/{envId}/access": {
     success: 200,

@@ -23,6 +23,7 @@ const words: Readonly<Record<AuditAction, string>> = {
   "secret.plan": "planned a run, without values",
   "secret.request": "asked a person for a value",
   "sealed.open": "opened a sealed file",
+  "sealed.export": "made a sealed file of values",
   "sealing_key.read": "read a sealing key's public half",
   "sealing_key.create": "made a sealing key",
   "sealing_key.rotate": "rotated the sealing key",

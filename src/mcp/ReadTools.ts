@@ -261,11 +261,7 @@ const setupOf = (baseUrl: string): ReadonlyArray<string> => [
 const sealing = (
   baseUrl: string,
   { projectId, slug }: { readonly projectId: string; readonly slug: string }
-): ReadonlyArray<string> => {
-  const place = `--url ${baseUrl} --project ${projectId} --env ${slug}`
-  const write = `ampoule seal file ${place} --manifest --format json - > .env.sealed`
-  return ["sh", "-c", `ampoule secrets export ${place} --format json | ${write}`]
-}
+): ReadonlyArray<string> => ["ampoule", "seal", "export", "--url", baseUrl, "--project", projectId, "--env", slug]
 
 /** Tools that use values without returning them. */
 const uses = ({ plans, reads, sealingKeys, settings }: Needs) =>
@@ -325,11 +321,10 @@ const uses = ({ plans, reads, sealingKeys, settings }: Needs) =>
             command: sealing(settings.baseUrl, permit.target)
           })
         }
-        const sealed = yield* reads.sealedExport({
-          ...at,
-          ...(keys === undefined ? {} : { keys }),
-          ...(recipientPublicKey === undefined ? {} : { recipient: recipientPublicKey })
-        })
+        const place = { ...at, ...(keys === undefined ? {} : { keys }) }
+        const sealed = yield* recipientPublicKey === undefined
+          ? reads.sealedExport(place)
+          : reads.sealedForOthers({ ...place, recipient: recipientPublicKey })
         return done({ ...sealed, count: Object.keys(sealed.entries).length })
       }),
 

@@ -143,8 +143,11 @@ const insert = Effect.fnUntraced(function* ({ sql }: Needs, { environmentId }: E
 const eventAbout = (permit: EnvironmentPermit<"sealing-keys:manage">, keyId: string) =>
   permit.event({ target: { type: "sealing_key", id: keyId, name: keyId } })
 
+/** Names or use of values: neither asks for more than the public half tells. */
+type KeyPermit = EnvironmentPermit<"secrets:read"> | EnvironmentPermit<"secrets:run">
+
 /** Creates the first key of an environment at its first request; of two simultaneous requests, one creates it. */
-const create = Effect.fnUntraced(function* (needs: Needs, permit: EnvironmentPermit<"secrets:read">) {
+const create = Effect.fnUntraced(function* (needs: Needs, permit: KeyPermit) {
   const key = yield* generate(needs, permit.target)
   return yield* change(needs, permit.event(), function* () {
     yield* lock(needs, permit.target)
@@ -194,7 +197,8 @@ const verifyKey = Effect.fnUntraced(function* (needs: Needs, target: Environment
   return row
 })
 
-const publicKeyOf = Effect.fnUntraced(function* (needs: Needs, permit: EnvironmentPermit<"secrets:read">) {
+/** The public half of the active key, which a caller with this permit may seal to. */
+const publicKeyOf = Effect.fnUntraced(function* (needs: Needs, permit: KeyPermit) {
   const row = (yield* activeKey(needs, permit.target)) ?? (yield* create(needs, permit))
   return recordOf(permit.target, yield* verifyKey(needs, permit.target, row))
 })
@@ -366,5 +370,7 @@ const list = Effect.fn("SealingKeys.list")(function* ({ access, sql }: Needs, en
 })
 
 export class SealingKeys extends Effect.Service<SealingKeys>()("projects/SealingKeys", {
-  effect: Effect.map(services, (needs) => methods(needs, { keypair, keypairIn, list, open, openIn, rotate, retire }))
+  effect: Effect.map(services, (needs) =>
+    methods(needs, { keypair, keypairIn, list, open, openIn, publicKeyOf, rotate, retire })
+  )
 }) {}

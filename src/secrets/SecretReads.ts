@@ -6,7 +6,9 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { type RateLimited, SecretNotFound, SecretVersionNotFound, ValidationFailed } from "#schema/Errors.ts"
-import type { SecretId } from "#schema/Ids.ts"
+import type { AuditAction } from "#schema/Audit.ts"
+import type { EnvironmentId, SecretId } from "#schema/Ids.ts"
+import type { ExportSealedValues } from "#schema/SealedApi.ts"
 import type { DiffQuery, EnvironmentQuery, PagedQuery, ValueQuery } from "#schema/SecretRequests.ts"
 import type { SecretDiff, SecretWithValue, SecretWithValueList } from "#schema/SecretResponses.ts"
 import type { Representation } from "#schema/Values.ts"
@@ -184,26 +186,20 @@ const chosen = Effect.fnUntraced(function* (
   return entries
 })
 
-/**
- * Values of an environment, each sealed to a public key. Only ciphertext leaves, and the entry is that of an injection.
- * The holder of the private half of another `recipient` key can read the values, so that needs the right to read them
- * too.
- */
-const sealedExport = Effect.fn("SecretReads.sealedExport")(
+/** Values, each sealed to a public key: what leaves, and what the entry names. */
+const sealedTo = Effect.fnUntraced(
   function* (
     needs: ReadNeeds,
-    at: EnvironmentQuery & { readonly keys?: ReadonlyArray<string>; readonly recipient?: string }
+    permit: EnvironmentPermit<"secrets:run">,
+    publicKey: string,
+    keys?: ReadonlyArray<string>
   ) {
-    const intent = { audit: "secret.inject", ...(at.keys === undefined ? {} : { keys: at.keys }) } as const
-    const permit = yield* needs.access.environment("secrets:run", at, intent)
-    if (at.recipient !== undefined) yield* needs.access.environment("secrets:read_values", at, intent)
     const { environmentId } = permit.target
-    const publicKey = at.recipient ?? (yield* needs.sealingKeys.keypairIn(at)).publicKey
     const recipient = yield* SealedEnv.parsePublicKey(publicKey).pipe(
       Effect.flatMap((bytes) => SealedEnv.recipient(environmentId, bytes)),
       Effect.mapError(() => recipientKeyInvalid)
     )
-    const { read, values } = yield* exported(needs, permit, at.keys)
+    const { read, values } = yield* exported(needs, permit, keys)
     if (read.keys.length > maxEntries) {
       return yield* new ValidationFailed({ field: "keys", message: "must name at most 500 keys of this environment" })
     }
@@ -214,15 +210,55 @@ const sealedExport = Effect.fn("SecretReads.sealedExport")(
       entries.set(name, yield* SealedEnv.sealEntry(recipient, name, Redacted.make(text)))
     }
     if (entries.size > 0) entries.set(SealedEnv.manifestName, yield* SealedEnv.sealManifest(recipient, entries))
-    yield* needs.audit.record({
-      ...permit.event(read),
-      target: { type: "sealing_key", id: recipient.keyId, name: publicKey }
-    })
-    return { environmentId, keyId: recipient.keyId, entries: Object.fromEntries(entries) }
+    const target = { type: "sealing_key", id: recipient.keyId, name: publicKey }
+    return { event: { ...permit.event(read), target }, keyId: recipient.keyId, entries: Object.fromEntries(entries) }
   },
   // Only a public key that was not checked before can be invalid.
   Effect.catchTag("SealingKeyInvalid", Effect.die)
 )
+
+const intentOf = <const Audit extends AuditAction>(audit: Audit, keys?: ReadonlyArray<string>) => ({
+  audit,
+  ...(keys === undefined ? {} : { keys })
+})
+
+/** Sealed to the environment's own key. Only the server opens it, so no value is handed out. */
+const sealedExport = Effect.fn("SecretReads.sealedExport")(function* (
+  needs: ReadNeeds,
+  at: EnvironmentQuery & { readonly keys?: ReadonlyArray<string> }
+) {
+  const permit = yield* needs.access.environment("secrets:run", at, intentOf("sealed.export", at.keys))
+  const { publicKey } = yield* needs.sealingKeys.publicKeyOf(permit)
+  const { entries, event, keyId } = yield* sealedTo(needs, permit, publicKey, at.keys)
+  yield* needs.audit.record(event)
+  return { environmentId: permit.target.environmentId, keyId, entries }
+})
+
+/** The same by the id of the environment. */
+const sealedExportOf = Effect.fn("SecretReads.sealedExportOf")(function* (
+  needs: ReadNeeds,
+  environmentId: EnvironmentId,
+  { keys }: ExportSealedValues
+) {
+  const permit = yield* needs.access.environmentWithId("secrets:run", environmentId, intentOf("sealed.export", keys))
+  const { publicKey } = yield* needs.sealingKeys.publicKeyOf(permit)
+  const { entries, event, keyId } = yield* sealedTo(needs, permit, publicKey, keys)
+  yield* needs.audit.record(event)
+  return { keyId, entries }
+})
+
+/** Sealed to a key of the caller's. Its holder reads the values: recorded as an injection, with the right to read them. */
+const sealedForOthers = Effect.fn("SecretReads.sealedForOthers")(function* (
+  needs: ReadNeeds,
+  at: EnvironmentQuery & { readonly keys?: ReadonlyArray<string>; readonly recipient: string }
+) {
+  const intent = intentOf("secret.inject", at.keys)
+  const permit = yield* needs.access.environment("secrets:run", at, intent)
+  yield* needs.access.environment("secrets:read_values", at, intent)
+  const { entries, event, keyId } = yield* sealedTo(needs, permit, at.recipient, at.keys)
+  yield* needs.audit.record(event)
+  return { environmentId: permit.target.environmentId, keyId, entries }
+})
 
 /** The reading half of `SecretStore.ts`. */
 export const make = Effect.gen(function* () {
@@ -250,6 +286,8 @@ export const make = Effect.gen(function* () {
     version,
     diff,
     matrix,
-    sealedExport
+    sealedExport,
+    sealedExportOf,
+    sealedForOthers
   })
 })

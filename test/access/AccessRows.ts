@@ -288,6 +288,16 @@ export const rows: Record<string, ReadonlyArray<Row>> = {
       answers: [404, "SEALING_KEY_NOT_FOUND"]
     }
   ],
+  "POST /environments/:envId/sealed-values/export": [
+    {
+      takes: all,
+      subject: "environmentId",
+      scope: "secrets:run",
+      needs: "values",
+      ask: ({ ids }) => ({ path: `/environments/${ids.environmentId}/sealed-values/export`, json: {} }),
+      answers: [200]
+    }
+  ],
   "POST /environments/:envId/keypair/rotate": [manages("environmentId", [200], "/keypair/rotate")],
   "POST /environments/:envId/keypair/:keyId/retire": [
     manages("environmentId", [404, "SEALING_KEY_NOT_FOUND"], "/keypair/ek_00000000/retire")

@@ -1,7 +1,9 @@
 import { assert, layer } from "@effect/vitest"
+import * as SqlClient from "@effect/sql/SqlClient"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { auditEntry } from "#test/support/Json.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as World from "#test/support/World.ts"
 import { app, setUp } from "./ProjectFolder.ts"
@@ -96,6 +98,42 @@ layer(app, { excludeTestServices: true })("ampoule seal", (it) => {
       assert.strictEqual((yield* run(["seal", "check"])).code, 0)
       assert.strictEqual((yield* run(["unseal"])).stdout, "A='one'\n")
       assert.include((yield* run(["reseal"])).stderr, "has the active key")
+    })
+  )
+
+  it.scoped("exports stored values that the server seals, and hands out none", () =>
+    Effect.gen(function* () {
+      const { file, home, project, run } = yield* setUp()
+      const writer = yield* World.token({ team: project.team, accessLevel: "write" })
+      const at = { projectId: project.id, environment: "development" }
+      const secrets = [
+        { key: "PASS", value: "canary-of-an-export" },
+        { key: "URL", value: "pg://${PASS}" }
+      ]
+      yield* TestApp.post("/secrets/bulk", { bearer: writer.text, json: { ...at, secrets } })
+      file(".env", "OLD='kept'\n")
+      file(".env.sealed", `# a comment\n${(yield* run(["seal", "--manifest", ".env"])).stdout}`)
+      const exported = yield* run(["seal", "export", "--only", "URL"])
+      assert.deepStrictEqual([exported.code, exported.stdout], [0, ""])
+      assert.match(exported.stderr, /^\.env\.sealed: 1 value, sealed with ek_/)
+      const text = fs.readFileSync(path.join(home, ".env.sealed"), "utf8")
+      assert.match(text, /^# a comment\n/)
+      assert.notInclude(text, "canary")
+      const missing = yield* run(["seal", "export", "--only", "GONE"])
+      assert.deepStrictEqual([missing.code, missing.stdout], [1, ""])
+      const sql = yield* SqlClient.SqlClient
+      const rows = yield* sql<{ readonly body: string }>`
+        SELECT body FROM audit_entries WHERE environment_id = ${project.development.id}
+          AND action IN ('secret.inject', 'sealed.open', 'sealed.export') ORDER BY at, seq`
+      assert.deepStrictEqual(
+        rows.map(auditEntry).map(({ action, contains, keys }) => [action, keys, contains]),
+        [["sealed.export", ["URL"], { PASS: 1 }]]
+      )
+      assert.strictEqual((yield* run(["unseal"])).stdout, "OLD='kept'\nURL='pg://canary-of-an-export'\n")
+      fs.rmSync(path.join(home, ".env.sealed"))
+      assert.strictEqual((yield* run(["seal", "export", "--json"])).code, 0)
+      assert.strictEqual((yield* run(["seal", "check"])).code, 0)
+      assert.include((yield* run(["unseal"])).stdout, "canary-of-an-export")
     })
   )
 })

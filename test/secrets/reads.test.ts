@@ -127,10 +127,10 @@ const reads = ({ at, me, secrets, w }: Place) => {
       versions: [1],
       contains: undefined
     }),
-    read(sealed, { action: "secret.inject", ...url, revision: 4 }),
+    read(sealed, { action: "sealed.export", ...url, revision: 4 }),
     read(
       opened,
-      { action: "secret.inject", ...url, revision: 4 },
+      { action: "sealed.export", ...url, revision: 4 },
       { action: "sealed.open", keys: keys("URL"), contains: { BASE: 0 }, revision: 4 }
     ),
     read(secrets.diff({ projectId: w.projectId, sourceEnv: w.development, targetEnv: w.production }).pipe(me), {
@@ -192,6 +192,7 @@ layer(Fixtures.secretsLayer, { timeout: 60_000 })((it) => {
       }
       const expected = [
         "backup.create",
+        "sealed.export",
         "sealed.open",
         "secret.diff",
         "secret.inject",

@@ -81,7 +81,8 @@ const routes = {
   },
   sealed: {
     keypair: "GET /environments/:envId/keypair",
-    open: "POST /environments/:envId/sealed-values/open"
+    open: "POST /environments/:envId/sealed-values/open",
+    export: "POST /environments/:envId/sealed-values/export"
   },
   metadata: {
     authorizationServer: "GET /.well-known/oauth-authorization-server",

@@ -224,7 +224,11 @@ const act = Effect.fnUntraced(function* (life: Life, step: Step, file: string) {
       break
     }
     case "inject":
-      yield* secrets.inject({ ...at, representation: who === 1 ? "source" : "materialized" })
+      yield* secrets.inject({
+        ...at,
+        representation: who === 1 ? "source" : "materialized",
+        ...(who > 2 ? { keys: [key] } : {})
+      })
       break
     case "read":
       yield* secrets.value({ ...at, key })

@@ -25,7 +25,7 @@ const sealedApi = HttpApi.make("ampoule").add(SealedApi)
 export const sealed = ({ http }: Connection) => HttpApiClient.group(sealedApi, { group: "sealed", httpClient: http })
 
 const Key = Shape.struct({ environmentId: Shape.string, keyId: Shape.string, publicKey: Shape.string })
-type Key = Shape.Of<typeof Key>
+export type Key = Shape.Of<typeof Key>
 const KeyCache = Shape.record(Key)
 const file = jsonFile("cache", "sealing-keys.json", KeyCache, "the list of sealing keys")
 

@@ -15,11 +15,12 @@ import { writeWhole } from "#src/cli/terminal/Folders.ts"
 import { codecs } from "#src/cli/values/Formats.ts"
 import { readFormats } from "#src/formats/FormatNames.ts"
 import * as Help from "#src/cli/help/Help.ts"
-import { decodeEnvironmentId, defaultFile, faultLines, fileArgument, foreignFile, readSealed } from "./Open.ts"
+import { decodeEnvironmentId, defaultFile, faultLines, fileArgument, readSealed } from "./Open.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { exitWith, json, note, out, plain } from "#src/cli/terminal/Output.ts"
 import { parseKey } from "#src/cli/terminal/Keys.ts"
-import { type EnvironmentOptions } from "#src/cli/connection/Reach.ts"
+import { exportSealed } from "./Export.ts"
+import { keyFor, maximumEntries } from "./FileKey.ts"
 import { install, merge, resolve } from "./Git.ts"
 import * as SealedFile from "./File.ts"
 import * as Target from "#src/cli/connection/Target.ts"
@@ -28,8 +29,6 @@ import { withKeys } from "#src/cli/values/FileNames.ts"
 import * as ValueInput from "#src/cli/values/Input.ts"
 import * as WriteRisks from "#src/cli/values/WriteRisks.ts"
 
-const maximumEntries = 500
-
 const offline = Shared.flag("offline", "Use the public key of an earlier run, without the server")
 const fileOption = Options.text("file").pipe(
   Options.withPseudoName("file"),
@@ -37,30 +36,6 @@ const fileOption = Options.text("file").pipe(
   Options.withDescription("Sealed file")
 )
 const tooMany = new CliFailure({ message: `A sealed file holds at most ${maximumEntries} values.` })
-
-/**
- * Active key of the file's environment, which must be the key of the file. Without a file, the environment of the
- * target counts. An --env or a variable of another environment is an error.
- */
-const keyFor = Effect.fnUntraced(function* (
-  current: SealedFile.SealedFile | undefined,
-  options: EnvironmentOptions & { readonly file: string; readonly offline: boolean }
-) {
-  const environment = Option.flatMap(Option.fromNullable(current?.environmentId), decodeEnvironmentId)
-  const own = yield* Target.fromCaller(options)
-  const key =
-    Option.isNone(environment) || own.environment !== undefined
-      ? yield* SealingKeys.active(options)
-      : yield* SealingKeys.ofFile(options, environment.value)
-  if (Option.isSome(environment) && key.environmentId !== environment.value) {
-    return yield* foreignFile(own)
-  }
-  if (current === undefined || current.keyId === key.keyId) return key
-  return yield* new CliFailure({
-    message: `${options.file} is sealed with ${current.keyId}; the active key is ${key.keyId}.`,
-    hint: `\`ampoule reseal ${options.file}\` seals it with the active key.`
-  })
-})
 
 // --- seal ---
 
@@ -230,7 +205,7 @@ const sealFile = Help.command(
   })
 )
 
-const commands = [sealFile, set, manifest, check, merge, resolve, install] as const
+const commands = [sealFile, exportSealed, set, manifest, check, merge, resolve, install] as const
 export const seal = Help.described(
   Command.make("seal").pipe(Command.withSubcommands(commands)),
   {
