@@ -104,14 +104,13 @@ export const ExportSealedValues = strict(
 ).annotations({ identifier: "ExportSealedValues" })
 export type ExportSealedValues = typeof ExportSealedValues.Type
 
-export const ExportedSealedValues = Schema.Struct({
+const ExportedSealedValues = Schema.Struct({
   keyId: Schema.String,
   entries: Schema.Record({ key: Schema.String, value: Schema.String })
 }).annotations({
   identifier: "ExportedSealedValues",
   description: "Entries in the form that open takes, with their _manifest."
 })
-export type ExportedSealedValues = typeof ExportedSealedValues.Type
 
 const environmentId = "01980a5e-7c12-7000-8a1b-2c3d4e5f6071"
 const keypair = {

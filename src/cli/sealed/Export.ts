@@ -40,7 +40,7 @@ export const exportSealed = Help.command(
     says: "Write the stored values of an environment into a sealed file. The server seals them: no value comes to this machine.",
     more: [
       "In a file that exists, the entries of these keys are replaced; other entries and comments stay.",
-      "The trail records sealed.export. The keys count as handed out to nobody, until the file is opened."
+      "The trail records sealed.export. No value counts as handed out until the file is opened."
     ],
     examples: [
       "ampoule seal export --project shop --env production",
