@@ -174,8 +174,8 @@ layer(Ampoule.Default, { excludeTestServices: true })("the target of a command",
   it.scoped("of `ampoule use` is shown with its sources", () =>
     Effect.gen(function* () {
       const { run } = yield* setUp(only)
-      const shown = parsed(AnyObject)((yield* run(["use", "--json"], { env: ofProject })).stdout)
-      assert.deepStrictEqual(shown, {
+      const choice = parsed(AnyObject)((yield* run(["use", "--json"], { env: ofProject })).stdout)
+      assert.deepStrictEqual(choice, {
         project: FakeServer.projectId,
         environment: "production",
         projectFrom: "AMPOULE_PROJECT",
