@@ -58,7 +58,8 @@ import _0052_authors from "#migrations/0052_authors.ts"
 import _0053_more_row_seals from "#migrations/0053_more_row_seals.ts"
 import _0054_provisional_accounts from "#migrations/0054_provisional_accounts.ts"
 import _0055_bound_plans from "#migrations/0055_bound_plans.ts"
-import _0056_allowed_keys from "#migrations/0056_allowed_keys.ts"
+import _0056_key_instances from "#migrations/0056_key_instances.ts"
+import _0057_allowed_keys from "#migrations/0057_allowed_keys.ts"
 import { StartRefused } from "#src/AppConfig.ts"
 
 /** Append-only. A test compares it with the folder. */
@@ -118,7 +119,8 @@ export const registry: Record<string, Effect.Effect<unknown, unknown, SqlClient.
   "0053_more_row_seals": _0053_more_row_seals,
   "0054_provisional_accounts": _0054_provisional_accounts,
   "0055_bound_plans": _0055_bound_plans,
-  "0056_allowed_keys": _0056_allowed_keys
+  "0056_key_instances": _0056_key_instances,
+  "0057_allowed_keys": _0057_allowed_keys
 }
 
 type Registry = typeof registry
@@ -150,7 +152,9 @@ const servedFrom: ReadonlyMap<number, number> = new Map([
   [51, 50],
   [52, 51],
   [53, 52],
-  [54, 53]
+  [54, 53],
+  [55, 54],
+  [56, 55]
 ])
 
 const LEDGER = "effect_sql_migrations"

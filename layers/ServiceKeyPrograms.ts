@@ -7,6 +7,8 @@ import type { ServiceKeyPlan, VaultPrograms } from "#src/cli/operator/ServerSide
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import * as OldCredentials from "#src/credentials/OldCredentials.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import * as Instance from "#src/crypto/Instance.ts"
+import { bindTo } from "#src/crypto/RewrapKeys.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import { Audit } from "#src/trail/Audit.ts"
@@ -69,6 +71,8 @@ const rotated = Effect.fnUntraced(function* (
   const progress = ({ done, total }: { readonly done: number; readonly total: number }) => onProgress(done, total)
   yield* ServiceKeyRotation.begin(needs, alone)
   const agents = yield* OldCredentials.endDerived(needs)
+  const instance = yield* Instance.stored(needs.sql)
+  if (instance !== undefined) yield* bindTo(needs, { condition: needs.sql`NOT bound`, from: undefined, to: instance })
   const first = yield* ServiceKeyRotation.reseal(needs, progress)
   yield* ServiceKeyRotation.rest(needs, alone)
   // Rows that a server wrote before it had seen the new generation.
@@ -98,6 +102,7 @@ export const rotateServiceKeys: VaultPrograms["rotateServiceKeys"] = ({ revokeRe
       unfinished: ServiceKeyRotation.isUnfinished(generations),
       ended,
       removed,
+      unboundDataKeys: yield* Instance.unboundDataKeys(needs.sql),
       older: generations.filter(({ use }) => use === "verifies"),
       remaining: remaining.counts
     })

@@ -81,8 +81,9 @@ import { Dispatcher } from "#src/webhooks/Dispatcher.ts"
 import { Webhooks } from "#src/webhooks/Webhooks.ts"
 import { WebhookSecrets } from "#src/webhooks/WebhookSecrets.ts"
 
-const crypto = Layer.mergeAll(Rotation.Default, ServiceKeys.Default, SnapshotCipher.Default).pipe(
-  Layer.provideMerge(DataKeys.Default)
+const crypto = Layer.mergeAll(Rotation.Default, SnapshotCipher.Default).pipe(
+  Layer.provideMerge(DataKeys.Default),
+  Layer.provideMerge(ServiceKeys.Default)
 )
 const access = Layer.mergeAll(
   Probe.Default,

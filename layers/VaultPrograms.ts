@@ -21,6 +21,7 @@ import { ValueCipher } from "#src/crypto/Envelope.ts"
 import * as RootKey from "#src/crypto/RootKey.ts"
 import { Rotation } from "#src/crypto/Rotation.ts"
 import type { UnopenedRow } from "#src/crypto/RotationTurn.ts"
+import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import * as Vault from "#src/crypto/Vault.ts"
 import * as KeyFile from "#src/vault/KeyFile.ts"
 import * as Release from "#src/vault/Release.ts"
@@ -115,6 +116,7 @@ const equipment = (settings: Settings) =>
       Rotation.Default.pipe(
         Layer.provide(Layer.succeed(ValueCipher, settings.valueCipher)),
         Layer.provideMerge(DataKeys.Default),
+        Layer.provideMerge(ServiceKeys.Default),
         Layer.provideMerge(vault),
         Layer.provideMerge(Layer.mergeAll(Crypto.Default, MaintenanceDatabase.used, NodeContext.layer)),
         Layer.provideMerge(Layer.succeed(AppConfig, settings))

@@ -1,12 +1,16 @@
 /**
- * Makes a restored database a copy: it gets an id and service keys that the original does not have, so that no row of it
- * is worth anything in the original. Credentials of the original end in it, since their hashes need the older pepper.
+ * Makes a restored database a copy: it gets an id, service keys and data keys that the original does not have, so that
+ * no row of it is worth anything in the original. Credentials of the original end in it, since their hashes need the
+ * older pepper.
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import { IntegrityFailure } from "#schema/Errors.ts"
+import * as CopyValues from "#src/crypto/CopyValues.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { ValueCipher } from "#src/crypto/Envelope.ts"
+import * as Instance from "#src/crypto/Instance.ts"
 import * as KeyGenerations from "#src/crypto/KeyGenerations.ts"
 import type { OnProgress } from "#src/crypto/RotationTurn.ts"
 import { Vault } from "#src/crypto/Vault.ts"
@@ -47,8 +51,11 @@ export const make = Effect.fn("DatabaseCopy.make")(function* (onProgress: OnProg
   const crypto = yield* Crypto
   const now = yield* DateTime.nowAsDate
   const vault = yield* Vault
-  const rings = yield* KeyGenerations.rebind({ sql, vault }, { bytes: crypto.randomBytes(32), now })
+  const cipher = yield* ValueCipher
+  const from = yield* Instance.stored(sql)
+  const { instance, rings } = yield* KeyGenerations.rebind({ sql, vault }, { bytes: crypto.randomBytes(32), now })
   yield* endCredentials(sql, now)
+  yield* CopyValues.make({ sql, vault, crypto, cipher }, { from, to: instance }, onProgress)
   const ring = (name: KeyGenerations.ServiceKeyName) => {
     const one = rings.get(name)
     return one === undefined ? Effect.fail(new IntegrityFailure()) : Effect.succeed(one)

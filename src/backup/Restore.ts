@@ -10,6 +10,7 @@ import { pipeline } from "node:stream"
 import { createGunzip } from "node:zlib"
 import { VaultUnavailable } from "#schema/Vault.ts"
 import * as Rows from "#src/database/Rows.ts"
+import { contextOf } from "#src/crypto/DataKeys.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import * as Archive from "./Archive.ts"
@@ -225,6 +226,8 @@ export const restore = <E, R>(options: Options<E, R>) =>
 /** Typed at the statement: opening a row checks its contents. */
 interface KeyRow {
   readonly id: string
+  readonly bound: boolean
+  readonly instance: string | null
   readonly rootKeyId: string
   readonly wrapped: Buffer
   readonly teamId: string
@@ -241,9 +244,9 @@ const rowsPerFetch = 200
 
 const keyWalk = (sql: SqlClient.SqlClient) => sql`
   DECLARE key_walk NO SCROLL CURSOR FOR
-  SELECT k.id, k.root_key_id, k.wrapped, e.team_id, e.project_id, k.environment_id,
+  SELECT k.id, k.bound, i.instance_id AS instance, k.root_key_id, k.wrapped, e.team_id, e.project_id, k.environment_id,
     v.secret_id, v.key, v.kind, v.version, v.sealed
-  FROM data_keys k JOIN environments e ON e.id = k.environment_id
+  FROM data_keys k JOIN environments e ON e.id = k.environment_id LEFT JOIN instance i ON i.id = 1
   LEFT JOIN LATERAL (
     SELECT v.secret_id, coalesce(v.key, s.key) AS key, v.kind, v.version, v.sealed FROM secret_versions v
     JOIN secrets s ON s.id = v.secret_id WHERE v.data_key_id = k.id ORDER BY v.created_at DESC LIMIT 1
@@ -253,14 +256,15 @@ const keyWalk = (sql: SqlClient.SqlClient) => sql`
 const openKey = Effect.fnUntraced(function* (row: KeyRow) {
   const vault = yield* Vault
   const { environmentId, id, kind, projectId, secretId, teamId, version } = row
-  const context = { purpose: "data-key" as const, teamId, projectId, environmentId, keyId: id }
+  const instance = row.bound ? (row.instance ?? "") : undefined
+  const context = contextOf({ teamId, projectId, environmentId }, id, instance)
   const key = yield* Effect.either(vault.unwrap(context, row.wrapped, row.rootKeyId))
   if (Either.isLeft(key)) {
     if (key.left instanceof VaultUnavailable) return yield* key.left
     return { key: false, value: "none" } as const
   }
   if (secretId === null) return { key: true, value: "none" } as const
-  const place = { teamId, projectId, environmentId, secretId, key: row.key, kind, version, dataKeyId: id }
+  const place = { teamId, projectId, environmentId, secretId, key: row.key, kind, version, dataKeyId: id, instance }
   const opened = Either.isRight(Envelope.openValue(key.right, place, row.sealed))
   return { key: true, value: opened ? "opened" : "refused" } as const
 })

@@ -21,6 +21,9 @@ import * as Housekeeping from "#src/Housekeeping.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
 import { Crypto } from "./Crypto.ts"
+import * as BoundKeys from "./BoundKeys.ts"
+import * as Instance from "./Instance.ts"
+import { ServiceKeys } from "./ServiceKeys.ts"
 import { inTime, Vault } from "./Vault.ts"
 
 export interface EnvironmentRef {
@@ -32,6 +35,8 @@ export interface EnvironmentRef {
 export interface DataKey {
   readonly id: string
   readonly generation: number
+  /** The id of the database, in the contexts of the key and of its values. Undefined: a key of an earlier release. */
+  readonly instance: string | undefined
   readonly key: KeyObject
 }
 
@@ -54,23 +59,26 @@ interface CachedKey extends DataKey {
 const DataKeyRow = Schema.Struct({
   id: Schema.String,
   generation: Schema.Number,
+  bound: Schema.Boolean,
   rootKeyId: Schema.String,
   wrapped: Schema.Uint8ArrayFromSelf
 })
 type DataKeyRow = typeof DataKeyRow.Type
 
-export const contextOf = (environment: EnvironmentRef, keyId: string): KeyContext => ({
+/** `instance`: the id of the database; undefined for a key of a release without it. */
+export const contextOf = (environment: EnvironmentRef, id: string, instance: string | undefined): KeyContext => ({
   purpose: "data-key",
   teamId: environment.teamId,
   projectId: environment.projectId,
   environmentId: environment.environmentId,
-  keyId
+  keyId: Instance.keyIdIn(id, instance)
 })
 
 interface Needs {
   readonly sql: SqlClient.SqlClient
   readonly vault: Vault["Type"]
   readonly crypto: Crypto
+  readonly serviceKeys: ServiceKeys
   /** The service's scope, in which calls to the vault run. */
   readonly scope: Scope
   /** In order of last use, oldest first. */
@@ -81,7 +89,7 @@ interface Needs {
 const cacheKey = Effect.fnUntraced(function* (
   { cache }: Needs,
   environment: EnvironmentRef,
-  row: Pick<DataKeyRow, "id" | "generation">,
+  row: Omit<DataKey, "key">,
   key: KeyObject
 ) {
   const now = yield* Clock.currentTimeMillis
@@ -89,6 +97,7 @@ const cacheKey = Effect.fnUntraced(function* (
   const entry: CachedKey = {
     id: row.id,
     generation: row.generation,
+    instance: row.instance,
     key,
     environmentId: environment.environmentId,
     obtainedAt: now,
@@ -126,6 +135,13 @@ const serveDuringOutage = Effect.fnUntraced(function* ({ cache }: Needs, id: str
   return entry
 })
 
+const unwrapped = Effect.fnUntraced(function* (needs: Needs, environment: EnvironmentRef, row: DataKeyRow) {
+  const { bound, generation, id, rootKeyId, wrapped } = row
+  const instance = yield* BoundKeys.ofStoredKey(needs.serviceKeys, bound)
+  const key = yield* inTime(needs.vault.unwrap(contextOf(environment, id, instance), wrapped, rootKeyId))
+  return yield* cacheKey(needs, environment, { id, generation, instance }, key)
+})
+
 /**
  * Calls the vault once per key, for all waiting callers. The call runs in a fiber of the service, so that a caller's
  * interruption does not affect the others.
@@ -133,15 +149,14 @@ const serveDuringOutage = Effect.fnUntraced(function* ({ cache }: Needs, id: str
 const obtain = (needs: Needs, environment: EnvironmentRef, row: DataKeyRow) =>
   Effect.uninterruptibleMask(
     Effect.fnUntraced(function* (restore) {
-      const { cache, pending, scope, vault } = needs
+      const { cache, pending, scope } = needs
       const current = cached(needs, environment, row.id, yield* Clock.currentTimeMillis)
       if (current !== undefined) return current
       const call = pending.get(row.id)
       if (call !== undefined) return yield* restore(Deferred.await(call))
       const result = yield* Deferred.make<CachedKey, VaultUnavailable | IntegrityFailure>()
       pending.set(row.id, result)
-      yield* inTime(vault.unwrap(contextOf(environment, row.id), row.wrapped, row.rootKeyId)).pipe(
-        Effect.flatMap((key) => cacheKey(needs, environment, row, key)),
+      yield* unwrapped(needs, environment, row).pipe(
         Effect.catchTags({
           VaultUnavailable: (outage) => serveDuringOutage(needs, row.id, outage),
           INTEGRITY_FAILURE: (refusal) => Effect.suspend(() => (cache.delete(row.id), refusal))
@@ -163,7 +178,7 @@ const activeRow = ({ sql }: Needs, environment: EnvironmentRef) =>
   Rows.findOne(
     DataKeyRow,
     sql`
-      SELECT id, generation, root_key_id, wrapped FROM data_keys
+      SELECT id, generation, bound, root_key_id, wrapped FROM data_keys
       WHERE environment_id = ${environment.environmentId} AND state = 'active'`
   )
 
@@ -171,18 +186,22 @@ const activeRow = ({ sql }: Needs, environment: EnvironmentRef) =>
 const create = Effect.fnUntraced(function* (needs: Needs, environment: EnvironmentRef) {
   const { crypto, sql, vault } = needs
   const id = yield* crypto.uuid
-  const { key, rootKeyId, wrapped } = yield* inTime(vault.generateDataKey(contextOf(environment, id)))
+  const instance = yield* BoundKeys.forNewKey(needs.serviceKeys, sql)
+  const { key, rootKeyId, wrapped } = yield* inTime(vault.generateDataKey(contextOf(environment, id, instance)))
   const row = yield* Rows.findOne(
     DataKeyRow,
     sql`
-    INSERT INTO data_keys (id, environment_id, generation, root_key_id, wrapped, state, created_at)
-    SELECT ${id}::uuid, ${environment.environmentId}::uuid, coalesce(max(generation), 0) + 1, ${rootKeyId}, ${wrapped}::bytea,
+    INSERT INTO data_keys (id, environment_id, generation, bound, root_key_id, wrapped, state, created_at)
+    SELECT ${id}::uuid, ${environment.environmentId}::uuid, coalesce(max(generation), 0) + 1,
+      ${instance !== undefined}::boolean, ${rootKeyId}, ${wrapped}::bytea,
       'active', ${DateTime.toDate(yield* DateTime.now)}::timestamptz
     FROM data_keys WHERE environment_id = ${environment.environmentId}
     ON CONFLICT DO NOTHING
-    RETURNING id, generation, root_key_id, wrapped`
+    RETURNING id, generation, bound, root_key_id, wrapped`
   )
-  return row === undefined ? undefined : yield* cacheKey(needs, environment, row, key)
+  return row === undefined
+    ? undefined
+    : yield* cacheKey(needs, environment, { id, generation: row.generation, instance }, key)
 })
 
 /**
@@ -214,7 +233,7 @@ const byId = Effect.fnUntraced(function* (needs: Needs, environment: Environment
   const rows = yield* Rows.findAll(
     DataKeyRow,
     needs.sql`
-        SELECT id, generation, root_key_id, wrapped FROM data_keys
+        SELECT id, generation, bound, root_key_id, wrapped FROM data_keys
         WHERE environment_id = ${environment.environmentId} AND id = ANY(${[...absent]}::uuid[])`
   )
   if (rows.length < absent.size) return yield* new IntegrityFailure()
@@ -260,6 +279,7 @@ export class DataKeys extends Effect.Service<DataKeys>()("crypto/DataKeys", {
       sql: yield* SqlClient.SqlClient,
       vault: yield* Vault,
       crypto: yield* Crypto,
+      serviceKeys: yield* ServiceKeys,
       scope: yield* Effect.scope,
       cache: new Map(),
       pending: new Map()

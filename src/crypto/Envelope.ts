@@ -86,20 +86,34 @@ export interface ValueContext {
   readonly kind: string
   readonly version: number
   readonly dataKeyId: string
+  /** The id of the database that the data key is bound to. Undefined: a data key of a release without it. */
+  readonly instance: string | undefined
 }
 
-const secretContext = (at: ValueContext): BoxContext =>
-  boxContext(
-    "ampoule secret v1",
-    at.teamId,
-    at.projectId,
-    at.environmentId,
-    at.secretId,
-    at.key,
-    at.kind,
-    String(at.version),
-    at.dataKeyId
-  )
+/**
+ * The place of a box of changes that wait for an approval. No secret has an empty key or version 0: neither kind of box
+ * opens in place of the other.
+ */
+export const requestPlace = (id: string) => ({ secretId: id, key: "", kind: "changes", version: 0 })
+
+const secretContext = (at: ValueContext): BoxContext => {
+  const { dataKeyId, environmentId, instance, key, kind, projectId, secretId, teamId } = at
+  const version = String(at.version)
+  return instance === undefined
+    ? boxContext("ampoule secret v1", teamId, projectId, environmentId, secretId, key, kind, version, dataKeyId)
+    : boxContext(
+        "ampoule secret v2",
+        instance,
+        teamId,
+        projectId,
+        environmentId,
+        secretId,
+        key,
+        kind,
+        version,
+        dataKeyId
+      )
+}
 
 const infoOf = (cipher: Cipher, at: BoxContext) => {
   const info = new Uint8Array(headerLength + at.length)

@@ -14,6 +14,7 @@ import { createSecretKey } from "node:crypto"
 import { IntegrityFailure } from "#schema/Errors.ts"
 import type { KeyContext } from "#schema/Vault.ts"
 import * as Rows from "#src/database/Rows.ts"
+import * as Instance from "./Instance.ts"
 import * as KeyRing from "./KeyRing.ts"
 import { inTime, type Vault } from "./Vault.ts"
 
@@ -46,7 +47,8 @@ const contextOf = (keyId: string): KeyContext => ({
 })
 
 /** The name of a generation under its wrapping. `src/crypto/WrappedKeys.ts` composes it in SQL. */
-const keyIdOf = (name: string, generation: number, instance: string) => `${name}/${generation}/${instance}`
+const keyIdOf = (name: string, generation: number, instance: string) =>
+  Instance.keyIdIn(`${name}/${generation}`, instance)
 
 const KeyRow = Schema.Struct({
   name: Schema.Literal(...names),
@@ -130,21 +132,7 @@ export const ringOf = Effect.fnUntraced(function* (
 export const open = (needs: Needs, name: ServiceKeyName) =>
   Effect.flatMap(rowsOf(needs.sql, [name]), (rows) => ringOf(needs, rows, undefined))
 
-const InstanceRow = Schema.Struct({ instanceId: Schema.String })
-
-/** The id of this database, drawn at its first start. */
-const instanceOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, now: Date) {
-  yield* sql`
-    INSERT INTO instance (id, instance_id, created_at)
-    VALUES (1, gen_random_uuid()::text, ${now}) ON CONFLICT (id) DO NOTHING`
-  return (yield* Rows.decodeSingle(InstanceRow, sql`SELECT instance_id FROM instance WHERE id = 1`)).instanceId
-})
-
 const StartRow = Schema.Struct({ newest: Schema.NullOr(Schema.Number), older: Schema.Boolean })
-
-/** Programs that know no generations no longer start on this database. */
-const refuseEarlierReleases = (sql: SqlClient.SqlClient) => sql`
-  UPDATE effect_sql_migrations SET served_from = migration_id WHERE name = 'service_key_generations'`
 
 const insert = Effect.fnUntraced(function* (
   { sql, vault }: Needs,
@@ -171,7 +159,7 @@ export const create = Effect.fnUntraced(function* (
   now: Date
 ) {
   const { sql, vault } = needs
-  const instance = yield* instanceOf(sql, now)
+  const instance = yield* Instance.idOf(sql, now)
   const { newest, older } = yield* Rows.decodeSingle(
     StartRow,
     sql`
@@ -186,7 +174,7 @@ export const create = Effect.fnUntraced(function* (
     return
   }
   yield* insert(needs, { name, generation: newest ?? KeyRing.first, state: "active", createdAt: now, instance }, bytes)
-  if (newest === null) yield* refuseEarlierReleases(sql)
+  if (newest === null) yield* Instance.refuseEarlierReleases(sql)
 })
 
 /** The highest generation of any key. */
@@ -211,7 +199,7 @@ interface Beginning {
 
 /** Creates a generation of these keys, which servers load before one of them writes with it. */
 export const begin = Effect.fnUntraced(function* (needs: Needs, { bytes, generation, names, now }: Beginning) {
-  const instance = yield* instanceOf(needs.sql, now)
+  const instance = yield* Instance.idOf(needs.sql, now)
   for (const name of names) {
     const key = yield* bytes
     yield* insert(needs, { name, generation, state: "coming", createdAt: now, instance }, Redacted.make(key))
@@ -222,7 +210,7 @@ export const begin = Effect.fnUntraced(function* (needs: Needs, { bytes, generat
 /** From now on servers write with the coming generation. */
 export const activate = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, now: Date) {
   yield* sql`UPDATE service_key_generations SET state = 'active', active_at = ${now} WHERE state = 'coming'`
-  yield* refuseEarlierReleases(sql)
+  yield* Instance.refuseEarlierReleases(sql)
 })
 
 /** Deletes a generation that is not the newest active one. */
@@ -239,15 +227,15 @@ export const remove = Effect.fnUntraced(function* (
 })
 
 /**
- * Replaces all keys by ones of a new database id, for a copy. Returns for each name the ring that verifies what the
- * original wrote and writes for the copy. Fails if a key of the original does not open.
+ * Replaces all keys by ones of a new database id, for a copy. Returns the id, and for each name the ring that verifies
+ * what the original wrote and writes for the copy. Fails if a key of the original does not open.
  */
 export const rebind = Effect.fnUntraced(function* (
   needs: Needs,
   { bytes, now }: { readonly bytes: Effect.Effect<Buffer>; readonly now: Date }
 ) {
   const { sql } = needs
-  yield* instanceOf(sql, now)
+  yield* Instance.idOf(sql, now)
   const rows = yield* rowsOf(sql, names)
   const generation = 1 + newestOf(rows)
   const older = new Map<ServiceKeyName, KeyRing.KeyRing>()
@@ -259,10 +247,7 @@ export const rebind = Effect.fnUntraced(function* (
   }
   yield* sql`DELETE FROM service_key_generations`
   yield* sql`DELETE FROM service_keys`
-  const { instanceId: instance } = yield* Rows.decodeSingle(
-    InstanceRow,
-    sql`UPDATE instance SET instance_id = gen_random_uuid()::text, created_at = ${now} RETURNING instance_id`
-  )
+  const instance = yield* Instance.renew(sql, now)
   const rings = new Map<ServiceKeyName, KeyRing.KeyRing>()
   for (const name of names) {
     const key = yield* bytes
@@ -271,6 +256,6 @@ export const rebind = Effect.fnUntraced(function* (
     key.fill(0)
     rings.set(name, KeyRing.of(newest, [...(older.get(name)?.live.values() ?? [])]))
   }
-  yield* refuseEarlierReleases(sql)
-  return rings
+  yield* Instance.refuseEarlierReleases(sql)
+  return { instance, rings }
 })

@@ -4,11 +4,12 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
-import type { KeyObject } from "node:crypto"
 import * as Rows from "#src/database/Rows.ts"
 import type { Crypto } from "./Crypto.ts"
 import { contextOf, type DataKey, type DataKeys, type EnvironmentRef } from "./DataKeys.ts"
 import * as Envelope from "./Envelope.ts"
+import * as BoundKeys from "./BoundKeys.ts"
+import type { ServiceKeys } from "./ServiceKeys.ts"
 import { nothingLeft, type OnProgress, type UnopenedRow, type Turn, retrying } from "./RotationTurn.ts"
 import { inTime, type Vault } from "./Vault.ts"
 
@@ -17,6 +18,7 @@ interface Needs {
   readonly vault: Vault["Type"]
   readonly crypto: Crypto
   readonly dataKeys: DataKeys
+  readonly serviceKeys: ServiceKeys
   readonly cipher: Envelope.ValueCipher["Type"]
 }
 
@@ -36,7 +38,7 @@ interface Position {
   readonly secretId: string
   readonly version: number
 }
-const start: Position = { secretId: "00000000-0000-0000-0000-000000000000", version: 0 }
+export const start: Position = { secretId: "00000000-0000-0000-0000-000000000000", version: 0 }
 
 const EnvironmentRow = Schema.Struct({
   teamId: Schema.String,
@@ -78,7 +80,7 @@ const lock = ({ sql }: Needs, environment: EnvironmentRef) =>
 
 /** From its commit on, a new key seals new values: writers look it up under the same lock. */
 const beginGeneration = (needs: Needs, environment: EnvironmentRef, before: Date) => {
-  const { crypto, sql, vault } = needs
+  const { crypto, serviceKeys, sql, vault } = needs
   return sql.withTransaction(
     Effect.gen(function* () {
       // Updates the row unchanged, so that a waiting writer reads again and finds the new key.
@@ -93,10 +95,12 @@ const beginGeneration = (needs: Needs, environment: EnvironmentRef, before: Date
         RETURNING id`
       if (retired.length === 0) return
       const id = yield* crypto.uuid
-      const { rootKeyId, wrapped } = yield* inTime(vault.generateDataKey(contextOf(environment, id)))
+      const instance = yield* BoundKeys.forNewKey(serviceKeys, sql)
+      const { rootKeyId, wrapped } = yield* inTime(vault.generateDataKey(contextOf(environment, id, instance)))
       yield* sql`
-        INSERT INTO data_keys (id, environment_id, generation, root_key_id, wrapped, state, created_at)
-        SELECT ${id}::uuid, ${environment.environmentId}::uuid, max(generation) + 1, ${rootKeyId},
+        INSERT INTO data_keys (id, environment_id, generation, bound, root_key_id, wrapped, state, created_at)
+        SELECT ${id}::uuid, ${environment.environmentId}::uuid, max(generation) + 1,
+          ${instance !== undefined}::boolean, ${rootKeyId},
           ${Buffer.from(wrapped)}::bytea, 'active', ${now}::timestamptz
         FROM data_keys WHERE environment_id = ${environment.environmentId}`
     })
@@ -104,7 +108,12 @@ const beginGeneration = (needs: Needs, environment: EnvironmentRef, before: Date
 }
 
 /** Values after `after` under another key than the active one. */
-const valuesOfOtherKeys = ({ sql }: Needs, environment: EnvironmentRef, active: DataKey, after: Position) =>
+export const valuesOfOtherKeys = (
+  { sql }: Pick<Needs, "sql">,
+  environment: EnvironmentRef,
+  active: DataKey,
+  after: Position
+) =>
   Rows.decodeAll(
     SealedValueRow,
     sql`
@@ -121,17 +130,17 @@ const keysOf = Effect.fnUntraced(function* (
   environment: EnvironmentRef,
   rows: ReadonlyArray<SealedValueRow>
 ) {
-  const keys = new Map<string, KeyObject>()
+  const keys = new Map<string, DataKey>()
   for (const id of new Set(rows.map((row) => row.dataKeyId))) {
     const result = yield* Effect.either(dataKeys.byId(environment, [id]))
-    if (Either.isRight(result)) for (const [id, { key }] of result.right) keys.set(id, key)
+    if (Either.isRight(result)) for (const [id, key] of result.right) keys.set(id, key)
     else if (result.left._tag === "VaultUnavailable") return yield* result.left
   }
   return keys
 })
 
-const storeSealed = (
-  { sql }: Needs,
+export const storeSealed = (
+  { sql }: Pick<Needs, "sql">,
   active: DataKey,
   rows: ReadonlyArray<Position & { readonly sealed: Uint8Array }>
 ) =>
@@ -141,9 +150,37 @@ const storeSealed = (
       ${rows.map((r) => r.sealed)}::bytea[]
     ) AS i (secret_id, version, sealed) WHERE v.secret_id = i.secret_id AND v.version = i.version`
 
+/** Seals these values under `active`. Leaves out those that do not open. */
+export const resealed = Effect.fnUntraced(function* (
+  { cipher, crypto }: Pick<Needs, "cipher" | "crypto">,
+  environment: EnvironmentRef,
+  rows: ReadonlyArray<SealedValueRow>,
+  keys: ReadonlyMap<string, DataKey>,
+  active: DataKey
+) {
+  const done: Array<Position & { readonly sealed: Buffer }> = []
+  const refused: Array<UnopenedRow> = []
+  for (const { dataKeyId, key: name, kind, sealed, secretId, version } of rows) {
+    const at = { ...environment, secretId, key: name, kind, version }
+    const earlier = keys.get(dataKeyId)
+    const opened =
+      earlier === undefined
+        ? undefined
+        : Envelope.openValue(earlier.key, { ...at, dataKeyId, instance: earlier.instance }, sealed)
+    if (opened === undefined || Either.isLeft(opened)) {
+      refused.push({ table: "secret_versions", name: `${name} version ${version}` })
+      continue
+    }
+    const salt = yield* crypto.randomBytes(Envelope.saltLength)
+    const context = { ...at, dataKeyId: active.id, instance: active.instance }
+    done.push({ secretId, version, sealed: Envelope.sealValue(active.key, context, opened.right, salt, cipher) })
+  }
+  return { done, refused }
+})
+
 /** One turn under the environment's lock. Readers see each value before or after, with the matching key. */
 const resealBatch = (needs: Needs, environment: EnvironmentRef, after: Position) => {
-  const { cipher, crypto, dataKeys, sql } = needs
+  const { dataKeys, sql } = needs
   return sql.withTransaction(
     Effect.gen(function* () {
       if ((yield* lock(needs, environment)).length === 0) return nothingLeft
@@ -151,20 +188,7 @@ const resealBatch = (needs: Needs, environment: EnvironmentRef, after: Position)
       const rows = yield* valuesOfOtherKeys(needs, environment, active, after)
       if (rows.length === 0) return nothingLeft
       const keys = yield* keysOf(needs, environment, rows)
-      const done: Array<Position & { readonly sealed: Buffer }> = []
-      const refused: Array<UnopenedRow> = []
-      for (const { dataKeyId, key: name, kind, sealed, secretId, version } of rows) {
-        const at = { ...environment, secretId, key: name, kind, version }
-        const key = keys.get(dataKeyId)
-        const opened = key === undefined ? undefined : Envelope.openValue(key, { ...at, dataKeyId }, sealed)
-        if (opened === undefined || Either.isLeft(opened)) {
-          refused.push({ table: "secret_versions", name: `${name} version ${version}` })
-          continue
-        }
-        const salt = yield* crypto.randomBytes(Envelope.saltLength)
-        const context = { ...at, dataKeyId: active.id }
-        done.push({ secretId, version, sealed: Envelope.sealValue(active.key, context, opened.right, salt, cipher) })
-      }
+      const { done, refused } = yield* resealed(needs, environment, rows, keys, active)
       if (done.length > 0) yield* storeSealed(needs, active, done)
       const { secretId, version } = rows[rows.length - 1]
       return { last: { secretId, version }, done: done.length, refused }
@@ -172,7 +196,7 @@ const resealBatch = (needs: Needs, environment: EnvironmentRef, after: Position)
   )
 }
 
-/** Removes retired data keys that no value and no stored request uses. Returns their number. */
+/** Removes retired data keys that no value, no stored request and no pending change uses. Returns their number. */
 export const removeUnused = ({ sql }: Pick<Needs, "sql">) =>
   Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
@@ -183,6 +207,9 @@ export const removeUnused = ({ sql }: Pick<Needs, "sql">) =>
           AND NOT EXISTS (SELECT 1 FROM secret_versions v WHERE v.data_key_id = d.id)
           AND NOT EXISTS (
             SELECT 1 FROM idempotency_keys k WHERE substring(k.request_mac FROM 1 FOR 16) = uuid_send(d.id))
+          AND NOT EXISTS (
+            SELECT 1 FROM change_requests r WHERE r.environment_id = d.environment_id AND r.data_key_id = d.id
+              AND r.sealed IS NOT NULL AND r.expires_at > ${new Date(now)})
         LIMIT 500 FOR UPDATE SKIP LOCKED)
       RETURNING id`
     return rows.length

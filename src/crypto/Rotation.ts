@@ -13,6 +13,7 @@ import { DataKeys } from "./DataKeys.ts"
 import * as Envelope from "./Envelope.ts"
 import { removeUnused, rotateDataKeys } from "./ResealValues.ts"
 import { rewrapAll } from "./RewrapKeys.ts"
+import { ServiceKeys } from "./ServiceKeys.ts"
 import { Vault } from "./Vault.ts"
 import { rowsPerRootKey } from "./WrappedKeys.ts"
 
@@ -30,6 +31,7 @@ export class Rotation extends Effect.Service<Rotation>()("crypto/Rotation", {
       vault: yield* Vault,
       crypto: yield* Crypto,
       dataKeys: yield* DataKeys,
+      serviceKeys: yield* ServiceKeys,
       cipher: yield* Envelope.ValueCipher
     }
     yield* Housekeeping.every("10 minutes", removeUnused(needs))

@@ -1,6 +1,7 @@
 /** The tables with keys that a root key wraps. `vault_canary` is left to Canary.ts. */
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
+import type * as Statement from "@effect/sql/Statement"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { KeyPurpose } from "#schema/Vault.ts"
@@ -13,6 +14,8 @@ const WrappedKeyRow = Schema.Struct({
   projectId: Schema.String,
   environmentId: Schema.String,
   keyId: Schema.String,
+  /** Whether its context holds the id of the database. */
+  bound: Schema.Boolean,
   rootKeyId: Schema.String,
   wrapped: Schema.Uint8ArrayFromSelf
 })
@@ -20,6 +23,7 @@ export type WrappedKeyRow = typeof WrappedKeyRow.Type
 
 export interface Rewrapped {
   readonly id: string
+  readonly bound: boolean
   readonly rootKeyId: string
   readonly wrapped: Uint8Array
 }
@@ -28,10 +32,12 @@ export interface WrappedKeys {
   readonly table: string
   readonly purpose: KeyPurpose
   /**
-   * Locks and returns rows after `after` under another key than `current`, without rows that another transaction has
-   * locked.
+   * Locks and returns rows after `after` for which `condition` holds, without rows that another transaction has locked.
    */
-  readonly batch: (current: string, after: string) => Effect.Effect<ReadonlyArray<WrappedKeyRow>, SqlError>
+  readonly batch: (
+    condition: Statement.Fragment,
+    after: string
+  ) => Effect.Effect<ReadonlyArray<WrappedKeyRow>, SqlError>
   readonly store: (rows: ReadonlyArray<Rewrapped>) => Effect.Effect<unknown, SqlError>
 }
 
@@ -43,10 +49,11 @@ const rowsOf = (statement: Effect.Effect<ReadonlyArray<unknown>, SqlError>) => R
 const serviceKeys = (sql: SqlClient.SqlClient): WrappedKeys => ({
   table: "service_keys",
   purpose: "service-key",
-  batch: (current, after) =>
+  batch: (condition, after) =>
     rowsOf(sql`
-    SELECT name AS id, '' AS team_id, '' AS project_id, '' AS environment_id, name AS key_id, root_key_id, wrapped
-    FROM service_keys WHERE root_key_id <> ${current} AND name COLLATE "C" > ${after}
+    SELECT name AS id, '' AS team_id, '' AS project_id, '' AS environment_id, name AS key_id, false AS bound,
+      root_key_id, wrapped
+    FROM service_keys WHERE ${condition} AND name COLLATE "C" > ${after}
     ORDER BY name COLLATE "C" LIMIT ${batchSize} FOR NO KEY UPDATE SKIP LOCKED`),
   store: (rows) => sql`
     UPDATE service_keys k SET root_key_id = i.root_key_id, wrapped = i.wrapped FROM unnest(
@@ -58,12 +65,12 @@ const serviceKeys = (sql: SqlClient.SqlClient): WrappedKeys => ({
 const serviceKeyGenerations = (sql: SqlClient.SqlClient): WrappedKeys => ({
   table: "service_key_generations",
   purpose: "service-key",
-  batch: (current, after) =>
+  batch: (condition, after) =>
     rowsOf(sql`
     SELECT g.name || '/' || g.generation AS id, '' AS team_id, '' AS project_id, '' AS environment_id,
-      g.name || '/' || g.generation || '/' || i.instance_id AS key_id, g.root_key_id, g.wrapped
-    FROM service_key_generations g JOIN instance i ON i.id = 1
-    WHERE g.root_key_id <> ${current} AND (g.name || '/' || g.generation) COLLATE "C" > ${after}
+      g.name || '/' || g.generation AS key_id, true AS bound, g.root_key_id, g.wrapped
+    FROM service_key_generations g
+    WHERE ${condition} AND (g.name || '/' || g.generation) COLLATE "C" > ${after}
     ORDER BY (g.name || '/' || g.generation) COLLATE "C" LIMIT ${batchSize} FOR NO KEY UPDATE OF g SKIP LOCKED`),
   store: (rows) => sql`
     UPDATE service_key_generations g SET root_key_id = i.root_key_id, wrapped = i.wrapped FROM unnest(
@@ -77,34 +84,35 @@ export const wrappedKeys = (sql: SqlClient.SqlClient): ReadonlyArray<WrappedKeys
   {
     table: "data_keys",
     purpose: "data-key",
-    batch: (current, after) =>
+    batch: (condition, after) =>
       rowsOf(sql`
-      SELECT d.id::text AS id, e.team_id, e.project_id, d.environment_id, d.id::text AS key_id, d.root_key_id, d.wrapped
+      SELECT d.id::text AS id, e.team_id, e.project_id, d.environment_id, d.id::text AS key_id, d.bound,
+        d.root_key_id, d.wrapped
       FROM data_keys d JOIN environments e ON e.id = d.environment_id
-      WHERE d.root_key_id <> ${current} AND d.id::text COLLATE "C" > ${after}
+      WHERE ${condition} AND d.id::text COLLATE "C" > ${after}
       ORDER BY d.id::text COLLATE "C" LIMIT ${batchSize} FOR NO KEY UPDATE OF d SKIP LOCKED`),
     store: (rows) => sql`
-      UPDATE data_keys d SET root_key_id = i.root_key_id, wrapped = i.wrapped FROM unnest(
+      UPDATE data_keys d SET root_key_id = i.root_key_id, wrapped = i.wrapped, bound = i.bound FROM unnest(
         ${rows.map((r) => r.id)}::uuid[], ${rows.map((r) => r.rootKeyId)}::text[],
-        ${rows.map((r) => Buffer.from(r.wrapped))}::bytea[]
-      ) AS i (id, root_key_id, wrapped) WHERE d.id = i.id`
+        ${rows.map((r) => Buffer.from(r.wrapped))}::bytea[], ${rows.map((r) => r.bound)}::boolean[]
+      ) AS i (id, root_key_id, wrapped, bound) WHERE d.id = i.id`
   },
   {
     table: "sealing_keys",
     purpose: "sealing-key",
-    batch: (current, after) =>
+    batch: (condition, after) =>
       rowsOf(sql`
       SELECT k.environment_id || '/' || k.key_id AS id, e.team_id, e.project_id, k.environment_id, k.key_id,
-        k.root_key_id, k.wrapped_private AS wrapped
+        k.bound, k.root_key_id, k.wrapped_private AS wrapped
       FROM sealing_keys k JOIN environments e ON e.id = k.environment_id
-      WHERE k.root_key_id <> ${current} AND (k.environment_id || '/' || k.key_id) COLLATE "C" > ${after}
+      WHERE ${condition} AND (k.environment_id || '/' || k.key_id) COLLATE "C" > ${after}
       ORDER BY (k.environment_id || '/' || k.key_id) COLLATE "C" LIMIT ${batchSize}
       FOR NO KEY UPDATE OF k SKIP LOCKED`),
     store: (rows) => sql`
-      UPDATE sealing_keys k SET root_key_id = i.root_key_id, wrapped_private = i.wrapped FROM unnest(
+      UPDATE sealing_keys k SET root_key_id = i.root_key_id, wrapped_private = i.wrapped, bound = i.bound FROM unnest(
         ${rows.map((r) => r.id)}::text[], ${rows.map((r) => r.rootKeyId)}::text[],
-        ${rows.map((r) => Buffer.from(r.wrapped))}::bytea[]
-      ) AS i (id, root_key_id, wrapped)
+        ${rows.map((r) => Buffer.from(r.wrapped))}::bytea[], ${rows.map((r) => r.bound)}::boolean[]
+      ) AS i (id, root_key_id, wrapped, bound)
       WHERE k.environment_id = split_part(i.id, '/', 1)::uuid AND k.key_id = split_part(i.id, '/', 2)`
   },
   serviceKeys(sql),
@@ -112,18 +120,18 @@ export const wrappedKeys = (sql: SqlClient.SqlClient): ReadonlyArray<WrappedKeys
   {
     table: "webhook_secrets",
     purpose: "webhook-secret",
-    batch: (current, after) =>
+    batch: (condition, after) =>
       rowsOf(sql`
       SELECT s.id::text AS id, w.team_id, '' AS project_id, '' AS environment_id, s.id::text AS key_id,
-        s.root_key_id, s.wrapped
+        s.bound, s.root_key_id, s.wrapped
       FROM webhook_secrets s JOIN webhooks w ON w.id = s.webhook_id
-      WHERE s.root_key_id <> ${current} AND s.id::text COLLATE "C" > ${after}
+      WHERE ${condition} AND s.id::text COLLATE "C" > ${after}
       ORDER BY s.id::text COLLATE "C" LIMIT ${batchSize} FOR NO KEY UPDATE OF s SKIP LOCKED`),
     store: (rows) => sql`
-      UPDATE webhook_secrets s SET root_key_id = i.root_key_id, wrapped = i.wrapped FROM unnest(
+      UPDATE webhook_secrets s SET root_key_id = i.root_key_id, wrapped = i.wrapped, bound = i.bound FROM unnest(
         ${rows.map((r) => r.id)}::uuid[], ${rows.map((r) => r.rootKeyId)}::text[],
-        ${rows.map((r) => Buffer.from(r.wrapped))}::bytea[]
-      ) AS i (id, root_key_id, wrapped) WHERE s.id = i.id`
+        ${rows.map((r) => Buffer.from(r.wrapped))}::bytea[], ${rows.map((r) => r.bound)}::boolean[]
+      ) AS i (id, root_key_id, wrapped, bound) WHERE s.id = i.id`
   }
 ]
 

@@ -29,6 +29,9 @@ import type { EnvironmentTarget } from "#src/access/Target.ts"
 import * as Policy from "#src/access/Policy.ts"
 import * as AllowedKeys from "#src/formats/AllowedKeys.ts"
 import { Crypto, safeEqual } from "#src/crypto/Crypto.ts"
+import * as BoundKeys from "#src/crypto/BoundKeys.ts"
+import * as Instance from "#src/crypto/Instance.ts"
+import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { inTime, Vault } from "#src/crypto/Vault.ts"
 import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
@@ -41,6 +44,7 @@ const services = Effect.all({
   vault: Vault,
   crypto: Crypto,
   audit: Audit,
+  serviceKeys: ServiceKeys,
   /** Public keys verified against their private half, by environment and key id. */
   verifiedKeys: Effect.sync(() => new Map<string, Uint8Array>())
 })
@@ -49,6 +53,7 @@ type Needs = Effect.Effect.Success<typeof services>
 const KeyRow = Schema.Struct({
   keyId: Schema.String,
   publicKey: Schema.Uint8ArrayFromSelf,
+  bound: Schema.Boolean,
   rootKeyId: Schema.String,
   wrappedPrivate: Schema.Uint8ArrayFromSelf,
   state: Schema.Literal("active", "open_only", "retired"),
@@ -73,12 +78,12 @@ const invalidEntry = (name: string) =>
 /** Most verified public keys in memory; the oldest is dropped first. */
 const maxVerifiedKeys = 10_000
 
-const contextOf = (target: EnvironmentTarget, keyId: string): KeyContext => ({
+const contextOf = (target: EnvironmentTarget, keyId: string, instance: string | undefined): KeyContext => ({
   purpose: "sealing-key",
   teamId: target.teamId,
   projectId: target.projectId,
   environmentId: target.environmentId,
-  keyId
+  keyId: Instance.keyIdIn(keyId, instance)
 })
 
 const recordOf = (target: EnvironmentTarget, row: KeyRow): EnvironmentKeypair => ({
@@ -90,7 +95,7 @@ const recordOf = (target: EnvironmentTarget, row: KeyRow): EnvironmentKeypair =>
 })
 
 const columns = (sql: SqlClient.SqlClient) =>
-  sql.literal("key_id, public_key, root_key_id, wrapped_private, state, created_at")
+  sql.literal("key_id, public_key, bound, root_key_id, wrapped_private, state, created_at")
 
 const activeKey = ({ sql }: Needs, { environmentId }: EnvironmentTarget) =>
   Rows.findOne(
@@ -105,16 +110,23 @@ const keyWithId = ({ sql }: Needs, { environmentId }: EnvironmentTarget, keyId: 
   )
 
 /** A keypair without a row. The bytes of its private half are erased once it is wrapped. */
-const generate = Effect.fnUntraced(function* ({ crypto, vault }: Needs, target: EnvironmentTarget) {
+const generate = Effect.fnUntraced(function* ({ crypto, serviceKeys, sql, vault }: Needs, target: EnvironmentTarget) {
   const seed = yield* crypto.randomBytes(Hpke.keyLength)
   const pair = yield* Hpke.deriveKeyPair(Redacted.make(seed))
   const keyId = SealedEnv.keyIdOf(pair.publicKey)
+  const instance = yield* dieWhenVaultIsDown(BoundKeys.forNewKey(serviceKeys, sql))
   const { rootKeyId, wrapped } = yield* dieWhenVaultIsDown(
-    inTime(vault.wrapBytes(contextOf(target, keyId), pair.privateKey))
+    inTime(vault.wrapBytes(contextOf(target, keyId, instance), pair.privateKey))
   )
   seed.fill(0)
   Redacted.value(pair.privateKey).fill(0)
-  return { keyId, publicKey: Buffer.from(pair.publicKey), rootKeyId, wrapped: Buffer.from(wrapped) }
+  return {
+    keyId,
+    bound: instance !== undefined,
+    publicKey: Buffer.from(pair.publicKey),
+    rootKeyId,
+    wrapped: Buffer.from(wrapped)
+  }
 })
 type NewKey = Effect.Effect.Success<ReturnType<typeof generate>>
 
@@ -131,8 +143,9 @@ const insert = Effect.fnUntraced(function* ({ sql }: Needs, { environmentId }: E
   const row = yield* Rows.findOne(
     KeyRow,
     sql`
-      INSERT INTO sealing_keys (environment_id, key_id, public_key, root_key_id, wrapped_private, state, created_at)
-      VALUES (${environmentId}, ${key.keyId}, ${key.publicKey}, ${key.rootKeyId}, ${key.wrapped}, 'active',
+      INSERT INTO sealing_keys (
+        environment_id, key_id, public_key, bound, root_key_id, wrapped_private, state, created_at)
+      VALUES (${environmentId}, ${key.keyId}, ${key.publicKey}, ${key.bound}, ${key.rootKeyId}, ${key.wrapped}, 'active',
         ${yield* DateTime.nowAsDate})
       ON CONFLICT (environment_id, key_id) DO NOTHING
       RETURNING ${columns(sql)}`
@@ -161,9 +174,10 @@ const create = Effect.fnUntraced(function* (needs: Needs, permit: KeyPermit) {
   })
 })
 
-const openerOf = Effect.fnUntraced(function* ({ vault }: Needs, target: EnvironmentTarget, row: KeyRow) {
+const openerOf = Effect.fnUntraced(function* ({ serviceKeys, vault }: Needs, target: EnvironmentTarget, row: KeyRow) {
+  const instance = yield* dieWhenVaultIsDown(BoundKeys.ofStoredKey(serviceKeys, row.bound))
   const privateKey = yield* dieWhenVaultIsDown(
-    inTime(vault.unwrapBytes(contextOf(target, row.keyId), row.wrappedPrivate, row.rootKeyId))
+    inTime(vault.unwrapBytes(contextOf(target, row.keyId, instance), row.wrappedPrivate, row.rootKeyId))
   )
   const opener = Effect.gen(function* () {
     const publicKey = yield* Hpke.publicKeyOf(privateKey)

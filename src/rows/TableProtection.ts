@@ -153,7 +153,7 @@ export const openTables = {
     because:
       "Author, place, reason and changes are bound into the box that the environment's key opens. Each viewer carries a MAC of that key. A decision is judged by the rows of now"
   },
-  data_keys: { by: "box", because: "The wrapped key is bound to its environment and generation" },
+  data_keys: { by: "box", because: "The wrapped key is bound to its environment, its row and the database" },
   effect_sql_migrations: {
     by: "nothing",
     because: "The list of migrations, compared with the program's at each start"
@@ -174,7 +174,8 @@ export const openTables = {
   },
   instance: {
     by: "nothing",
-    because: "The id of the database, which contexts of service keys contain: another one makes all rows invalid"
+    because:
+      "The id of the database, which contexts of wrapped keys, values and MACs contain: another one makes all of them invalid"
   },
   leaked_credentials: {
     by: "nothing",
@@ -198,7 +199,8 @@ export const openTables = {
   },
   sealing_keys: {
     by: "box",
-    because: "The wrapped private key is bound to its environment; the public one is checked against it"
+    because:
+      "The wrapped private key is bound to its environment and the database; the public one is checked against it"
   },
   secret_absences: {
     by: "derived",
@@ -206,7 +208,7 @@ export const openTables = {
   },
   secret_counters: { by: "derived", because: "The last number of each key; a box opens for its own number alone" },
   secret_references: { by: "derived", because: "What the current templates name" },
-  secret_versions: { by: "box", because: "Place, key, kind and number are bound into the box" },
+  secret_versions: { by: "box", because: "Database, place, key, kind and number are bound into the box" },
   secrets: {
     by: "nothing",
     because:
@@ -221,5 +223,5 @@ export const openTables = {
     because:
       "Messages without values on their way to an address under the webhook's MAC; a forged one is sent and signed"
   },
-  webhook_secrets: { by: "box", because: "The wrapped secret is bound to its team and row" }
+  webhook_secrets: { by: "box", because: "The wrapped secret is bound to its team, its row and the database" }
 } as const satisfies Readonly<Record<string, OpenTable>>

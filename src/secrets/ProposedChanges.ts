@@ -18,7 +18,7 @@ import { SecretKind } from "#schema/Values.ts"
 import * as ApprovalRequests from "#src/access/ApprovalRequests.ts"
 import * as Policy from "#src/access/Policy.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
-import type { DataKeys } from "#src/crypto/DataKeys.ts"
+import type { DataKey, DataKeys } from "#src/crypto/DataKeys.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
 import { days } from "#src/Days.ts"
 import * as Rows from "#src/database/Rows.ts"
@@ -78,16 +78,13 @@ export type ProposedChange = Box["changes"][number]
 const encodeBox = Schema.encode(Box)
 const decodeBox = Schema.decode(Box)
 
-/** No secret has an empty key or version 0: neither kind of box opens in place of the other. */
-const contextOf = (target: EnvironmentTarget, id: ChangeRequestId, dataKeyId: string): Envelope.ValueContext => ({
+const contextOf = (target: EnvironmentTarget, id: ChangeRequestId, dataKey: DataKey): Envelope.ValueContext => ({
   teamId: target.teamId,
   projectId: target.projectId,
   environmentId: target.environmentId,
-  secretId: id,
-  key: "",
-  kind: "changes",
-  version: 0,
-  dataKeyId
+  ...Envelope.requestPlace(id),
+  dataKeyId: dataKey.id,
+  instance: dataKey.instance
 })
 
 const stored = (change: Exclude<Change, Continuation>) => {
@@ -111,7 +108,7 @@ export const open = Effect.fnUntraced(function* (
 ) {
   const altered = () => new SecretBoxes.BoxAltered({ keys: [] })
   const key = yield* SecretBoxes.activeKey(dataKeys, target, dataKeyId)
-  const text = Envelope.openValue(key.key, contextOf(target, row.id, dataKeyId), sealed)
+  const text = Envelope.openValue(key.key, contextOf(target, row.id, key), sealed)
   const box = yield* Effect.mapError(decodeBox(Either.getOrElse(text, () => "")), altered)
   const rowChanges = new Map(row.changes.map((one) => [one.key, one]))
   const isInRow = ({ above, change, key, kind, refs, version }: ProposedChange) => {
@@ -263,7 +260,7 @@ export const keep = Effect.fnUntraced(function* (transaction: Transaction, chang
       reason: reason ?? null,
       changes: JSON.stringify(all.map(({ written: _written, ...names }) => names)),
       data_key_id: dataKey.id,
-      sealed: Envelope.sealValue(dataKey.key, contextOf(target, id, dataKey.id), text, salt, cipher),
+      sealed: Envelope.sealValue(dataKey.key, contextOf(target, id, dataKey), text, salt, cipher),
       created_at: at,
       expires_at: new Date(at.getTime() + life)
     })}`

@@ -8,7 +8,7 @@ import type { AuditEvent } from "#src/trail/Entry.ts"
 import { recordDenials } from "#src/access/Change.ts"
 import { dieOfVault } from "#src/database/Dependency.ts"
 import type { EnvironmentTarget } from "#src/access/Target.ts"
-import type { DataKeys } from "#src/crypto/DataKeys.ts"
+import type { DataKey, DataKeys } from "#src/crypto/DataKeys.ts"
 import * as Envelope from "#src/crypto/Envelope.ts"
 import { metadataOf, type OpenSecret, type SecretMetadata } from "./SecretMetadata.ts"
 import type { SealedRow } from "./SecretRows.ts"
@@ -58,7 +58,7 @@ export const recordingRefusals = <A, E, R>(audit: Audit, event: AuditEvent, work
 export const contextOf = (
   target: EnvironmentTarget,
   secret: SecretMetadata,
-  dataKeyId: string
+  dataKey: DataKey
 ): Envelope.ValueContext => ({
   teamId: target.teamId,
   projectId: target.projectId,
@@ -67,7 +67,8 @@ export const contextOf = (
   key: secret.key,
   kind: secret.kind,
   version: secret.version,
-  dataKeyId
+  dataKeyId: dataKey.id,
+  instance: dataKey.instance
 })
 
 export const open = Effect.fnUntraced(function* (
@@ -82,7 +83,7 @@ export const open = Effect.fnUntraced(function* (
   for (const row of rows) {
     const key = keys.get(row.dataKeyId)
     if (key === undefined) return yield* Effect.dieMessage("a data key was requested and not returned")
-    const text = Envelope.openValue(key.key, contextOf(target, row, row.dataKeyId), row.sealed)
+    const text = Envelope.openValue(key.key, contextOf(target, row, key), row.sealed)
     if (Either.isLeft(text)) return yield* new BoxAltered({ keys: [row.key] })
     // New members first: keeps one hidden class.
     opened.push({ text: text.right, ...metadataOf(row) })

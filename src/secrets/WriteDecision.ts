@@ -148,7 +148,7 @@ const seal = Effect.fnUntraced(function* (
   // One salt for each box, from one call.
   const salts = yield* crypto.randomBytes(Envelope.saltLength * versions.length)
   const boxes = versions.map((version, i) => {
-    const place = SecretBoxes.contextOf(permit.target, version, dataKey.id)
+    const place = SecretBoxes.contextOf(permit.target, version, dataKey)
     const salt = salts.subarray(i * Envelope.saltLength, (i + 1) * Envelope.saltLength)
     return Envelope.sealValue(dataKey.key, place, version.text, salt, cipher)
   })

@@ -79,6 +79,7 @@ type LeaseRow = typeof LeaseRow.Type
 const SecretRow = Schema.Struct({
   id: Schema.String,
   webhookId: WebhookIdOut,
+  bound: Schema.Boolean,
   rootKeyId: Schema.String,
   wrapped: Schema.Uint8ArrayFromSelf,
   endsAt: Schema.NullOr(Schema.DateFromSelf)
@@ -140,7 +141,7 @@ const secretsOf = ({ sql }: Needs, rows: ReadonlyArray<LeaseRow>) =>
   Rows.findAll(
     SecretRow,
     sql`
-      SELECT id, webhook_id, root_key_id, wrapped, ends_at FROM webhook_secrets
+      SELECT id, webhook_id, bound, root_key_id, wrapped, ends_at FROM webhook_secrets
       WHERE webhook_id = any(${[...new Set(rows.map((row) => row.webhookId))]}::uuid[]) ORDER BY id DESC`
   )
 

@@ -127,8 +127,8 @@ const lockedWebhook = Effect.fnUntraced(function* ({ rowSeal, sql }: Needs, team
 
 const storeSecret = ({ sql }: Needs, id: WebhookId, sealed: SealedSecret) =>
   Rows.run(sql`
-    INSERT INTO webhook_secrets (id, webhook_id, root_key_id, wrapped)
-    VALUES (${sealed.id}, ${id}, ${sealed.rootKeyId}, ${sealed.wrapped})`)
+    INSERT INTO webhook_secrets (id, webhook_id, bound, root_key_id, wrapped)
+    VALUES (${sealed.id}, ${id}, ${sealed.bound}, ${sealed.rootKeyId}, ${sealed.wrapped})`)
 
 /** Fails unless the caller may create webhooks in the team; for the page of the form. */
 const mayCreate = Effect.fn("Webhooks.mayCreate")(function* ({ access }: Needs, teamId: TeamId) {

@@ -11,6 +11,7 @@ import * as VaultLocal from "#layers/VaultLocal.ts"
 import { VaultUnavailable } from "#schema/Vault.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
 import * as DataKeys from "#src/crypto/DataKeys.ts"
+import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import { Vault } from "#src/crypto/Vault.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
 import * as World from "#test/support/World.ts"
@@ -51,7 +52,12 @@ const switched = Effect.gen(function* () {
 /** A server: a cache of its own before the vault given. */
 const server = (vault: Vault["Type"]) =>
   Effect.map(
-    Layer.build(Layer.fresh(DataKeys.DataKeys.Default).pipe(Layer.provide(Layer.succeed(Vault, vault)))),
+    Layer.build(
+      Layer.fresh(DataKeys.DataKeys.Default).pipe(
+        Layer.provide(Layer.fresh(ServiceKeys.Default)),
+        Layer.provide(Layer.succeed(Vault, vault))
+      )
+    ),
     Context.get(DataKeys.DataKeys)
   )
 
@@ -370,8 +376,8 @@ layer(services)("very many data keys", (it) => {
       const quick = Vault.of({ ...vault, unwrap: () => Effect.sync(() => (opened++, key)) })
       const ids = yield* crypto.uuids(DataKeys.capacity + 1)
       yield* sql`
-        INSERT INTO data_keys (id, environment_id, generation, root_key_id, wrapped, state, created_at)
-        SELECT id, ${at.environmentId}::uuid, n, 'any', ''::bytea, 'decrypt_only', ${new Date(0)}::timestamptz
+        INSERT INTO data_keys (id, environment_id, generation, bound, root_key_id, wrapped, state, created_at)
+        SELECT id, ${at.environmentId}::uuid, n, true, 'any', ''::bytea, 'decrypt_only', ${new Date(0)}::timestamptz
         FROM unnest(${ids}::uuid[]) WITH ORDINALITY AS key (id, n)`
       const keys = yield* server(quick)
       yield* keys.byId(at, ids.slice(0, -1))

@@ -24,7 +24,10 @@ const contexts: FastCheck.Arbitrary<ValueContext> = FastCheck.record({
   key: FastCheck.stringMatching(/^[A-Z][A-Z0-9_]{0,40}$/),
   kind: FastCheck.constantFrom("literal", "template"),
   version: FastCheck.integer({ min: 1, max: 2 ** 31 - 1 }),
-  dataKeyId: uuid
+  dataKeyId: uuid,
+  instance: FastCheck.option(FastCheck.tuple(FastCheck.constantFrom("", "bound-"), uuid), { nil: undefined }).map(
+    (parts) => parts?.join("")
+  )
 })
 
 /** Differs in the last digit only. */
@@ -38,7 +41,8 @@ const sample: ValueContext = {
   key: "DATABASE_URL",
   kind: "literal",
   version: 1,
-  dataKeyId: "0190a000-0000-7000-8000-000000000005"
+  dataKeyId: "0190a000-0000-7000-8000-000000000005",
+  instance: undefined
 }
 
 const refuses = (result: Either.Either<unknown, { readonly _tag: string }>) =>
@@ -58,7 +62,8 @@ const { vectors } = parsed(
           key: Schema.String,
           kind: Schema.String,
           version: Schema.Number,
-          dataKeyId: Schema.String
+          dataKeyId: Schema.String,
+          instance: Schema.optional(Schema.String)
         }),
         salt: Schema.String,
         plaintext: Schema.String,
@@ -82,7 +87,9 @@ for (const cipher of ["xchacha20-poly1305", "aes-256-gcm"] as const)
     it("matches the published vectors", () => {
       const ours = vectors.filter((vector) => vector.cipher === cipher)
       assert.isAtLeast(ours.length, 5)
-      for (const { box, context, key, plaintext, salt } of ours) {
+      assert.isNotEmpty(ours.filter(({ context }) => context.instance !== undefined))
+      for (const { box, context: place, key, plaintext, salt } of ours) {
+        const context = { ...place, instance: place.instance }
         const dataKey = keyOf(Buffer.from(key, "hex"))
         const sealed = sealValue(dataKey, context, plaintext, Buffer.from(salt, "hex"))
         assert.strictEqual(sealed.toString("hex"), box)
@@ -95,7 +102,7 @@ for (const cipher of ["xchacha20-poly1305", "aes-256-gcm"] as const)
       FastCheck.assert(
         FastCheck.property(bytes(32), salts, contexts, text, (key, salt, at, plaintext) => {
           const fields = [
-            "ampoule secret v1",
+            ...(at.instance === undefined ? ["ampoule secret v1"] : ["ampoule secret v2", at.instance]),
             at.teamId,
             at.projectId,
             at.environmentId,

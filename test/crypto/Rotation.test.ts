@@ -131,11 +131,12 @@ const everyKeyOpens = Effect.gen(function* () {
   const rows = yield* sql<
     { rootKeyId: string; wrapped: Buffer; purpose: string; keyId: string } & Record<string, string>
   >`
-    SELECT 'data-key' AS purpose, e.team_id, e.project_id, e.id AS environment_id, d.id::text AS key_id, d.root_key_id, d.wrapped
-    FROM data_keys d JOIN environments e ON e.id = d.environment_id
+    SELECT 'data-key' AS purpose, e.team_id, e.project_id, e.id AS environment_id,
+      d.id || '/' || i.instance_id AS key_id, d.root_key_id, d.wrapped
+    FROM data_keys d JOIN environments e ON e.id = d.environment_id CROSS JOIN instance i
     UNION ALL
-    SELECT 'sealing-key', e.team_id, e.project_id, e.id, k.key_id, k.root_key_id, k.wrapped_private
-    FROM sealing_keys k JOIN environments e ON e.id = k.environment_id`
+    SELECT 'sealing-key', e.team_id, e.project_id, e.id, k.key_id || '/' || i.instance_id, k.root_key_id, k.wrapped_private
+    FROM sealing_keys k JOIN environments e ON e.id = k.environment_id CROSS JOIN instance i`
   for (const { keyId, purpose, rootKeyId, wrapped, ...at } of rows) {
     const context = {
       purpose: purpose === "data-key" ? ("data-key" as const) : ("sealing-key" as const),
@@ -300,6 +301,32 @@ describe("rotation of data keys", { shuffle: false }, () => {
         yield* secrets.rollback(idOf("A"), { version: 1 }).pipe(as(w.owner))
         yield* secrets.restore(idOf("GONE")).pipe(as(w.owner))
         assert.deepStrictEqual(yield* readCold(w), { A: "1", B: "x-1", GONE: "g" })
+      })
+    )
+
+    it.effect("keeps the older key while a change that waits for an approval is sealed under it", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const rotation = yield* Rotation
+        const w = yield* world()
+        yield* write(w, { A: "1" })
+        const [{ id: dataKeyId }] = yield* generations(w)
+        const at = new Date(yield* Clock.currentTimeMillis)
+        const request = yield* (yield* Crypto).uuid
+        yield* sql`
+          INSERT INTO change_requests (id, team_id, user_id, environment_id, changes, data_key_id, sealed, created_at, expires_at)
+          SELECT ${request}, e.team_id, m.user_id, e.id, '[]', ${dataKeyId}, ${Buffer.from("box")}, ${at},
+            ${new Date(at.getTime() + 10 * restMillis)}
+          FROM environments e JOIN memberships m ON m.team_id = e.team_id WHERE e.id = ${w.developmentId} LIMIT 1`
+        yield* rotation.rotateDataKeys({ environmentId: w.developmentId, before: yield* now }, silent)
+        const hasOlderKey = Effect.map(generations(w), (rows) => rows.some(({ id }) => id === dataKeyId))
+        yield* TestClock.adjust(2 * restMillis)
+        yield* rotation.removeUnused
+        assert.isTrue(yield* hasOlderKey, "the change can still be decided")
+        assert.lengthOf(yield* sql`SELECT 1 FROM change_requests WHERE id = ${request}`, 1)
+        yield* sql`UPDATE change_requests SET status = 'denied', sealed = NULL WHERE id = ${request}`
+        yield* rotation.removeUnused
+        assert.isFalse(yield* hasOlderKey)
       })
     )
 

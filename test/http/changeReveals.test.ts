@@ -89,7 +89,15 @@ const storedBefore = Effect.fnUntraced(function* (id: string, author: string, pr
   const change = { key: "LD_PRELOAD", change: "create", version: 0 }
   const written = { kind: "literal", pinned: false, text: "v", from: "caller" }
   const box = JSON.stringify({ author, withoutValues: false, changes: [{ ...change, written }] })
-  const context = { ...place, secretId: id, key: "", kind: "changes", version: 0, dataKeyId: key.id }
+  const context = {
+    ...place,
+    secretId: id,
+    key: "",
+    kind: "changes",
+    version: 0,
+    dataKeyId: key.id,
+    instance: key.instance
+  }
   const salt = new Uint8Array(Envelope.saltLength).fill(7)
   yield* sql`
     UPDATE change_requests SET changes = ${JSON.stringify([change])}::jsonb, data_key_id = ${key.id},

@@ -166,14 +166,14 @@ describe("a write, and a read after it", () => {
         const w = yield* world()
         const dataKeys = yield* DataKeys
         const target = targetIn(w)
-        const { id: dataKeyId, key: dataKey } = yield* dataKeys.active(target)
+        const dataKey = yield* dataKeys.active(target)
         const rows = numbers(320).map((i): SealedRow => {
           const at = new Date(0)
           const secret = { id: SecretIdOut.make(w.developmentId), key: `K${i}`, kind: "literal", version: 1 } as const
-          const row = { ...secret, createdAt: at, updatedAt: at, dataKeyId }
+          const row = { ...secret, createdAt: at, updatedAt: at, dataKeyId: dataKey.id }
           const box = Envelope.sealValue(
-            dataKey,
-            SecretBoxes.contextOf(target, row, dataKeyId),
+            dataKey.key,
+            SecretBoxes.contextOf(target, row, dataKey),
             "x",
             new Uint8Array(32)
           )

@@ -13,12 +13,18 @@ import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import { createHmac, createSecretKey, randomBytes } from "node:crypto"
 import * as Server from "#layers/Server.ts"
+import { ChangeRequest } from "#schema/ChangeRequestsApi.ts"
 import { Authenticate } from "#src/credentials/Authenticate.ts"
 import * as DatabaseCopy from "#src/backup/DatabaseCopy.ts"
 import * as OldCredentials from "#src/credentials/OldCredentials.ts"
 import { Passwords } from "#src/credentials/Passwords.ts"
 import * as TokenText from "#src/credentials/TokenText.ts"
 import { Crypto } from "#src/crypto/Crypto.ts"
+import { DataKeys } from "#src/crypto/DataKeys.ts"
+import * as Instance from "#src/crypto/Instance.ts"
+import { bindTo } from "#src/crypto/RewrapKeys.ts"
+import { Rotation } from "#src/crypto/Rotation.ts"
+import { type SealedSecret, WebhookSecrets } from "#src/webhooks/WebhookSecrets.ts"
 import * as KeyGenerations from "#src/crypto/KeyGenerations.ts"
 import * as KeyRing from "#src/crypto/KeyRing.ts"
 import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
@@ -359,6 +365,49 @@ describe("a rotation of the service keys", { shuffle: false }, () => {
         assert.deepStrictEqual(yield* verified, [forged])
       })
     )
+
+    it.scoped("lets new data keys hold the id of the database, and a rotation of data keys replaces the others", () =>
+      Effect.gen(function* () {
+        const own = yield* needs
+        const { sql } = own
+        // As before the first rotation, when servers of the release before may start.
+        yield* sql`UPDATE effect_sql_migrations SET served_from = migration_id - 1 WHERE name = 'key_instances'`
+        const stage = yield* scene
+        const { development } = stage.project
+        const session = { session: stage.session.text }
+        const hook = yield* TestApp.post(`/teams/${stage.project.team.id}/webhooks`, {
+          ...session,
+          json: { name: "hook", url: "https://example.com/hook" }
+        })
+        assert.strictEqual(hook.status, 201, hook.text)
+        yield* TestApp.get(`/environments/${development.id}/keypair`, session)
+        const kinds = Effect.map(
+          sql<{ readonly bound: boolean }>`
+            SELECT bound FROM data_keys WHERE environment_id = ${development.id} AND state = 'active'
+            UNION ALL SELECT bound FROM sealing_keys WHERE environment_id = ${development.id}
+            UNION ALL SELECT s.bound FROM webhook_secrets s JOIN webhooks w ON w.id = s.webhook_id
+            WHERE w.team_id = ${stage.project.team.id}`,
+          (rows) => rows.map(({ bound }) => bound)
+        )
+        assert.deepStrictEqual(yield* kinds, [false, false, false])
+        yield* rotate
+        const instance = yield* Instance.stored(sql)
+        yield* bindTo(own, { condition: sql`NOT bound`, from: undefined, to: instance ?? "" })
+        assert.deepStrictEqual(yield* kinds, [false, true, true])
+        yield* everythingGoesOn(stage)
+        const rotation = yield* Rotation
+        yield* rotation.rotateDataKeys({ environmentId: development.id, before: new Date() }, () => Effect.void)
+        assert.deepStrictEqual(yield* kinds, [true, true, true])
+        yield* everythingGoesOn(stage)
+        const keypair = yield* TestApp.get(`/environments/${development.id}/keypair`, session)
+        assert.strictEqual(keypair.status, 200, keypair.text)
+        const [secretRow] = yield* sql<SealedSecret>`
+          SELECT s.id, s.bound, s.root_key_id, s.wrapped FROM webhook_secrets s JOIN webhooks w ON w.id = s.webhook_id
+          WHERE w.team_id = ${stage.project.team.id}`
+        const secret = yield* Effect.flatMap(WebhookSecrets, ({ open }) => open(stage.project.team.id, secretRow))
+        assert.include(hook.text, new TextDecoder().decode(Redacted.value(secret)))
+      })
+    )
   })
 })
 
@@ -464,6 +513,138 @@ describe("service keys without a server", { shuffle: false }, () => {
     )
   })
 })
+
+/** Every row that a value needs, as a writer of the database can take it elsewhere. */
+const rowsOfValue = (environmentId: string) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const [keys, versions] = [
+      yield* sql<{ readonly id: string; readonly row: string }>`
+        SELECT id, to_jsonb(d)::text AS row FROM data_keys d WHERE environment_id = ${environmentId}`,
+      yield* sql<{ readonly dataKeyId: string; readonly row: string }>`
+        SELECT v.data_key_id, to_jsonb(v)::text AS row FROM secret_versions v JOIN secrets s ON s.id = v.secret_id
+        WHERE s.environment_id = ${environmentId}`
+    ]
+    return { keys, versions }
+  })
+type RowsOfValue = Effect.Effect.Success<ReturnType<typeof rowsOfValue>>
+
+/** Puts rows of one database into the places that they have in another. */
+const putBack = (environmentId: string, { keys, versions }: RowsOfValue) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`
+      DELETE FROM secret_versions v USING secrets s WHERE s.id = v.secret_id AND s.environment_id = ${environmentId}`
+    yield* sql`DELETE FROM data_keys WHERE environment_id = ${environmentId}`
+    for (const { row } of keys)
+      yield* sql`INSERT INTO data_keys SELECT * FROM jsonb_populate_record(NULL::data_keys, ${row}::jsonb)`
+    for (const { row } of versions)
+      yield* sql`INSERT INTO secret_versions SELECT * FROM jsonb_populate_record(NULL::secret_versions, ${row}::jsonb)`
+    yield* sql`UPDATE environments SET revision = revision + 1 WHERE id = ${environmentId}`
+  })
+
+/** A server that starts now. Its caches are empty. */
+const freshDataKeys = Effect.map(
+  Layer.build(Layer.fresh(DataKeys.Default).pipe(Layer.provide(Layer.fresh(ServiceKeys.Default)))),
+  (context) => Context.get(context, DataKeys)
+)
+
+for (const [origin, before] of [
+  ["of this release", Layer.empty],
+  ["that a release without generations made", olderKeys]
+] as const)
+  describe(`a copy of a database ${origin}`, () => {
+    layer(appOver(before), { excludeTestServices: true, timeout: "120 seconds" })((it) => {
+      it.scoped("opens no row of the original, and the original none of the copy", () =>
+        Effect.gen(function* () {
+          const { sql } = yield* needs
+          const stage = yield* scene
+          const { development, id: projectId, team } = stage.project
+          const environmentId = development.id
+          const place = { teamId: team.id, projectId, environmentId }
+          const ownerSession = { session: stage.session.text }
+          const keypair = yield* TestApp.get(`/environments/${environmentId}/keypair`, ownerSession)
+          assert.strictEqual(keypair.status, 200, keypair.text)
+          const sealingKey = sql<{ readonly row: string }>`
+            SELECT to_jsonb(k)::text AS row FROM sealing_keys k WHERE environment_id = ${environmentId}`
+          const ofOriginal = yield* rowsOfValue(environmentId)
+          const [sealingKeyOfOriginal] = yield* sealingKey
+          // The server of the original goes on: its service keys are in its memory.
+          const original = yield* freshDataKeys
+          yield* original.byId(place, [ofOriginal.keys[0].id])
+
+          yield* sql.withTransaction(DatabaseCopy.make(() => Effect.void))
+          yield* (yield* ServiceKeys).look
+          // The server of the copy starts without keys of the original.
+          yield* (yield* DataKeys).forget(environmentId)
+          const owner = yield* World.session(stage.owner)
+          const session = { session: owner.text }
+          const inject = TestApp.get(`/secrets/inject?projectId=${projectId}&environment=development`, session)
+          assert.isTrue(yield* reads(stage, session), "the copy has the values of the original")
+          const ofCopy = yield* rowsOfValue(environmentId)
+          assert.notInclude(
+            ofCopy.keys.map(({ id }) => id),
+            ofOriginal.keys[0].id
+          )
+          assert.strictEqual((yield* TestApp.get(`/environments/${environmentId}/keypair`, session)).text, keypair.text)
+
+          // A writer of both databases: rows of the original in the copy.
+          yield* putBack(environmentId, ofOriginal)
+          const foreignRows = yield* inject
+          assert.deepStrictEqual(TestApp.codeOf(foreignRows), [500, "INTEGRITY_FAILURE"])
+          yield* putBack(environmentId, ofCopy)
+          assert.isTrue(yield* reads(stage, session))
+          yield* sql`
+            UPDATE sealing_keys k SET wrapped_private = o.wrapped_private, bound = o.bound
+            FROM jsonb_populate_record(NULL::sealing_keys, ${sealingKeyOfOriginal.row}::jsonb) o
+            WHERE k.environment_id = o.environment_id`
+          const other = yield* TestApp.post(`/environments/${environmentId}/sealed-values/open`, {
+            ...session,
+            json: { keyId: keypair.json.keyId, entries: { A: `sealed:v1:${keypair.json.keyId}:AAAA` } }
+          })
+          assert.deepStrictEqual(TestApp.codeOf(other), [500, "INTEGRITY_FAILURE"], other.text)
+
+          // Rows of the copy in the original, also as keys of a release that bound none.
+          const [{ id }] = ofCopy.keys
+          for (const bound of [true, false]) {
+            yield* sql`UPDATE data_keys SET bound = ${bound} WHERE id = ${id}`
+            const result = yield* Effect.either(original.byId(place, [id]))
+            assert.isTrue(Either.isLeft(result) && result.left._tag === "INTEGRITY_FAILURE", `bound: ${bound}`)
+          }
+        })
+      )
+
+      it.scoped("keeps earlier versions and changes that wait for an approval", () =>
+        Effect.gen(function* () {
+          const { sql } = yield* needs
+          const stage = yield* scene
+          const { development, id: projectId, team } = stage.project
+          const member = yield* World.session(yield* World.member(team, "member"))
+          const owner = yield* World.session(stage.owner)
+          const session = { session: owner.text }
+          const policy = yield* TestApp.patch(`/environments/${development.id}`, {
+            ...session,
+            json: { changes: "proposed" }
+          })
+          assert.strictEqual(policy.status, 200, policy.text)
+          const proposal = yield* TestApp.post("/secrets", {
+            session: member.text,
+            json: { projectId, environment: "development", key: "PROPOSED", value: "next" }
+          })
+          assert.strictEqual(proposal.status, 202, proposal.text)
+          yield* sql.withTransaction(DatabaseCopy.make(() => Effect.void))
+          yield* (yield* ServiceKeys).look
+          const later = { session: (yield* World.session(stage.owner)).text }
+          const request = `/change-requests/${proposal.as(ChangeRequest).id}`
+          const contents = yield* TestApp.post(`${request}/reveal`, later)
+          assert.include(contents.text, "next")
+          const approval = yield* TestApp.post(`${request}/approve`, { ...later, json: {} })
+          assert.strictEqual(approval.status, 200, approval.text)
+          assert.isTrue(yield* reads(stage, later))
+        })
+      )
+    })
+  })
 
 describe("a copy of a database", () => {
   layer(appOver(Layer.empty), { excludeTestServices: true, timeout: "120 seconds" })((it) => {

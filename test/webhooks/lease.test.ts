@@ -52,8 +52,8 @@ const hook = (url: string, count = 1) =>
         INSERT INTO webhooks (id, team_id, name, url, enabled, created_by, created_at, updated_at)
         VALUES (${id}, ${team.id}, 'hook', ${url}, true, ${team.owner.id}, ${new Date(at)}, ${new Date(at)})`
       yield* sql`
-        INSERT INTO webhook_secrets (id, webhook_id, root_key_id, wrapped)
-        VALUES (${sealed.id}, ${id}, ${sealed.rootKeyId}, ${sealed.wrapped})`
+        INSERT INTO webhook_secrets (id, webhook_id, bound, root_key_id, wrapped)
+        VALUES (${sealed.id}, ${id}, ${sealed.bound}, ${sealed.rootKeyId}, ${sealed.wrapped})`
     }
     yield* Seals.give("webhooks")
     const change = Effect.gen(function* () {

@@ -11,6 +11,7 @@ import { Crypto } from "#src/crypto/Crypto.ts"
 import { DataKeys } from "#src/crypto/DataKeys.ts"
 import * as RootKey from "#src/crypto/RootKey.ts"
 import { Rotation } from "#src/crypto/Rotation.ts"
+import { ServiceKeys } from "#src/crypto/ServiceKeys.ts"
 import * as Vault from "#src/crypto/Vault.ts"
 import { type SealedSecret, WebhookSecrets } from "#src/webhooks/WebhookSecrets.ts"
 import * as TestDatabase from "#test/support/TestDatabase.ts"
@@ -28,6 +29,7 @@ const vault = Layer.effect(
 )
 const app = Layer.merge(Rotation.Default, WebhookSecrets.Default).pipe(
   Layer.provideMerge(DataKeys.Default),
+  Layer.provideMerge(ServiceKeys.Default),
   Layer.provideMerge(vault),
   Layer.provideMerge(Layer.merge(Crypto.Default, TestDatabase.layer)),
   Layer.provideMerge(Layer.sync(Keys, () => ({ held: RootKey.rootKeys(newKey()) })))
@@ -48,17 +50,18 @@ layer(app, { excludeTestServices: true })("the secret of a webhook", (it) => {
         INSERT INTO webhooks (id, team_id, name, url, enabled, created_by, created_at, updated_at)
         VALUES (${webhookId}, ${team.id}, 'hook', 'https://example.com', true, ${team.owner.id}, ${now}, ${now})`
       yield* sql`
-        INSERT INTO webhook_secrets (id, webhook_id, root_key_id, wrapped)
-        VALUES (${sealed.id}, ${webhookId}, ${sealed.rootKeyId}, ${sealed.wrapped})`
+        INSERT INTO webhook_secrets (id, webhook_id, bound, root_key_id, wrapped)
+        VALUES (${sealed.id}, ${webhookId}, ${sealed.bound}, ${sealed.rootKeyId}, ${sealed.wrapped})`
       const stored = Effect.map(
-        sql<SealedSecret>`SELECT id, root_key_id, wrapped FROM webhook_secrets WHERE webhook_id = ${webhookId}`,
+        sql<SealedSecret>`SELECT id, bound, root_key_id, wrapped FROM webhook_secrets WHERE webhook_id = ${webhookId}`,
         (rows) => rows[0]
       )
 
       const old = keys.held.current
       const next = newKey()
       keys.held = RootKey.rootKeys(next, [old])
-      assert.strictEqual((yield* rotation.named).get(old.id), 1)
+      // Beside it the service key whose context names the database.
+      assert.strictEqual((yield* rotation.named).get(old.id), 2)
       const { remaining } = yield* rotation.rewrapAll(() => Effect.void)
       assert.strictEqual(remaining, 0)
       keys.held = RootKey.rootKeys(next)

@@ -109,6 +109,8 @@ interface ServiceKeysRotated {
   readonly removed: ReadonlyArray<{ readonly name: string; readonly generation: number }>
   /** Whether rows were in use all the time, so that they still have the older generation. */
   readonly unfinished: boolean
+  /** Data keys of a release that did not bind them to the database. */
+  readonly unboundDataKeys: number
   readonly older: ReadonlyArray<ServiceKeyGeneration>
   readonly remaining: ReadonlyArray<CredentialCount>
 }

@@ -132,7 +132,7 @@ const rotateServiceKeys = Effect.fnUntraced(function* (options: {
     })
   const result = yield* withProgress(programs.rotateServiceKeys(options, decide, showProgress("rows renewed")))
   if (Option.isNone(result)) return yield* note("Nothing was changed.")
-  const { ended, generation, older, refused, remaining, removed, rows, unfinished } = result.value
+  const { ended, generation, older, refused, remaining, removed, rows, unboundDataKeys, unfinished } = result.value
   if (options.json) yield* json(result.value)
   else {
     yield* note(
@@ -149,6 +149,11 @@ const rotateServiceKeys = Effect.fnUntraced(function* (options: {
     if (remaining.length > 0) {
       yield* note(
         `These need an older generation of the pepper until their next use or end: ${remainingText(remaining)}. \`ampoule vault status --remaining\` lists tokens and logins; \`ampoule vault rotate --service-keys --revoke-remaining\` ends what remains.`
+      )
+    }
+    if (unboundDataKeys > 0) {
+      yield* note(
+        `${unboundDataKeys} data keys are of a release that did not bind them to this database. \`ampoule vault rotate-data-keys\` replaces them.`
       )
     }
     yield* note(
