@@ -43,10 +43,15 @@ const temporaryFolder = (name: string) =>
 
 /** The Node that runs the command line: this one, or another release (`.ci/run` has one that can become its child). */
 const node = process.env["AMPOULE_TEST_NODE"] ?? process.execPath
+/** An executable without Node to run in its place (`npm run test:executables`). */
+const executable = process.env["AMPOULE_TEST_EXECUTABLE"]
 
 export class Ampoule extends Effect.Service<Ampoule>()("test/cli/Ampoule", {
   scoped: Effect.gen(function* () {
     const program = path.join(yield* Release.dist, "ampoule.cjs")
+    /** The words of the program, for every way to start it. */
+    const command: readonly [string, ...ReadonlyArray<string>] =
+      executable === undefined ? [node, program] : [executable]
     const root = yield* temporaryFolder("cli")
     let homes = 0
 
@@ -102,7 +107,7 @@ export class Ampoule extends Effect.Service<Ampoule>()("test/cli/Ampoule", {
       return { child, output, ended: Effect.promise(() => ended), shows } satisfies Running
     })
 
-    const ampoule = (args: ReadonlyArray<string>, options: RunOptions = {}) => start([node, program, ...args], options)
+    const ampoule = (args: ReadonlyArray<string>, options: RunOptions = {}) => start([...command, ...args], options)
     const run = (args: ReadonlyArray<string>, options: RunOptions = {}) =>
       Effect.scoped(Effect.flatMap(ampoule(args, { stdin: "", ...options }), ({ ended }) => ended)).pipe(
         // Each next step of each failure of each test can be taken.
@@ -123,18 +128,19 @@ export class Ampoule extends Effect.Service<Ampoule>()("test/cli/Ampoule", {
         env: { SHELL: "/bin/sh", TERM: "dumb", ...options.env }
       })
     const line = (args: ReadonlyArray<string>): string =>
-      [node, program, ...args].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ")
+      [...command, ...args].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ")
     const shell = (command: string, options: RunOptions = {}) => start(["bash", "-c", command], options)
     /** A folder for PATH with the command `ampoule`. */
     const bin = Effect.sync(() => {
       const folder = path.join(root, "bin")
       fs.mkdirSync(folder, { recursive: true })
-      fs.writeFileSync(path.join(folder, "ampoule"), `#!/bin/sh\nexec '${node}' '${program}' "$@"\n`, { mode: 0o755 })
+      fs.writeFileSync(path.join(folder, "ampoule"), `#!/bin/sh\nexec ${line([])} "$@"\n`, { mode: 0o755 })
       return folder
     })
-    const nodeVersion = execFileSync(node, ["-p", "process.version.slice(1)"], { encoding: "utf8" })
-      .split(".")
-      .map(Number)
+    // Bun can become its child, as Node 26 can.
+    const version =
+      executable === undefined ? execFileSync(node, ["-p", "process.version"], { encoding: "utf8" }) : "v26.0.0"
+    const nodeVersion = version.slice(1).split(".").map(Number)
     return { bin, node, program, home, start: ampoule, run, terminal, inTerminal, shell, line, nodeVersion, root }
   })
 }) {}

@@ -43,10 +43,10 @@ const folder = (/** @type {string} */ name) => {
 /** Two clones make the same bytes. */
 const build = async () => {
   const here = await steps.step("a clone makes the release", () =>
-    Builds.makeRelease(root, clone, { umask: "022", zone: "UTC", language: "C.UTF-8" })
+    Builds.makeRelease(root, commit, clone, { umask: "022", zone: "UTC", language: "C.UTF-8" })
   )
   const there = await steps.step("another clone makes it, with other rights, time zone and language", () =>
-    Builds.makeRelease(root, path.join(work, "elsewhere/another-clone"), {
+    Builds.makeRelease(root, commit, path.join(work, "elsewhere/another-clone"), {
       umask: "077",
       zone: "Pacific/Auckland",
       language: "C"

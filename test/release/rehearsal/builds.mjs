@@ -13,10 +13,12 @@ const must = (command, args, options) => {
 
 /**
  * Makes the parts of a release in a clone, under other names, rights, time zone and language than those of this account.
- * @param {string} root @param {string} clone @param {{ umask: string, zone: string, language: string }} surroundings
+ * @param {string} root @param {string} commit @param {string} clone
+ * @param {{ umask: string, zone: string, language: string }} surroundings
  */
-export const makeRelease = (root, clone, { language, umask, zone }) => {
-  execFileSync("git", ["clone", "--quiet", root, clone])
+export const makeRelease = (root, commit, clone, { language, umask, zone }) => {
+  execFileSync("git", ["clone", "--quiet", "--no-checkout", root, clone])
+  execFileSync("git", ["checkout", "--quiet", commit], { cwd: clone })
   const home = `${clone}-home`
   fs.mkdirSync(home)
   const registry = execFileSync("npm", ["config", "get", "registry"], { encoding: "utf8" }).trim()
