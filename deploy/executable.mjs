@@ -10,6 +10,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 import { gzipSync } from "node:zlib"
+import { filesOf } from "./packages.mjs"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const to = path.resolve(process.argv[2] ?? path.join(root, ".artifacts/ampoule-linux-x64"))
@@ -21,22 +22,8 @@ export const node = {
   integrity: "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q=="
 }
 
-/**
- * Node's binary (`bin/node`) and licence (`LICENSE`), cached between builds. Downloaded once and verified by digest.
- */
-export const nodePackage = () => {
-  const folder = path.join(root, "node_modules/.cache/ampoule", `${node.name}-${node.version}`)
-  const wanted = ["package/bin/node", "package/LICENSE"]
-  if (wanted.every((name) => fs.existsSync(path.join(folder, name)))) return path.join(folder, "package")
-  fs.mkdirSync(folder, { recursive: true })
-  const pack = ["pack", "--silent", "--pack-destination", folder, `${node.name}@${node.version}`]
-  const file = path.join(folder, execFileSync("npm", pack, { cwd: folder, encoding: "utf8" }).trim())
-  const digest = `sha512-${createHash("sha512").update(fs.readFileSync(file)).digest("base64")}`
-  if (digest !== node.integrity) throw new Error(`${node.name}@${node.version} is not what it was: ${digest}`)
-  execFileSync("tar", ["-xzf", file, "-C", folder, ...wanted])
-  fs.rmSync(file)
-  return path.join(folder, "package")
-}
+/** Node's binary (`bin/node`) and licence (`LICENSE`). */
+export const nodePackage = () => filesOf(node, ["bin/node", "LICENSE"])
 export const nodeBinary = () => path.join(nodePackage(), "bin/node")
 
 /** Names and sizes of all files of a folder, then their bytes. @param {string} folder */

@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * `node deploy/licences.mjs [DIST [NODE]]`: writes `licences.txt` into the build. It has our licence, those of the
+ * `node deploy/licences.mjs [DIST [FILE [NAME]]]`: writes `licences.txt` into the build. It has our licence, those of the
  * bundled packages, and those of code from others in the sources (`deploy/licences`, one file each, by name and
- * version). With the file NODE it adds Node's own, when Node is included. Shared texts and terms are printed once.
+ * version). With FILE it adds the licence of the runtime inside, which is Node without NAME. Shared texts and terms are printed once.
  * `ampoule licences` shows it.
  */
 import * as fs from "node:fs"
@@ -38,7 +38,8 @@ const shared = [
 const read = (/** @type {string} */ file) => fs.readFileSync(file, "utf8").trim()
 /** @type {Array<[string, Array<string>]>} */
 const first = [[read(path.join(root, "LICENSE")), [`${name} ${version}`]]]
-if (process.argv[3] !== undefined) first.push([read(process.argv[3]), ["Node.js, and what is in it"]])
+if (process.argv[3] !== undefined)
+  first.push([read(process.argv[3]), [process.argv[4] ?? "Node.js, and what is in it"]])
 /** Section of each text, by its exact words. @type {Map<string, string>} */
 const sectionOf = new Map()
 /** Prints each text once, and later refers to its section. @param {string} text @param {string} whose */

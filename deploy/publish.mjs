@@ -4,7 +4,7 @@
  * files to a registry of images, the package with npm. A version that the registries have with other bytes is refused
  * before anything is sent; a second run sends only what is missing. docs/releasing.md has the settings.
  */
-import { execFileSync, spawnSync } from "node:child_process"
+import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
@@ -155,5 +155,5 @@ if (!hasFiles) {
   must("oras", ["push", ...plain, ...type, ...annotations, `${files}:${version}`, ...names.sort()])
 }
 say(`${files}:${version}${hasFiles ? " was there" : ""}`)
-if (!hasPackage) execFileSync("npm", ["publish", tarball], { cwd: out, stdio: "inherit" })
+if (!hasPackage) must("npm", ["publish", "--loglevel=error", tarball])
 say(`${name}@${version} ${integrity}${hasPackage ? " was there" : ""}`)

@@ -119,6 +119,7 @@ export const program = (folder, dist, prefix) => {
 export const own = (folder) => {
   for (const [name, mode] of /** @type {const} */ ([
     ["data", 0o700],
+    ["run", 0o755],
     ["run/ampoule", 0o700],
     ["tmp", 0o1777]
   ])) {

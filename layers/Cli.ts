@@ -9,34 +9,14 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Cli from "#src/cli/Cli.ts"
-import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import { split } from "#src/cli/help/Manual.ts"
 import { wantsColour, withoutColour } from "#src/cli/terminal/Output.ts"
 import { agents } from "#src/cli/connection/ProxyAgents.ts"
 import * as Descriptors from "#src/cli/run/Descriptors.ts"
 import { ChildCommand } from "#src/cli/run/Run.ts"
-import { ServerSide } from "#src/cli/operator/ServerSide.ts"
 import { launch } from "./CliProcess.ts"
 import { atServers } from "./CliServers.ts"
-
-/** Checks the packages that the server's chunk imports, because it does not load without them. */
-const withPackages = Effect.flatMap(
-  Effect.promise(() => import("./ServerPackages.ts")),
-  ({ missing }) => {
-    const message = missing("@node-rs/argon2")
-    return message === undefined ? Effect.void : new CliFailure({ message })
-  }
-)
-
-const serverSide = Layer.succeed(ServerSide, {
-  server: Effect.zipRight(
-    withPackages,
-    Effect.promise(() => import("./ServerPrograms.ts"))
-  ),
-  vault: Effect.promise(() => import("./VaultPrograms.ts")),
-  maintenance: Effect.promise(() => import("./MaintenancePrograms.ts")),
-  admin: Effect.promise(() => import("./AdminPrograms.ts"))
-})
+import { serverSide } from "./CliServerSide.ts"
 
 /** HTTP client of the typed groups, through the network's proxy. */
 const httpClient = NodeHttpClient.layerWithoutAgent.pipe(

@@ -22,6 +22,7 @@ const small = {
   names: "layers/CliNames.ts",
   run: "layers/CliRun.ts"
 }
+export const smallPrograms = Object.keys(small)
 /** Modules that they load on demand, shared with the large program. */
 const parts = { formats: "src/formats/EnvFile.ts", proxy: "src/cli/connection/ProxyAgents.ts" }
 const large = { cli: "layers/Cli.ts" }

@@ -12,6 +12,7 @@ import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 import { commitOf } from "../../src/commit.mjs"
 import { node, nodeBinary } from "../../deploy/executable.mjs"
+import { cacheOf } from "../../deploy/packages.mjs"
 import { start } from "../clients/server.mjs"
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..")
@@ -41,7 +42,7 @@ try {
   execFileSync("git", ["clone", "--quiet", root, clone])
   execFileSync("cp", ["-al", path.join(root, "node_modules"), clone])
   fs.rmSync(path.join(clone, "node_modules/.cache"), { recursive: true })
-  const kept = path.join("node_modules/.cache/ampoule", `${node.name}-${node.version}`)
+  const kept = cacheOf(node)
   fs.cpSync(path.join(root, kept), path.join(clone, kept), { recursive: true })
   const again = build(clone, path.join(work, "again"))
   check(digest === again, `two builds are ${digest} and ${again}`)

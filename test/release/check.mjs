@@ -40,6 +40,14 @@ const say = (/** @type {string} */ text) => process.stdout.write(`${text}\n`)
 const { version } = json(path.join(root, "package.json"))
 const changed = run("git", ["status", "--porcelain"])
 check(changed === "", `there is something that is not committed:\n${changed}`)
+// npm packs the rights of files, and those of a checkout depend on the account.
+process.umask(0o022)
+for (const line of run("git", ["ls-files", "--stage", "-z"])
+  .split("\0")
+  .filter((line) => line.startsWith("100"))) {
+  const [entry = "", file = ""] = line.split("\t")
+  fs.chmodSync(path.join(root, file), entry.startsWith("100755") ? 0o755 : 0o644)
+}
 fs.rmSync(out, { recursive: true, force: true })
 fs.mkdirSync(out, { recursive: true })
 

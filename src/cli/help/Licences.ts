@@ -1,12 +1,9 @@
 /** `ampoule licences`: licence texts that must be passed on with the program. */
 import * as Effect from "effect/Effect"
-import { fs } from "#src/cli/terminal/BuiltIn.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
+import * as BuiltTexts from "./BuiltTexts.ts"
 import * as Help from "./Help.ts"
 import { out } from "#src/cli/terminal/Output.ts"
-
-/** Written beside the program when it is packed (`deploy/licences.mjs`). */
-const file = new URL("licences.txt", import.meta.url)
 
 export const licences = Help.command(
   "licences",
@@ -17,7 +14,7 @@ export const licences = Help.command(
   {},
   Effect.fnUntraced(function* () {
     const text = yield* Effect.try({
-      try: () => fs().readFileSync(file, "utf8"),
+      try: BuiltTexts.licences,
       catch: () =>
         new CliFailure({
           message: "This build has no list of licences.",

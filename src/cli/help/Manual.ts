@@ -1,6 +1,5 @@
 /** Requests that need no command: pages of the help, completion scripts, the version. */
-import { join } from "node:path"
-import { fs } from "#src/cli/terminal/BuiltIn.ts"
+import { manual } from "./BuiltTexts.ts"
 import * as Completion from "./Completion.ts"
 import * as HelpPage from "./Page.ts"
 
@@ -8,7 +7,7 @@ let read: HelpPage.Page | undefined
 /** Pages of all commands, written beside the program by its build. */
 export const pages = (): HelpPage.Page =>
   // Safe cast: the build wrote the file from this type, for this program.
-  (read ??= JSON.parse(fs().readFileSync(join(import.meta.dirname, "manual.json"), "utf8")) as HelpPage.Page)
+  (read ??= JSON.parse(manual()) as HelpPage.Page)
 
 /** `help secrets set` and `version`, as in other programs. */
 const asOptions = (words: ReadonlyArray<string>): ReadonlyArray<string> => {

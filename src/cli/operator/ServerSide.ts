@@ -310,11 +310,11 @@ export interface AdminPrograms {
 export class ServerSide extends Context.Tag("cli/ServerSide")<
   ServerSide,
   {
-    /** Fails when the packages of a server are not installed. */
+    /** All fail in an executable of a client; this one also when the packages of a server are not installed. */
     readonly server: Effect.Effect<ServerPrograms, CliFailure>
-    readonly vault: Effect.Effect<VaultPrograms>
-    readonly maintenance: Effect.Effect<MaintenancePrograms>
-    readonly admin: Effect.Effect<AdminPrograms>
+    readonly vault: Effect.Effect<VaultPrograms, CliFailure>
+    readonly maintenance: Effect.Effect<MaintenancePrograms, CliFailure>
+    readonly admin: Effect.Effect<AdminPrograms, CliFailure>
   }
 >() {}
 

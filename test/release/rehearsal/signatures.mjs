@@ -1,6 +1,7 @@
 // @ts-check
 /** Verification of a published release, by the commands of docs/releasing.md. */
 import { spawnSync } from "node:child_process"
+import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { check } from "../../package/newcomer.mjs"
@@ -36,7 +37,12 @@ export const verifier = (work, env) => {
   const attestation = (folder, key, about, file) => {
     const type = about === "provenance" ? "slsaprovenance1" : "cyclonedx"
     const words = ["verify-blob-attestation", "--key", key, ...offline, "--type", type]
-    return run("cosign", [...words, "--bundle", `${about}.sigstore.json`, file], folder)
+    // cosign reads no file of more than 128 MB.
+    const digest = createHash("sha256")
+      .update(fs.readFileSync(path.join(folder, file)))
+      .digest("hex")
+    const subject = ["--digest", digest, "--digestAlg", "sha256"]
+    return run("cosign", [...words, "--bundle", `${about}.sigstore.json`, ...subject], folder)
   }
   /** The statement of a bundle, after its verification. @param {string} folder @param {string} about */
   const statement = (folder, about) => {
