@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * `npm run build:executable [FILE]`: one file for Linux x64 that needs neither Node nor packages. It is Node's own
+ * `npm run build:executable [FILE]`: one file for Linux x64 with everything, the server included, that needs neither Node nor packages. It is Node's own
  * binary with the program inside (Node's single executable applications). The build is reproducible: Node comes from
  * the npm registry by version and digest, and no file has a date.
  */
@@ -13,7 +13,7 @@ import { gzipSync } from "node:zlib"
 import { filesOf } from "./packages.mjs"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
-const to = path.resolve(process.argv[2] ?? path.join(root, ".artifacts/ampoule-linux-x64"))
+const to = path.resolve(process.argv[2] ?? path.join(root, ".artifacts/ampoule-server-linux-x64"))
 
 /** Platforms of the executable. */
 export const node = {

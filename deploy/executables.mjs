@@ -5,6 +5,7 @@
  * The build is reproducible: Bun and the libraries of keychains come from the npm registry by version and digest.
  * AMPOULE_EXECUTABLES names some platforms alone, as in `linux-x64,darwin-arm64`.
  */
+import { build as esbuild } from "esbuild"
 import { execFileSync } from "node:child_process"
 import { createHash } from "node:crypto"
 import * as fs from "node:fs"
@@ -12,6 +13,7 @@ import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 import { bundle, smallPrograms } from "../src/bundle.mjs"
+import { sign } from "./adHocSignature.mjs"
 import { filesOf } from "./packages.mjs"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
@@ -86,22 +88,21 @@ const embedded = {
         export const compile = (name) => programs[name]()
         export const load = (name) => ({ exports: compile(name), keep: () => {} })`
       ],
-      [
-        "src/cli/help/BuiltTexts.ts",
-        `export const manual = () => require("./manual.txt")
-        export const licences = () => require("./licences.txt")`
-      ],
+      ["src/cli/help/ManualText.ts", `export const manualText = () => globalThis.ampouleFiles.manual()`],
+      ["src/cli/help/LicencesText.ts", `export const licencesText = () => globalThis.ampouleFiles.licences()`],
       ["layers/CliServerSide.ts", `export { serverSide } from "./NoServerSide.ts"`]
     ])
     plugin.onLoad({ filter: /\.ts$/ }, ({ path: file }) => {
       const contents = inside.get(path.relative(root, file))
       return contents === undefined ? undefined : { contents, loader: "ts", resolveDir: path.dirname(file) }
     })
-    plugin.onResolve({ filter: /^\.\/(?:\w+\.cjs|manual\.txt|licences\.txt)$/ }, ({ path: file }) => ({
+    plugin.onResolve({ filter: /^\.\/\w+\.cjs$/ }, ({ path: file }) => ({
       path: file,
       external: true
     }))
-    plugin.onResolve({ filter: /^@napi-rs\/keyring$/ }, () => ({ path: "./keyring.node", external: true }))
+    plugin.onResolve({ filter: /^@napi-rs\/keyring$/ }, () => ({
+      path: path.join(root, "layers/ExecutableKeyring.ts")
+    }))
   }
 }
 
@@ -119,6 +120,24 @@ const bundleClient = async (dist) => {
   const licences = ["deploy/licences.mjs", dist, "deploy/bun-licence.txt", "Bun, and what is in it"]
   execFileSync(process.execPath, licences, { cwd: root, stdio: "pipe" })
   fs.renameSync(path.join(dist, "manual.json"), path.join(dist, "manual.txt"))
+  // Bun finds the files by its calls of `require`, which an ES module has not.
+  await esbuild({
+    absWorkingDir: root,
+    entryPoints: { start: "layers/ExecutableStart.ts" },
+    outdir: dist,
+    outExtension: { ".js": ".cjs" },
+    bundle: true,
+    minify: true,
+    platform: "node",
+    format: "cjs",
+    external: ["./ampoule.cjs", "./manual.txt", "./licences.txt", "./keyring.library"]
+  })
+  // Bun writes the address of each module for it, and with it the folder of the build.
+  for (const name of fs.readdirSync(dist).filter((one) => one.endsWith(".mjs"))) {
+    const file = path.join(dist, name)
+    fs.writeFileSync(file, fs.readFileSync(file, "utf8").replace("(import.meta.url)", `("file:///")`))
+    if (fs.readFileSync(file, "utf8").includes("import.meta")) throw new Error(`${name} names the folder of the build`)
+  }
 }
 
 /** Bun for this machine. */
@@ -130,7 +149,7 @@ const compiler = () => {
 
 const compile = (/** @type {string} */ work, /** @type {(typeof targets)[number]} */ one, /** @type {string} */ to) => {
   const library = filesOf(one.keyring, [one.native])
-  fs.copyFileSync(path.join(library, one.native), path.join(work, "dist/keyring.node"))
+  fs.copyFileSync(path.join(library, one.native), path.join(work, "dist/keyring.library"))
   const runtime = path.join(filesOf(one.bun, [one.program]), one.program)
   const words = [
     "build",
@@ -139,11 +158,12 @@ const compile = (/** @type {string} */ work, /** @type {(typeof targets)[number]
     "--format=cjs",
     `--target=bun-${one.platform}`,
     `--compile-executable-path=${runtime}`,
+    "--loader=.library:file",
     // Files of the working folder choose neither variables nor code.
     "--no-compile-autoload-dotenv",
     "--no-compile-autoload-bunfig",
     ...["@parcel/watcher", "bufferutil", "msgpackr-extract", "utf-8-validate"].map((name) => `--external=${name}`),
-    "dist/ampoule.cjs",
+    "dist/start.cjs",
     `--outfile=out/${one.file}`
   ]
   execFileSync(compiler(), words, {
@@ -151,7 +171,8 @@ const compile = (/** @type {string} */ work, /** @type {(typeof targets)[number]
     stdio: ["ignore", "pipe", "pipe"],
     env: { HOME: work, PATH: "/usr/bin:/bin" }
   })
-  fs.copyFileSync(path.join(work, "out", one.file), to)
+  const program = fs.readFileSync(path.join(work, "out", one.file))
+  fs.writeFileSync(to, one.platform.startsWith("darwin") ? sign(program, "ampoule") : program)
   fs.chmodSync(to, 0o755)
 }
 

@@ -6,7 +6,7 @@ import { CliFailure } from "#src/cli/terminal/Failure.ts"
 /** Bun has no cipher for the values of a server (ChaCha20-Poly1305), so that these commands need Node. */
 const needsNode = new CliFailure({
   message:
-    "This executable is a client: `server`, `vault` and the commands on a server's data need Node, with `npm install --global ampoule`."
+    "This executable has the commands of a client; this one needs Node, as in `npm install --global ampoule`, or the executable of a server."
 })
 
 export const serverSide = Layer.succeed(ServerSide, {

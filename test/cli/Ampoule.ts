@@ -45,6 +45,8 @@ const temporaryFolder = (name: string) =>
 const node = process.env["AMPOULE_TEST_NODE"] ?? process.execPath
 /** An executable without Node to run in its place (`npm run test:executables`). */
 const executable = process.env["AMPOULE_TEST_EXECUTABLE"]
+/** True where no file of the program is read, and no compiled code is kept. */
+export const isExecutable = executable !== undefined
 
 export class Ampoule extends Effect.Service<Ampoule>()("test/cli/Ampoule", {
   scoped: Effect.gen(function* () {

@@ -6,7 +6,7 @@ import * as fs from "node:fs"
 import * as Release from "#src/Release.ts"
 import { commitOf } from "#src/commit.mjs"
 import { parsed } from "#test/support/Json.ts"
-import { Ampoule } from "./Ampoule.ts"
+import { Ampoule, isExecutable } from "./Ampoule.ts"
 import * as FakeServer from "./FakeServer.ts"
 
 /** The commands a help page lists. */
@@ -162,101 +162,106 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
         const ended = yield* ampoule.run([flag], { env: { NODE_DEBUG: "esm" } })
         assert.deepStrictEqual([ended.code, ended.stdout], [0, `${released}\n`])
       }
+      if (isExecutable) return
       // The launcher alone, with its look at a home that may be on another machine.
       assert.isBelow(totalOf(yield* loadedBy(["--version"])), 5_600)
     })
   )
 
-  it.scoped("loads for a page of the help that page, and for `secrets get` and `run` one small program", () =>
-    Effect.gen(function* () {
-      const help = yield* loadedBy(["secrets", "get", "--help"])
-      assert.deepStrictEqual(namesOf(help), ["ampoule", "manual"])
-      assert.isBelow(totalOf(help), 40_000)
-      const server = yield* FakeServer.make(() => ({
-        body: { value: "v", values: { A: "1" }, items: [], hasMore: false }
-      }))
-      const env = { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: "amp_at_0123456789abcdef_secretpart" }
-      const place = ["-p", FakeServer.projectId, "-e", "development"]
-      const get = yield* loadedBy(["secrets", "get", ...place, "KEY"], env)
-      assert.deepStrictEqual(namesOf(get), ["ampoule", "get"])
-      assert.deepStrictEqual(namesOf(yield* loadedBy(["secrets", "list", ...place], env)), ["ampoule", "get"])
-      assert.isBelow(totalOf(get), 230_000)
-      // A child is what stays: what the process becomes leaves no report of itself.
-      const run = yield* loadedBy(["run", ...place, "--redact", "--", "true"], env)
-      assert.deepStrictEqual(namesOf(run), ["ampoule", "run"])
-      assert.isBelow(totalOf(run), 280_000)
-      // The other client of HTTP that Node has costs more than all of them, and an import of `node:http` loads it.
-      assert.isEmpty([...get.builtIn, ...run.builtIn].filter((name) => name.includes("undici")))
-      const parsed = yield* loadedBy(["secrets", "get", ...place, "--credential=env", "KEY"], env)
-      assert.include(namesOf(parsed), "cli")
-      assert.strictEqual(parsed.stdout, get.stdout)
-    })
+  it.scoped.skipIf(isExecutable)(
+    "loads for a page of the help that page, and for `secrets get` and `run` one small program",
+    () =>
+      Effect.gen(function* () {
+        const help = yield* loadedBy(["secrets", "get", "--help"])
+        assert.deepStrictEqual(namesOf(help), ["ampoule", "manual"])
+        assert.isBelow(totalOf(help), 40_000)
+        const server = yield* FakeServer.make(() => ({
+          body: { value: "v", values: { A: "1" }, items: [], hasMore: false }
+        }))
+        const env = { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: "amp_at_0123456789abcdef_secretpart" }
+        const place = ["-p", FakeServer.projectId, "-e", "development"]
+        const get = yield* loadedBy(["secrets", "get", ...place, "KEY"], env)
+        assert.deepStrictEqual(namesOf(get), ["ampoule", "get"])
+        assert.deepStrictEqual(namesOf(yield* loadedBy(["secrets", "list", ...place], env)), ["ampoule", "get"])
+        assert.isBelow(totalOf(get), 230_000)
+        // A child is what stays: what the process becomes leaves no report of itself.
+        const run = yield* loadedBy(["run", ...place, "--redact", "--", "true"], env)
+        assert.deepStrictEqual(namesOf(run), ["ampoule", "run"])
+        assert.isBelow(totalOf(run), 280_000)
+        // The other client of HTTP that Node has costs more than all of them, and an import of `node:http` loads it.
+        assert.isEmpty([...get.builtIn, ...run.builtIn].filter((name) => name.includes("undici")))
+        const parsed = yield* loadedBy(["secrets", "get", ...place, "--credential=env", "KEY"], env)
+        assert.include(namesOf(parsed), "cli")
+        assert.strictEqual(parsed.stdout, get.stdout)
+      })
   )
 
-  it.scoped("keeps the compiled code of a small program, for it alone, where nobody else can write", () =>
-    Effect.gen(function* () {
-      const ampoule = yield* Ampoule
-      const home = yield* ampoule.home
-      const server = yield* FakeServer.make(() => ({ body: { value: "v", items: [], hasMore: false } }))
-      const env = { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: "amp_at_0123456789abcdef_secretpart" }
-      const words = ["secrets", "get", "-p", FakeServer.projectId, "-e", "development", "KEY"]
-      /** The program's user agent shows whose code ran. */
-      const run = (more: Readonly<Record<string, string>> = {}) =>
-        Effect.map(ampoule.run(words, { home, env: { ...env, ...more } }), ({ code, stderr, stdout }) => {
-          assert.deepStrictEqual([code, stdout, stderr], [0, "v", ""])
-          return server.asked.at(-1)?.headers["user-agent"]
-        })
-      const ours = `ampoule-cli/${Release.version}`
-      assert.strictEqual(yield* run({ NODE_DISABLE_COMPILE_CACHE: "1" }), ours)
-      const folder = `${home}/cache/ampoule/compiled`
-      assert.isFalse(fs.existsSync(folder))
-      assert.strictEqual(yield* run(), ours)
-      const [name = "", ...others] = fs.readdirSync(folder)
-      const file = `${folder}/${name}`
-      assert.deepStrictEqual([others, fs.statSync(folder).mode & 0o777], [[], 0o700])
-      assert.strictEqual(fs.statSync(file).mode & 0o777, 0o600)
+  it.scoped.skipIf(isExecutable)(
+    "keeps the compiled code of a small program, for it alone, where nobody else can write",
+    () =>
+      Effect.gen(function* () {
+        const ampoule = yield* Ampoule
+        const home = yield* ampoule.home
+        const server = yield* FakeServer.make(() => ({ body: { value: "v", items: [], hasMore: false } }))
+        const env = { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: "amp_at_0123456789abcdef_secretpart" }
+        const words = ["secrets", "get", "-p", FakeServer.projectId, "-e", "development", "KEY"]
+        /** The program's user agent shows whose code ran. */
+        const run = (more: Readonly<Record<string, string>> = {}) =>
+          Effect.map(ampoule.run(words, { home, env: { ...env, ...more } }), ({ code, stderr, stdout }) => {
+            assert.deepStrictEqual([code, stdout, stderr], [0, "v", ""])
+            return server.asked.at(-1)?.headers["user-agent"]
+          })
+        const ours = `ampoule-cli/${Release.version}`
+        assert.strictEqual(yield* run({ NODE_DISABLE_COMPILE_CACHE: "1" }), ours)
+        const folder = `${home}/cache/ampoule/compiled`
+        assert.isFalse(fs.existsSync(folder))
+        assert.strictEqual(yield* run(), ours)
+        const [name = "", ...others] = fs.readdirSync(folder)
+        const file = `${folder}/${name}`
+        assert.deepStrictEqual([others, fs.statSync(folder).mode & 0o777], [[], 0o700])
+        assert.strictEqual(fs.statSync(file).mode & 0o777, 0o600)
 
-      // Code of another program, of the same length: V8 does not notice, and it shows that the code is read.
-      const digest = fs.readFileSync(file).subarray(0, 32)
-      const forge = (before: Uint8Array, mode = 0o600) => {
-        const text = fs.readFileSync(ampoule.program.replace("ampoule.cjs", "get.cjs"), "utf8")
-        const forged = text.replaceAll(`"${Release.version}"`, '"6.6.6"')
-        assert.notStrictEqual(forged, text)
-        const script = `
+        // Code of another program, of the same length: V8 does not notice, and it shows that the code is read.
+        const digest = fs.readFileSync(file).subarray(0, 32)
+        const forge = (before: Uint8Array, mode = 0o600) => {
+          const text = fs.readFileSync(ampoule.program.replace("ampoule.cjs", "get.cjs"), "utf8")
+          const forged = text.replaceAll(`"${Release.version}"`, '"6.6.6"')
+          assert.notStrictEqual(forged, text)
+          const script = `
           const wrapped = "(function (exports, require, module, __filename, __dirname) {" + require("fs").readFileSync(0, "utf8") + "\\n})"
           const script = new vm.Script(wrapped)
           script.runInThisContext()({}, require, {}, "", "")
           process.stdout.write(script.createCachedData())`
-        const forgery = spawnSync(ampoule.node, ["-e", script], { input: forged, maxBuffer: 1e8 })
-        assert.strictEqual(forgery.status, 0, String(forgery.stderr))
-        fs.rmSync(file, { force: true })
-        fs.writeFileSync(file, Buffer.concat([before, forgery.stdout]))
-        fs.chmodSync(file, mode)
-      }
-      forge(digest)
-      assert.strictEqual(yield* run(), "ampoule-cli/6.6.6")
-      for (const spoil of [
-        () => forge(Buffer.from("0".repeat(32))),
-        () => forge(digest, 0o620),
-        () => fs.writeFileSync(file, Buffer.concat([digest, Buffer.alloc(100_000)])),
-        () => fs.writeFileSync(file, digest),
-        () => fs.writeFileSync(file, "")
-      ]) {
-        spoil()
-        const spoilt = fs.readFileSync(file)
-        assert.strictEqual(yield* run(), ours)
-        // Made anew, and read from then on.
-        assert.isFalse(fs.readFileSync(file).equals(spoilt))
-        const modified = fs.statSync(file).mtimeMs
-        assert.strictEqual(yield* run(), ours)
-        assert.deepStrictEqual([fs.statSync(file).mtimeMs, fs.statSync(file).mode & 0o777], [modified, 0o600])
-      }
-      assert.deepStrictEqual(fs.readdirSync(folder), [name])
+          const forgery = spawnSync(ampoule.node, ["-e", script], { input: forged, maxBuffer: 1e8 })
+          assert.strictEqual(forgery.status, 0, String(forgery.stderr))
+          fs.rmSync(file, { force: true })
+          fs.writeFileSync(file, Buffer.concat([before, forgery.stdout]))
+          fs.chmodSync(file, mode)
+        }
+        forge(digest)
+        assert.strictEqual(yield* run(), "ampoule-cli/6.6.6")
+        for (const spoil of [
+          () => forge(Buffer.from("0".repeat(32))),
+          () => forge(digest, 0o620),
+          () => fs.writeFileSync(file, Buffer.concat([digest, Buffer.alloc(100_000)])),
+          () => fs.writeFileSync(file, digest),
+          () => fs.writeFileSync(file, "")
+        ]) {
+          spoil()
+          const spoilt = fs.readFileSync(file)
+          assert.strictEqual(yield* run(), ours)
+          // Made anew, and read from then on.
+          assert.isFalse(fs.readFileSync(file).equals(spoilt))
+          const modified = fs.statSync(file).mtimeMs
+          assert.strictEqual(yield* run(), ours)
+          assert.deepStrictEqual([fs.statSync(file).mtimeMs, fs.statSync(file).mode & 0o777], [modified, 0o600])
+        }
+        assert.deepStrictEqual(fs.readdirSync(folder), [name])
 
-      // A folder that cannot be is no reason to fail.
-      fs.writeFileSync(`${home}/none`, "")
-      assert.strictEqual(yield* run({ XDG_CACHE_HOME: `${home}/none` }), ours)
-    })
+        // A folder that cannot be is no reason to fail.
+        fs.writeFileSync(`${home}/none`, "")
+        assert.strictEqual(yield* run({ XDG_CACHE_HOME: `${home}/none` }), ours)
+      })
   )
 
   it.scoped("completes commands, options, their values and files, in bash", () =>

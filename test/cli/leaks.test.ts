@@ -207,8 +207,14 @@ layer(Ampoule.Default, { excludeTestServices: true })("leaks of the command line
         breaking,
         `require("node:child_process").spawn = (command, args, options) => { setImmediate(() => { throw new Error(options.env.KEY) }); return new (require("node:events"))() }`
       )
-      const ended = yield* ampoule.run(["run", "-p", "demo", "-e", "development", "--", "true"], {
-        env: { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: token, NODE_OPTIONS: `--require ${breaking}` }
+      // With --redact it starts the command as a child, also where it could become the command.
+      const ended = yield* ampoule.run(["run", "--redact", "-p", "demo", "-e", "development", "--", "true"], {
+        env: {
+          AMPOULE_URL: server.url,
+          AMPOULE_API_TOKEN: token,
+          NODE_OPTIONS: `--require ${breaking}`,
+          BUN_OPTIONS: `--preload ${breaking}`
+        }
       })
       assert.strictEqual(ended.code, 70)
       assert.include(ended.stderr, "internal error (Error)")

@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * `npm run release:check`: makes what a release consists of, from the last commit, into `.artifacts/release`: package,
- * executable, image, the files that start it with images by digest, software bill of materials (CycloneDX), list of
+ * executables, image, the files that start it with images by digest, software bill of materials (CycloneDX), list of
  * licences, checksums. AMPOULE_RELEASE_DIGESTS=off compares no digest with its registry, where none is reached. Fails on a break of what the
  * last release documented (test/release/surface.test.ts), on bytes that differ between two packings, and on a licence
  * that nobody looked at. Writes test/records/release.json.
@@ -13,6 +13,7 @@ import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 import { node } from "../../deploy/executable.mjs"
+import { targets } from "../../deploy/executables.mjs"
 import * as Pin from "../../deploy/pin.mjs"
 import { debian } from "../../deploy/rootfs.mjs"
 
@@ -27,6 +28,12 @@ const fine = ["0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BlueOak-1.0
  * `usr/share/doc` and `usr/share/common-licenses`. The exception lets any program use GCC's.
  */
 const fineAsLibraries = ["LGPL-2.1-or-later", "GPL-3.0-or-later WITH GCC-exception-3.1"]
+
+/**
+ * Of these we pass on Bun, unchanged, in front of our program, with the text that names its parts and their sources
+ * (`deploy/bun-licence.txt`). Anybody can put a Bun with changed libraries in its place.
+ */
+const fineAsRuntime = ["MIT AND LGPL-2.0-or-later AND LGPL-2.1-or-later"]
 
 const json = (/** @type {string} */ file) => JSON.parse(fs.readFileSync(file, "utf8"))
 const check = (/** @type {boolean} */ holds, /** @type {string} */ otherwise) => {
@@ -67,10 +74,11 @@ check(sha256(tarball) === sha256(pack(twice)), "two packings of the package diff
 fs.rmSync(twice, { recursive: true })
 say("the package, twice the same")
 
-// --- executable and image ---
+// --- executables and image ---
 
-run(process.execPath, ["deploy/executable.mjs", path.join(out, "ampoule-linux-x64")])
-say("the executable")
+run(process.execPath, ["deploy/executable.mjs", path.join(out, "ampoule-server-linux-x64")])
+run(process.execPath, ["deploy/executables.mjs", out])
+say("the executables")
 const [image = ""] = run(process.execPath, ["deploy/image.mjs", path.join(out, "ampoule-image.tar")]).split(" ")
 say("the image")
 
@@ -144,7 +152,20 @@ bom.dependencies = bom.dependencies
     dependsOn: dependsOn.filter((one) => kept.has(one))
   }))
 /** Other parts of executable and image, by the digests that they were made from. */
-const [algorithm = "", digest = ""] = node.integrity.split("-")
+const digestsOf = (/** @type {string} */ integrity) => {
+  const [algorithm = "", digest = ""] = integrity.split("-")
+  return [{ alg: algorithm.replace("sha", "SHA-"), content: Buffer.from(digest, "base64").toString("hex") }]
+}
+const inside = (/** @type {ReadonlyArray<string>} */ ...files) =>
+  files.map((file) => ({ name: "ampoule:in", value: file }))
+/** @param {import("../../deploy/packages.mjs").Package} one @param {string} type @param {string} licence @param {string} file */
+const fromNpm = ({ integrity, name, version }, type, licence, file) => {
+  const [group, rest = ""] = name.split("/")
+  const purl = `pkg:npm/${name.replace("@", "%40")}@${version}`
+  const hashes = digestsOf(integrity)
+  const licenses = [{ expression: licence }]
+  return { type, "bom-ref": purl, group, name: rest, version, licenses, purl, hashes, properties: inside(file) }
+}
 const besides = [
   {
     type: "platform",
@@ -156,12 +177,13 @@ const besides = [
     licenses: [{ license: { id: "MIT" } }],
     cpe: `cpe:2.3:a:nodejs:node.js:${node.version}:*:*:*:*:*:*:*`,
     purl: `pkg:npm/${node.name}@${node.version}`,
-    hashes: [{ alg: algorithm.replace("sha", "SHA-"), content: Buffer.from(digest, "base64").toString("hex") }],
-    properties: [
-      { name: "ampoule:in", value: "executable" },
-      { name: "ampoule:in", value: "image" }
-    ]
+    hashes: digestsOf(node.integrity),
+    properties: inside("ampoule-server-linux-x64", "image")
   },
+  ...targets.flatMap(({ bun, file, keyring }) => [
+    fromNpm(bun, "platform", fineAsRuntime[0] ?? "", file),
+    fromNpm(keyring, "library", "MIT", file)
+  ]),
   ...debian.map(({ digest, licence, name, version }) => {
     const purl = `pkg:deb/debian/${encodeURIComponent(name)}@${encodeURIComponent(version)}?arch=amd64&distro=debian-12`
     return {
@@ -172,7 +194,7 @@ const besides = [
       licenses: [{ expression: licence }],
       purl,
       hashes: [{ alg: "SHA-256", content: digest }],
-      properties: [{ name: "ampoule:in", value: "image" }]
+      properties: inside("image")
     }
   })
 ]
@@ -208,6 +230,7 @@ const libraries = new Set(debian.map(({ name, version }) => `${name}@${version}`
 const unknown = Object.entries(licences).filter(
   ([name, licence]) =>
     !(libraries.has(name) && fineAsLibraries.includes(licence)) &&
+    !(name.startsWith("@oven/bun-") && fineAsRuntime.includes(licence)) &&
     !licence
       .replaceAll(/[()]/g, "")
       .split(" AND ")

@@ -1,8 +1,8 @@
 /** `ampoule licences`: licence texts that must be passed on with the program. */
 import * as Effect from "effect/Effect"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
-import * as BuiltTexts from "./BuiltTexts.ts"
 import * as Help from "./Help.ts"
+import { licencesText } from "./LicencesText.ts"
 import { out } from "#src/cli/terminal/Output.ts"
 
 export const licences = Help.command(
@@ -14,7 +14,7 @@ export const licences = Help.command(
   {},
   Effect.fnUntraced(function* () {
     const text = yield* Effect.try({
-      try: BuiltTexts.licences,
+      try: licencesText,
       catch: () =>
         new CliFailure({
           message: "This build has no list of licences.",

@@ -1,13 +1,13 @@
 /** Requests that need no command: pages of the help, completion scripts, the version. */
-import { manual } from "./BuiltTexts.ts"
 import * as Completion from "./Completion.ts"
+import { manualText } from "./ManualText.ts"
 import * as HelpPage from "./Page.ts"
 
 let read: HelpPage.Page | undefined
 /** Pages of all commands, written beside the program by its build. */
 export const pages = (): HelpPage.Page =>
   // Safe cast: the build wrote the file from this type, for this program.
-  (read ??= JSON.parse(manual()) as HelpPage.Page)
+  (read ??= JSON.parse(manualText()) as HelpPage.Page)
 
 /** `help secrets set` and `version`, as in other programs. */
 const asOptions = (words: ReadonlyArray<string>): ReadonlyArray<string> => {

@@ -4,8 +4,7 @@
  */
 import * as Effect from "effect/Effect"
 import { execFile } from "node:child_process"
-import { closeSync, constants, fstatSync, lstatSync, openSync, rmSync, type Stats } from "node:fs"
-import { Socket } from "node:net"
+import { closeSync, constants, fstatSync, lstatSync, openSync, rmSync, type Stats, write as writeBytes } from "node:fs"
 import { resolve } from "node:path"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import { plain } from "#src/cli/terminal/Output.ts"
@@ -66,18 +65,31 @@ const openForReader = (pipe: Pipe): number | "gone" | undefined => {
   }
 }
 
-/** Ends when everything is read, or the reader closes the pipe. */
-const write = (fd: number, content: string) =>
-  Effect.async<void>((resume) => {
-    const socket = new Socket({ fd, readable: false, writable: true })
-    socket.on("error", () => {})
-    socket.once("close", () => resume(Effect.void))
-    socket.end(content)
-    return Effect.sync(() => socket.destroy())
-  })
+/** Bytes that fit into the pipe now; 0 when it is full, undefined when its reader has gone. */
+const writeSome = (fd: number, bytes: Uint8Array) =>
+  // Never given up halfway: the descriptor is closed after it. It does not wait for the reader.
+  Effect.uninterruptible(
+    Effect.async<number | undefined>((resume) => {
+      writeBytes(fd, bytes, (error, written) => {
+        if (error === null) return resume(Effect.succeed(written))
+        resume(Effect.succeed(error.code === "EAGAIN" ? 0 : undefined))
+      })
+    })
+  )
 
-/** Intervals of the search for a reader. Programs read their settings at the start, so it is frequent at first. */
-const pauses = { first: "10 millis", later: "100 millis", patience: 500 } as const
+/** Ends when everything is written, or the reader closes the pipe. Bun has no socket over a pipe. */
+const write = Effect.fnUntraced(function* (fd: number, content: string) {
+  let rest = Buffer.from(content)
+  while (rest.length > 0) {
+    const written = yield* writeSome(fd, rest)
+    if (written === undefined) return
+    rest = rest.subarray(written)
+    if (written === 0) yield* Effect.sleep(pauses.full)
+  }
+})
+
+/** Intervals of the search for a reader, which is frequent at first, because programs read their settings at the start. */
+const pauses = { first: "10 millis", later: "100 millis", patience: 500, full: "5 millis" } as const
 
 const feed = Effect.fnUntraced(function* (pipe: Pipe, content: string) {
   for (let attempts = 0; ; attempts++) {
@@ -86,7 +98,10 @@ const feed = Effect.fnUntraced(function* (pipe: Pipe, content: string) {
     if (fd !== undefined) {
       // Before the first byte: a second reader then finds no file, rather than part of the values.
       yield* remove(pipe)
-      return yield* write(fd, content)
+      return yield* Effect.ensuring(
+        write(fd, content),
+        Effect.sync(() => closeSync(fd))
+      )
     }
     yield* Effect.sleep(attempts < pauses.patience ? pauses.first : pauses.later)
   }

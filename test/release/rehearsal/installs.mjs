@@ -66,6 +66,28 @@ export const executable = async (file, home, line) => {
 }
 
 /**
+ * An executable of a client, in an empty home without Node or any other program, against a server.
+ * @param {ReadonlyArray<string>} command @param {string} home @param {string} line
+ * @param {{ url: string, token: string }} server
+ */
+export const client = (command, home, line, { token, url }) => {
+  const program = { command, env: { PATH: "/nonexistent" } }
+  names(command, { ...program.env, HOME: home }, line)
+  reads(program, url, token, home)
+  const refused = spawnSync(command[0] ?? "", [...command.slice(1), "server"], {
+    env: { ...program.env, HOME: home },
+    encoding: "utf8"
+  })
+  check(
+    refused.status === 1 && refused.stderr.includes("this one needs Node"),
+    `server: ${refused.status} ${refused.stderr}`
+  )
+}
+
+/** Words before a program of ARM on this machine, which Debian's cross libraries and qemu can run. */
+export const emulator = ["/usr/bin/qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"]
+
+/**
  * An image of the registry, unpacked and run from its layers as its user.
  * @param {string} work @param {string} image @param {string} line
  */

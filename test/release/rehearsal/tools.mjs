@@ -22,6 +22,7 @@ const debian = {
   go: "golang-go",
   jq: "jq",
   openssl: "openssl",
+  "qemu-aarch64": "qemu-user libc6-arm64-cross",
   skopeo: "skopeo",
   umoci: "umoci"
 }
