@@ -80,7 +80,7 @@ export const takeOver = async (program, home, before) => {
 }
 
 /**
- * On Postgres both releases serve at once, then the new one seals the rows (docs/operations.md, "Upgrades").
+ * On Postgres both releases serve at once, then the new one seals the rows (docs/runbooks/upgrade.md).
  * @param {Program} old @param {Program} ours @param {string} database @param {string} home
  */
 export const upgradePostgres = async (old, ours, database, home) => {
