@@ -67,6 +67,9 @@ const pipesOfNode = (all: ReadonlyArray<Descriptor>): ReadonlyArray<Descriptor> 
   return [...ofLoops, ...lock].flat()
 }
 
+/** Node marks those of the caller at its start. Bun leaves most as they are, and closes all when it becomes a command. */
+const isMarked = ({ flags }: Descriptor): boolean => (flags & closeOnExec) !== 0 || "bun" in process.versions
+
 /**
  * Descriptors that the caller opened, among `all` of this process. The numbers below the first one of Node's loop are
  * the caller's. Above it, all that Node opens at its start are not. `named`: numbers that a variable names.
@@ -83,7 +86,7 @@ const ofCaller = (all: ReadonlyArray<Descriptor>, named: ReadonlySet<number>): R
     isOfLoop(one) || watched.has(one.fd) || pipes.has(one) || (nulls.length === 1 && nulls[0] === one)
   return all
     .filter((one) => one.fd < first || named.has(one.fd) || (later.includes(one) && !isOfNode(one)))
-    .filter((one) => (one.flags & closeOnExec) !== 0)
+    .filter(isMarked)
     .map(({ fd }) => fd)
 }
 
