@@ -146,7 +146,7 @@ cosign("sign", [...http, `${image}@${digest}`])
 for (const { predicate, type } of predicates) {
   cosign("attest", [...http, "--type", type, "--predicate", put("predicate.json", predicate), `${image}@${digest}`])
 }
-say(`${image}:${version}@${digest}${hasImage ? " was there, and is signed again" : ""}`)
+say(`${image}:${version}@${digest}${hasImage ? " existed, and has a further signature" : ""}`)
 if (!hasFiles) {
   const date = new Date(must("git", ["show", "--no-patch", "--format=%cI", "HEAD"], root).trim()).toISOString()
   const annotations = ["--annotation", `org.opencontainers.image.created=${date}`]
@@ -154,6 +154,6 @@ if (!hasFiles) {
   const names = fs.readdirSync(out).filter((one) => one !== "ampoule-image.tar")
   must("oras", ["push", ...plain, ...type, ...annotations, `${files}:${version}`, ...names.sort()])
 }
-say(`${files}:${version}${hasFiles ? " was there" : ""}`)
+say(`${files}:${version}${hasFiles ? " existed" : ""}`)
 if (!hasPackage) must("npm", ["publish", "--loglevel=error", tarball])
-say(`${name}@${version} ${integrity}${hasPackage ? " was there" : ""}`)
+say(`${name}@${version} ${integrity}${hasPackage ? " existed" : ""}`)
