@@ -13,6 +13,7 @@ import { buildIslands } from "./buildIslands.mjs"
 import { makeTemplate } from "../layers/pglite-worker.mjs"
 import { bundle } from "./bundle.mjs"
 import { packNames } from "./packNames.mjs"
+import { packRoutes } from "./packRoutes.mjs"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 /** `node src/build.mjs [folder]`: tests build into a separate folder. */
@@ -55,6 +56,20 @@ const metafile = await bundle(out, {
   ]
 })
 
+/**
+ * Leaves Effect 4 to the program that imports it.
+ *
+ * @type {import("esbuild").Plugin}
+ */
+const effect4 = {
+  name: "effect 4",
+  setup: (plugin) => {
+    plugin.onResolve({ filter: /^effect4\// }, ({ path: name }) => ({
+      path: name.replace(/^effect4/, "effect"),
+      external: true
+    }))
+  }
+}
 /** @type {import("esbuild").BuildOptions} */
 const library = {
   absWorkingDir: root,
@@ -82,6 +97,13 @@ await build({
     values: "schema/Values.ts"
   },
   packages: "external"
+})
+// For programs with Effect 4, which this package installs under another name beside Effect 3.
+await build({
+  ...library,
+  entryPoints: { effect4: "src/client/Effect4.ts" },
+  platform: "neutral",
+  plugins: [packRoutes, effect4]
 })
 // For programs without Effect, on every runtime: it needs no package, and imports no module.
 await build({

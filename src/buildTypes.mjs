@@ -7,10 +7,11 @@ import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
+import { operationTypes } from "./operationTypes.mjs"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const out = path.resolve(root, process.argv[2] ?? "dist", "types")
-const entries = ["src/client/Client.ts", "src/client/Config.ts", "src/client/Promises.ts"]
+const entries = ["src/client/Client.ts", "src/client/Config.ts", "src/client/Promises.ts", "src/client/Effect4.ts"]
 
 fs.rmSync(out, { recursive: true, force: true })
 fs.mkdirSync(out, { recursive: true })
@@ -50,5 +51,6 @@ for (const entry of fs.readdirSync(out, { recursive: true })) {
     const relative = path.relative(path.dirname(file), target)
     return `${before}${relative.startsWith(".") ? relative : `./${relative}`}.js${after}`
   })
-  fs.writeFileSync(file, text)
+  fs.writeFileSync(file, text.replaceAll(/"effect4\//g, '"effect/'))
 }
+fs.writeFileSync(path.join(out, "src/client/Operations.d.ts"), await operationTypes())

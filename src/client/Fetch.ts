@@ -146,14 +146,14 @@ export const exchange = async (connection: Connection, request: Request, signal?
 }
 
 /** Origin of an answer, for an error. */
-const detailsOf = ({ address }: Connection, { requestId, status }: Reply): Details => ({
+export const detailsOf = ({ address }: Connection, { requestId, status }: Reply): Details => ({
   address,
   status,
   ...(requestId === undefined ? {} : { requestId })
 })
 
 /** Code, sentence and field of a refusal. Undefined: the answer is no refusal of the contract. */
-const refusalOf = (reply: Reply) => {
+export const refusalOf = (reply: Reply) => {
   const { code, field, message } = objectOf(reply.text) ?? {}
   // A code in another format is untrusted text.
   if (typeof code !== "string" || !/^[A-Z][A-Z0-9_]{0,99}$/.test(code)) return undefined

@@ -39,7 +39,7 @@ export interface Resolved {
   readonly refresh: (signal?: AbortSignal) => Promise<boolean>
 }
 
-const connectionOf = ({ credential, retry, timeout, url, userAgent, variables }: Options): Connection => ({
+export const connectionOf = ({ credential, retry, timeout, url, userAgent, variables }: Options): Connection => ({
   address: addressOf(url, variables),
   credential: credentialOf(credential, variables),
   retry,
