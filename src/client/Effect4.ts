@@ -72,9 +72,11 @@ const refused = <Code extends string>(code: Code, members: object) =>
 
 /** The tagged failure of the client without Effect. */
 const failureOf = (error: unknown) => {
-  const { address, cause, code, field, message, requestId, status } = error as AmpouleError
+  const { address, cause, code, docs, field, message, requestId, status } = error as AmpouleError
   const members = Object.fromEntries(
-    Object.entries({ address, cause, field, message, requestId, status }).filter(([, value]) => value !== undefined)
+    Object.entries({ address, cause, docs, field, message, requestId, status }).filter(
+      ([, value]) => value !== undefined
+    )
   ) as unknown as Details & { readonly message: string }
   switch (code) {
     case "SERVER_UNREACHABLE":
@@ -203,7 +205,8 @@ const answerOf = (connection: Connection, { codes }: Route, reply: Reply) => {
   if (refusal === undefined) return unexpected()
   if (!codes.includes(refusal.code)) return unexpected(refusal.code)
   const members = Object.entries(objectOf(reply.text) ?? {}).filter(([name]) => refusalMembers.includes(name))
-  return Effect.fail(refused(refusal.code, { ...Object.fromEntries(members), ...refusal, ...details }))
+  const docs = `${connection.address}/docs/errors#${refusal.code}`
+  return Effect.fail(refused(refusal.code, { ...Object.fromEntries(members), ...refusal, docs, ...details }))
 }
 
 /** The routes of the contract. The credential is read now; nothing is sent before a route is called. */

@@ -22,6 +22,8 @@ export interface Details {
   readonly requestId?: string
   /** The offending member of the request, as a dotted path. */
   readonly field?: string
+  /** Page of the server with the meaning of the code, and the next step. */
+  readonly docs?: string
   readonly cause?: unknown
 }
 
@@ -32,6 +34,7 @@ export class AmpouleError extends Error implements Details {
   declare readonly status?: number
   declare readonly requestId?: string
   declare readonly field?: string
+  declare readonly docs?: string
   constructor(
     readonly code: OwnCode | (string & {}),
     message: string,

@@ -182,6 +182,7 @@ export const failureOf = (connection: Connection, reply: Reply, about = ""): Amp
   const refusal = refusalOf(reply)
   if (refusal === undefined) return unexpected(connection, reply)
   const { code, field, message } = refusal
-  const details = { ...detailsOf(connection, reply), ...(field === undefined ? {} : { field }) }
+  const docs = `${connection.address}/docs/errors#${code}`
+  const details = { ...detailsOf(connection, reply), docs, ...(field === undefined ? {} : { field }) }
   return new AmpouleError(code, `${message}${about} ${originOf(details)}`, details)
 }

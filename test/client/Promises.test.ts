@@ -128,6 +128,7 @@ describe("the promise facade", () => {
         )
         assert.strictEqual(refused.address, options.url)
         assert.strictEqual(refused.status, 404)
+        assert.strictEqual(refused.docs, `${options.url}/docs/errors#ENVIRONMENT_NOT_FOUND`)
         assert.match(refused.requestId ?? "", /^[0-9a-f-]{36}$/)
         assert.include(refused.message, `(${options.url}, request ${refused.requestId})`)
       })

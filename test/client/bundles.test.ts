@@ -1,11 +1,13 @@
 /**
  * `ampoule/client/promise` as functions carry it: bundled from the built package with the conditions of each runtime.
- * `npm run test:clients` runs it on those runtimes (test/clients/runtimes.mjs).
+ * `npm run test:clients` runs it on those runtimes (test/clients/programs.mjs).
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { build, type Platform } from "esbuild"
+import { readFileSync } from "node:fs"
 import { createContext, runInContext } from "node:vm"
+import { routes } from "#src/client/Routes.ts"
 import { groups, harmless } from "#src/formats/DangerousNameLists.ts"
 import { isDangerous } from "#src/formats/DangerousNames.ts"
 import { packNames } from "#src/packNames.mjs"
@@ -70,6 +72,20 @@ describe("the promise client in a bundle", () => {
           assert.notMatch(text, /\bnode:|[^.]require\(/, runtime)
         }
       }
+    })
+  )
+
+  it.scoped("for Effect 4 has every route, and imports Effect alone", () =>
+    Effect.gen(function* () {
+      const folder = yield* scratch
+      const text = readFileSync(`${folder}/node_modules/ampoule/dist/client/effect4.mjs`, "utf8")
+      const imports = [...text.matchAll(/(?:from|import) ?"([^"]*)"/g)].map(([, name]) => name)
+      assert.deepStrictEqual(
+        imports.filter((name) => !name.startsWith("effect/")),
+        []
+      )
+      assert.isAbove(routes.length, 50)
+      for (const { id } of routes) assert.include(text, JSON.stringify(id))
     })
   )
 

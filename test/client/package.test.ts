@@ -168,6 +168,12 @@ describe("the built client library", () => {
           const types = path.join(installed, "dist/types/src/client")
           assert.deepStrictEqual([...declarations(path.join(types, "Promises.d.ts"))], [])
           assert.include([...declarations(path.join(types, "Client.d.ts"))], "effect/Effect")
+          const ofEffect4 = [...declarations(path.join(types, "Effect4.d.ts"))]
+          assert.deepStrictEqual(
+            ofEffect4.filter((name) => !name.startsWith("effect/")),
+            []
+          )
+          assert.include(readFileSync(path.join(types, "Operations.d.ts"), "utf8"), 'readonly "secrets.readValue"')
           assert.include(yield* check("wrong.mts"), "TS2322")
         }),
       180_000
