@@ -41,7 +41,7 @@ const milliseconds = (wait: Wait): number => {
 /** The short name of a cause, such as ECONNREFUSED. Its text and data may contain a part of an answer. */
 export const causeOf = (error: unknown): Error => {
   let name = "unknown cause"
-  for (let at = error; at instanceof Error; at = at.cause) {
+  for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
     const label = "code" in at ? at.code : at.name
     if (typeof label === "string" && /^\w{3,40}$/.test(label)) name = label
   }
@@ -62,6 +62,7 @@ const once = async (connection: Connection, request: Request, signal?: AbortSign
   }, limit)
   const abort = () => controller.abort()
   signal?.addEventListener("abort", abort)
+  if (signal?.aborted === true) abort()
   try {
     const response = await fetch(address + request.path, {
       method: request.method ?? "GET",

@@ -88,6 +88,18 @@ const projectIdOf = async (connection: Connection, project: string, signal?: Abo
   throw new AmpouleError("PROJECT_UNCLEAR", `${message} (${connection.address})`, { address: connection.address })
 }
 
+/**
+ * Values of an answer. Undefined: it is none of the contract. A name outside the contract could be one that a loader acts
+ * on.
+ */
+const valuesOf = (text: string): ReadonlyMap<string, string> | undefined => {
+  const values = objectOf(text)?.["values"]
+  if (typeof values !== "object" || values === null || Array.isArray(values)) return undefined
+  const entries = Object.entries(values)
+  const isUsable = entries.every(([key, value]) => secretKey.test(key) && typeof value === "string")
+  return isUsable ? new Map(entries) : undefined
+}
+
 /** Resolves the environment, or rejects with `AmpouleError`. */
 export const resolve = async (options: Options, signal?: AbortSignal): Promise<Resolved> => {
   const connection = connectionOf(options)
@@ -101,12 +113,9 @@ export const resolve = async (options: Options, signal?: AbortSignal): Promise<R
     const reply = await exchange(connection, { path, ...(etag && { headers: { "if-none-match": etag } }) }, abort)
     if (reply.status === 304) return false
     if (isRefused(reply)) throw failureOf(connection, reply, ` Environment: ${environment.name}.`)
-    const entries = Object.entries((objectOf(reply.text)?.["values"] ?? { "": "" }) as Record<string, unknown>)
-    // A name outside the contract could be one that a loader acts on.
-    if (!entries.every(([key, value]) => secretKey.test(key) && typeof value === "string")) {
-      throw unexpected(connection, reply)
-    }
-    values = new Map(entries as Array<[string, string]>)
+    const received = valuesOf(reply.text)
+    if (received === undefined) throw unexpected(connection, reply)
+    values = received
     etag = reply.etag
     return true
   }

@@ -92,6 +92,8 @@ describe("an exchange of the promise client", () => {
         { body: "<p>canary</p>" },
         { body: null },
         { body: { values: { KEY: 7 } } },
+        { body: { values: 7 } },
+        { body: { values: [] } },
         { body: { values: { lower: "canary" } } },
         { body: { values: { "LD_PRELOAD=x": "canary" } } },
         { status: 502, body: "canary" },

@@ -103,7 +103,7 @@ describe("the built command, where nothing else is installed", () => {
       }
       assert.deepStrictEqual(readdirSync(path.join(folder, "node_modules/ampoule")).sort(), ["dist", "package.json"])
       assert.strictEqual(said("completion", "bash").status, 0)
-      assert.include(said("run", "--", "true").text, "--project")
+      assert.include(said("run", "--", "true").text, "AMPOULE_API_TOKEN")
       for (const command of [["server"], ["migrate"]]) {
         const { status, text } = said(...command)
         assert.strictEqual(status, 1, text)
