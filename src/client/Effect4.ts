@@ -171,7 +171,7 @@ export type Client = {
   readonly [Of in Group]: { readonly [Name in NameIn<Of>]: Call<Extract<`${Of}.${Name}`, keyof Operations>> }
 }
 
-interface Asked {
+interface RouteRequest {
   readonly params?: Readonly<Record<string, string>>
   readonly query?: Readonly<Record<string, unknown>>
   readonly headers?: Readonly<Record<string, string | undefined>>
@@ -183,7 +183,7 @@ const textOf = (pairs: Readonly<Record<string, unknown>> | undefined): Record<st
     Object.entries(pairs ?? {}).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]]))
   )
 
-const pathOf = (path: string, { params, query }: Asked): string => {
+const pathOf = (path: string, { params, query }: RouteRequest): string => {
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params?.[name] ?? ""))
   const search = new URLSearchParams(textOf(query)).toString()
   return search === "" ? filled : `${filled}?${search}`
@@ -218,12 +218,12 @@ export const makeClient = (options: Options = {}): Effect.Effect<Client, ClientF
       for (const route of routes) {
         const [group = "", name = ""] = route.id.split(".")
         const { method } = route
-        const call = (asked: Asked = {}) =>
+        const call = (request: RouteRequest = {}) =>
           Effect.tryPromise({
             try: (signal) =>
               exchange(
                 connection,
-                { method, path: pathOf(route.path, asked), headers: textOf(asked.headers), body: asked.payload },
+                { method, path: pathOf(route.path, request), headers: textOf(request.headers), body: request.payload },
                 signal
               ),
             catch: failureOf
