@@ -7,6 +7,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { TeamId } from "#schema/Ids.ts"
+import { days } from "#src/Days.ts"
 import * as GroupCommit from "#src/database/GroupCommit.ts"
 import { base62, Crypto } from "#src/crypto/Crypto.ts"
 import { EventBus } from "#src/events/EventBus.ts"
@@ -15,10 +16,11 @@ import { methods } from "#src/Methods.ts"
 import * as Rows from "#src/database/Rows.ts"
 import { ValueRequests } from "#src/secrets/ValueRequests.ts"
 
-const idleMillis = 30 * 60_000
-export const perPrincipal = 20
-export const perTeam = 200
-export const inTotal = 2_000
+/** A laptop that slept for a night goes on: clients of these revisions do not initialize again by themselves. */
+const idleMillis = days(1)
+export const perPrincipal = 100
+export const perTeam = 1_000
+export const inTotal = 10_000
 /** Resources that one session may follow. */
 const maxSubscriptions = 50
 /** Open pages that one session may wait for. */

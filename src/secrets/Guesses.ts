@@ -52,6 +52,10 @@ const guessesOf = (writing: Writing, changes: Changes) =>
           change !== null && !("restored" in change) && writeOf(change).from !== "server" && writing.live.has(key)
       ).length
 
+/** A person's guesses count together, whatever connections they come by. A token acts for itself. */
+export const bucketOf = ({ caller }: Pick<ComparePermit | Writing["permit"], "caller">) =>
+  `diff:${caller.user?.id ?? caller.credentialId}`
+
 /** All parts of one request together; `changes` are in the order of `writings`. */
 export const count = (
   writings: ReadonlyArray<Writing>,
@@ -61,7 +65,7 @@ export const count = (
   for (const [i, writing] of writings.entries()) guesses += guessesOf(writing, changes[i])
   if (guesses === 0) return Effect.void
   const { limiter, permit } = writings[0]
-  const counted = limiter.take(`diff:${permit.caller.credentialId}`, diffPolicy, guesses)
+  const counted = limiter.take(bucketOf(permit), diffPolicy, guesses)
   return Effect.catchTag(
     counted,
     "RATE_LIMITED",
@@ -85,7 +89,7 @@ export const countCompared = Effect.fnUntraced(function* (
   source: ComparePermit,
   target: ComparePermit
 ) {
-  const bucket = `diff:${source.caller.credentialId}`
+  const bucket = bucketOf(source)
   if (readsValues({ permit: source }) && readsValues({ permit: target })) {
     yield* limiter.take(bucket, diffPolicy)
     return undefined

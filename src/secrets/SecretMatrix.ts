@@ -44,7 +44,7 @@ type Values = ReadonlyMap<string, string>
 const comparable = Effect.fnUntraced(function* (needs: Needs, permits: ReadonlyArray<Guesses.ComparePermit>) {
   if (permits.length < 2) return undefined
   const { caller } = permits[0]
-  const counted = yield* Effect.either(needs.limiter.take(`diff:${caller.credentialId}`, diffPolicy))
+  const counted = yield* Effect.either(needs.limiter.take(Guesses.bucketOf({ caller }), diffPolicy))
   if (counted._tag === "Left") return undefined
   const readsAll = permits.every((permit) => Guesses.readsValues({ permit }))
   const origins = readsAll ? [] : yield* Effect.forEach(permits, (permit) => Guesses.originsOf(needs.sql, permit))

@@ -135,30 +135,33 @@ layer(McpApp.shared, { excludeTestServices: true })("sessions", (it) => {
     })
   )
 
-  it.effect("are twenty at most, the least recently used makes room", () =>
+  it.effect("are a hundred at most for a principal; then the one longest without use makes room", () =>
     Effect.gen(function* () {
       const { base, bearer } = yield* scene
       const sql = yield* SqlClient.SqlClient
       const first = yield* Clients.open(base, bearer)
       yield* sql`UPDATE mcp_sessions SET last_seen_at = last_seen_at - interval '1 minute' WHERE id = ${first}`
-      const more = yield* Effect.forEach(Array.from({ length: Sessions.perPrincipal }), () =>
+      const more = yield* Effect.forEach(Array.from({ length: Sessions.perPrincipal - 1 }), () =>
         Clients.open(base, bearer)
       )
+      // The 21st, and each up to the hundredth, displaced none.
+      assert.lengthOf(yield* sql`SELECT id FROM mcp_sessions WHERE id = ${first}`, 1)
+      more.push(yield* Clients.open(base, bearer))
       assert.strictEqual((yield* post(base, bearer, first)).status, 404)
       for (const session of more) assert.strictEqual((yield* post(base, bearer, session)).status, 200)
     })
   )
 
-  it.effect("end after half an hour without use, and stand while they are used", () =>
+  it.effect("end after a day without use, and last while they are used", () =>
     Effect.gen(function* () {
       const { base, bearer } = yield* scene
       const sql = yield* SqlClient.SqlClient
       const session = yield* Clients.open(base, bearer)
-      yield* sql`UPDATE mcp_sessions SET last_seen_at = last_seen_at - interval '29 minutes' WHERE id = ${session}`
+      yield* sql`UPDATE mcp_sessions SET last_seen_at = last_seen_at - interval '23 hours' WHERE id = ${session}`
       assert.strictEqual((yield* post(base, bearer, session)).status, 200)
-      yield* sql`UPDATE mcp_sessions SET last_seen_at = last_seen_at - interval '29 minutes' WHERE id = ${session}`
+      yield* sql`UPDATE mcp_sessions SET last_seen_at = last_seen_at - interval '23 hours' WHERE id = ${session}`
       assert.strictEqual((yield* post(base, bearer, session)).status, 200)
-      yield* sql`UPDATE mcp_sessions SET last_seen_at = last_seen_at - interval '31 minutes' WHERE id = ${session}`
+      yield* sql`UPDATE mcp_sessions SET last_seen_at = last_seen_at - interval '25 hours' WHERE id = ${session}`
       assert.strictEqual((yield* post(base, bearer, session)).status, 404)
     })
   )
