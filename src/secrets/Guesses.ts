@@ -52,7 +52,7 @@ const guessesOf = (writing: Writing, changes: Changes) =>
           change !== null && !("restored" in change) && writeOf(change).from !== "server" && writing.live.has(key)
       ).length
 
-/** A person's guesses count together, whatever connections they come by. A token acts for itself. */
+/** A person's guesses count together, over all connections. A token acts for itself. */
 export const bucketOf = ({ caller }: Pick<ComparePermit | Writing["permit"], "caller">) =>
   `diff:${caller.user?.id ?? caller.credentialId}`
 
