@@ -44,6 +44,8 @@ export const longTests = [
   "test/dashboard/typing.test.ts",
   "test/deploy/*.test.ts",
   "test/docs/browser.test.ts",
+  "test/docs/commands.test.ts",
+  "test/docs/runbooks.test.ts",
   "test/faults/failover.test.ts",
   "test/faults/acceptRestore.test.ts",
   "test/faults/host.test.ts",

@@ -266,6 +266,8 @@ describe("docs/recipes", () => {
               const { stdout } = await run(process.execPath, [name], { cwd: folder, env })
               return stdout
             })
+          fs.writeFileSync(path.join(folder, "imports.mjs"), Documents.block("README.md", "imports.mjs"))
+          yield* Effect.promise(() => run(process.execPath, ["imports.mjs"], { cwd: folder, env }))
           assert.strictEqual(yield* said("effect.mjs"), "db.internal smtp.internal 2525\n")
           assert.strictEqual(yield* said("typed.mjs"), "db.internal SMTP_USER is not there\n")
           assert.strictEqual(yield* said("plain.mjs"), "db.internal\nsmtp.internal\nENVIRONMENT_NOT_FOUND\n")

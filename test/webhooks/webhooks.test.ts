@@ -12,6 +12,7 @@ import { Timestamp } from "#schema/Values.ts"
 import { RateLimits } from "#src/limits/RateLimiter.ts"
 import { Dispatcher, retryPeriod, pauseAfter } from "#src/webhooks/Dispatcher.ts"
 import { slackBody } from "#src/webhooks/SlackText.ts"
+import * as Documents from "#test/deploy/Documents.ts"
 import { serve } from "#test/machines/LocalIssuer.ts"
 import * as Bodies from "#test/support/Bodies.ts"
 import * as MovableClock from "#test/support/MovableClock.ts"
@@ -91,7 +92,19 @@ const setUp = Effect.gen(function* () {
   return { project, session, webhooks, create, write, deliveries, settled }
 })
 
-/** Steps of a receiver, as docs/webhooks.md gives them. */
+/** The function of docs/webhooks.md that checks a delivery, at an instant (s): the server's clock here is a moved one. */
+const isOursAt = (seconds: number) =>
+  Effect.promise(async () => {
+    const text = Documents.block("docs/webhooks.md", "isOurs.mjs").replace("Date.now()", String(seconds * 1000))
+    const source = Buffer.from(text).toString("base64")
+    const module: unknown = await import(`data:text/javascript;base64,${source}`)
+    return Schema.decodeUnknownSync(Schema.Struct({ isOurs: Check }))(module).isOurs
+  })
+const Check = Schema.declare(
+  (value): value is (secret: string, header: string, body: string) => boolean => typeof value === "function"
+)
+
+/** The same steps by hand, for each signature. */
 const verifies = (secret: string, { body, headers }: Received): ReadonlyArray<boolean> => {
   const [time, ...signatures] = String(headers["ampoule-signature"]).split(",")
   const t = time.replace("t=", "")
@@ -195,6 +208,14 @@ describe("webhooks", () => {
         for (const one of received) {
           assert.deepStrictEqual(verifies(secret, one), [true])
           assert.deepStrictEqual(verifies("whsec_other", one), [false])
+          const signature = String(one.headers["ampoule-signature"])
+          const sent = Number(/t=(\d+)/.exec(signature)?.[1])
+          const check = yield* isOursAt(sent + 20)
+          const late = yield* isOursAt(sent + 301)
+          assert.isFalse(late(secret, signature, one.body))
+          assert.isTrue(check(secret, signature, one.body))
+          assert.isFalse(check("whsec_other", signature, one.body))
+          assert.isFalse(check(secret, signature, `${one.body} `))
           assert.strictEqual(one.headers["ampoule-event-id"], one.json.id)
           assert.strictEqual(one.headers["ampoule-event"], one.json.type)
           assert.notInclude(one.body + JSON.stringify(one.headers), canary)
