@@ -45,6 +45,8 @@ export const longTests = [
   "test/deploy/*.test.ts",
   "test/docs/browser.test.ts",
   "test/docs/commands.test.ts",
+  "test/docs/picture.test.ts",
+  "test/docs/quickStart.test.ts",
   "test/docs/runbooks.test.ts",
   "test/faults/failover.test.ts",
   "test/faults/acceptRestore.test.ts",

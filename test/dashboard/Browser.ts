@@ -12,7 +12,7 @@ import { freePort } from "#test/support/FreePort.ts"
 import * as TestApp from "#test/support/TestApp.ts"
 import * as Rooms from "./Rooms.ts"
 
-const executable = process.env["AMPOULE_TEST_CHROMIUM"] ?? "/usr/bin/chromium"
+export const executable = process.env["AMPOULE_TEST_CHROMIUM"] ?? "/usr/bin/chromium"
 
 /** Where there is no browser, these tests say so and are left out; in CI they must run. */
 export const available = fs.existsSync(executable) || process.env["CI"] !== undefined

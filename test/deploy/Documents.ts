@@ -35,11 +35,11 @@ export const manifests = (): ReadonlyArray<Document> =>
 export const fences = (file: string): ReadonlyArray<{ readonly language: string; readonly text: string }> =>
   [...readFileSync(file, "utf8").matchAll(/^```(\S*)\n(.*?)^```$/gms)].map(([, language, text]) => ({ language, text }))
 
-const marked = (name: string) => new RegExp(`^\`\`\`\\S+ ${name.replaceAll(".", "\\.")}\\n(.*?)^\`\`\`$`, "ms")
+const blockNamed = (name: string) => new RegExp(`^\`\`\`\\S+ ${name.replaceAll(".", "\\.")}\\n(.*?)^\`\`\`$`, "ms")
 
 /** The block of a page that is marked with this name of a file. */
 export const block = (page: string, name: string): string => {
-  const text = marked(name).exec(readFileSync(page, "utf8"))?.[1]
+  const text = blockNamed(name).exec(readFileSync(page, "utf8"))?.[1]
   if (text === undefined) throw new Error(`${page} has no ${name}`)
   return text
 }
@@ -52,7 +52,7 @@ export const pagesIn = (folder: string): ReadonlyArray<string> =>
 
 /** The block with this name in the one recipe that has it. */
 export const recipe = (name: string): string => {
-  const [page, ...others] = pagesIn("docs/recipes").filter((file) => marked(name).test(readFileSync(file, "utf8")))
+  const [page, ...others] = pagesIn("docs/recipes").filter((file) => blockNamed(name).test(readFileSync(file, "utf8")))
   if (page === undefined || others.length > 0) throw new Error(`${name} is in ${others.length + 1} recipes`)
   return block(page, name)
 }

@@ -42,7 +42,7 @@ const answerOf = (comment: string | undefined, language: string): Answer | undef
 }
 
 /** Without the indentation of the list item that holds it. */
-const outdented = (text: string, indent: string) =>
+const withoutIndent = (text: string, indent: string) =>
   text
     .split("\n")
     .map((line) => (line.startsWith(indent) ? line.slice(indent.length) : line))
@@ -61,7 +61,7 @@ export const blocksIn = (page: string, text: string): ReadonlyArray<Block> =>
       line: text.slice(0, match.index + offset).split("\n").length,
       language,
       name,
-      text: outdented(body, indent),
+      text: withoutIndent(body, indent),
       answer: answerOf(comment, language)
     }
   })

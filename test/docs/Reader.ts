@@ -96,14 +96,14 @@ export const bash = (
   })
 
 /** First owner, and what the pages speak of. */
-export const furnish = Effect.fnUntraced(function* (url: string, names: ReadonlyArray<string>) {
+export const furnish = Effect.fnUntraced(function* (url: string, people: ReadonlyArray<string>) {
   const account = { email: "ada@example.com", name: "Ada", password, teamName: "Platform" }
   const setup = yield* ask(url, "", "POST", "/setup", { setupCode, ...account })
   const ada = setup.cookie
   const teamId = Team(setup.text).team.id
   const asAda = (method: string, route: string, json?: unknown) => ask(url, ada, method, route, json)
-  const made = yield* asAda("POST", `/teams/${teamId}/projects`, { name: "Shop", slug: "shop" })
-  const projectId = Created(made.text).id
+  const project = yield* asAda("POST", `/teams/${teamId}/projects`, { name: "Shop", slug: "shop" })
+  const projectId = Created(project.text).id
   const environments = Ids((yield* asAda("GET", `/projects/${projectId}/environments`)).text).items
   const secrets = Object.entries({
     DB_PASSWORD: "correct horse",
@@ -113,12 +113,13 @@ export const furnish = Effect.fnUntraced(function* (url: string, names: Readonly
   for (const { slug } of environments) yield* asAda("POST", "/secrets/bulk", { projectId, environment: slug, secrets })
   const member = Effect.fnUntraced(function* (name: string) {
     const email = `${name.toLowerCase()}@example.com`
-    const invited = yield* asAda("POST", `/teams/${teamId}/invitations`, { email, role: "member" })
-    const code = new URL(Invited(invited.text).inviteUrl).searchParams.get("code")
+    const invitation = yield* asAda("POST", `/teams/${teamId}/invitations`, { email, role: "member" })
+    const code = new URL(Invited(invitation.text).inviteUrl).searchParams.get("code")
     return (yield* ask(url, "", "POST", "/invitations/accept", { code, name, password })).cookie
   })
   const bob = yield* member("Bob")
-  for (const name of names) yield* member(name)
+  const sessions = new Map<string, string>()
+  for (const name of people) sessions.set(name, yield* member(name))
   yield* ask(url, bob, "GET", `/secrets/inject?projectId=${projectId}&environment=development`)
   const json = { name: "ci", accessLevel: "read", projects: [projectId] }
   const ci = TokenText((yield* asAda("POST", `/teams/${teamId}/api-tokens`, json)).text).value
@@ -130,7 +131,7 @@ export const furnish = Effect.fnUntraced(function* (url: string, names: Readonly
       )
     ).catch((error: unknown) => console.error(error))
   }
-  return { ada, bob, ci, projectId, teamId, environments, approve }
+  return { names: sessions, ada, bob, ci, projectId, teamId, environments, approve }
 })
 
 export interface Preparation {
