@@ -132,7 +132,7 @@ const pages: Readonly<Record<string, PageWorld>> = {
     operator: true,
     people: ["Grace", "Cfo"],
     instead: {
-      "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30": `$(ampoule admin teams --json | jq -er '.[] | select(.name == "Mobile") | .id')`
+      "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30": `$(ampoule admin teams --json | jq -er '.. | objects | select(.name == "Mobile") | .id')`
     }
   },
   "docs/operations/incidents.md": {
