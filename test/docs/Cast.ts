@@ -28,16 +28,15 @@ export const read = (text: string): Cast => {
   return { ...header, events: lines.map((line) => parsed(EventOf)(line)) }
 }
 
+/** Colours and movements of the cursor. */
+const controls = new RegExp(`${String.fromCodePoint(27)}(?:\\[[\\d;?]*[A-Za-z]|[=>])`, "g")
+
 /** Lines of the screen, each with the second at which it began; a carriage return begins the line again. */
 export const linesOf = ({ events }: Cast): ReadonlyArray<{ readonly seconds: number; readonly text: string }> => {
   const lines: Array<{ seconds: number; text: string }> = [{ seconds: 0, text: "" }]
   for (const [seconds, kind, chunk] of events) {
     if (kind !== "o") continue
-    // Colours and movements of the cursor.
-    const plain = chunk
-      .replaceAll("\u001b[1G", "\r")
-      .replaceAll(/\u001b(?:\[[\d;?]*[A-Za-z]|[=>])/g, "")
-      .replaceAll("\r\n", "\n")
+    const plain = chunk.replaceAll("\u001b[1G", "\r").replaceAll(controls, "").replaceAll("\r\n", "\n")
     for (const [i, piece] of plain.split("\n").entries()) {
       if (i > 0) lines.push({ seconds, text: "" })
       const last = lines.at(-1)

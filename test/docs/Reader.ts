@@ -129,7 +129,9 @@ export const furnish = Effect.fnUntraced(function* (url: string, people: Readonl
       asAda("POST", `${at}/approve-management`).pipe(
         Effect.catchAllDefect(() => asAda("POST", `${at}/approve`, { teams: [{ teamId, scopes: cliScopes }] }))
       )
-    ).catch((error: unknown) => console.error(error))
+    ).catch((error: unknown) => {
+      throw new Error(`the browser did not approve ${userCode}`, { cause: error })
+    })
   }
   return { names: sessions, ada, bob, ci, projectId, teamId, environments, approve }
 })
