@@ -4,6 +4,8 @@
  *
  *     <!-- run by test/deploy/recipes.test.ts -->
  *     <!-- not run: needs a cluster -->
+ *
+ * `<!-- every block run by test/… -->` answers for those blocks of a page that have no comment of their own.
  */
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -33,9 +35,10 @@ export const pages: ReadonlyArray<string> = ["README.md", "CONTRIBUTING.md", "SE
     .toSorted()
 )
 
-const answerOf = (comment: string | undefined, language: string): Answer | undefined => {
+const answerOf = (comment: string | undefined, language: string, ofPage: string | undefined): Answer | undefined => {
   const [, test] = /^run by (test\/\S+)$/.exec(comment ?? "") ?? []
   if (test !== undefined) return { kind: "run by", test }
+  if (comment === undefined && ofPage !== undefined) return { kind: "run by", test: ofPage }
   const [, reason] = /^not run: (\S.*)$/s.exec(comment ?? "") ?? []
   if (reason !== undefined) return { kind: "not run", reason }
   return comment === undefined && language === "sh" ? { kind: "run" } : undefined
@@ -62,7 +65,7 @@ export const blocksIn = (page: string, text: string): ReadonlyArray<Block> =>
       language,
       name,
       text: withoutIndent(body, indent),
-      answer: answerOf(comment, language)
+      answer: answerOf(comment, language, /<!-- every block run by (test\/\S+) -->/.exec(text)?.[1])
     }
   })
 
