@@ -4,7 +4,7 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { missing } from "#test/support/Programs.ts"
-import { Ampoule } from "./Ampoule.ts"
+import { Ampoule, isExecutable } from "./Ampoule.ts"
 import { project, withServer } from "./WithServer.ts"
 
 /** Modes in which `ampoule run` stays beside its command, whatever Node runs it. */
@@ -185,9 +185,15 @@ print(client.recv(9).decode() + str(control.family.name), len(os.environ["A"]))
 
 layer(Ampoule.Default, { excludeTestServices: true })("all signals of ampoule run", (it) => {
   /** KILL and STOP are not caught by any process, CHLD is about our own children, 32 and 33 belong to the C library. */
-  const { SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU } = os.constants.signals
+  const { SIGCHLD, SIGCONT, SIGKILL, SIGPWR, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU } = os.constants.signals
   const apart = [SIGKILL, SIGSTOP, SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU, 32, 33]
   const numbers = Array.from({ length: 64 }, (_, i) => i + 1).filter((number) => !apart.includes(number))
+  /**
+   * Bun catches no real-time signal, and its engine stops threads by SIGPWR. Where `run` becomes its command, the kernel
+   * delivers all of them (docs/command-line/run.md).
+   */
+  const reaches = (number: number, mode: ReadonlyArray<string>) =>
+    !isExecutable || mode.length === 0 || (number < 34 && number !== SIGPWR)
   const recorder = `
 import os, signal, sys
 sys.stdout.write("ready\\n"); sys.stdout.flush()
@@ -208,6 +214,7 @@ while True:
         // The kernel sends SIGPIPE itself when a watching parent writes to a connection that is gone.
         const sent = numbers.filter(
           (number) =>
+            reaches(number, mode) &&
             number !== os.constants.signals.SIGUSR2 &&
             (number !== os.constants.signals.SIGPIPE || !mode.includes("--watch"))
         )
@@ -231,7 +238,7 @@ while True:
       Effect.gen(function* () {
         const ampoule = yield* Ampoule
         const { options } = yield* withServer({ A: "value-of-a" })
-        for (const number of [6, 14, 24, 27, 29, 30, 31, 34, 50, 64]) {
+        for (const number of [6, 14, 24, 27, 29, 30, 31, 34, 50, 64].filter((one) => reaches(one, mode))) {
           const line = ampoule.line(["run", ...project, ...mode, "--", "sh", "-c", "echo ready $PPID; exec sleep 30"])
           const running = yield* ampoule.shell(
             `ulimit -c 0; ${line} & echo pid=$!; wait $!; echo code=$?`,
