@@ -7,6 +7,7 @@ import { ResetPassword, Setup as SetupRequest, SignIn } from "#schema/SessionApi
 import { AcceptInvitation } from "#schema/TeamsApi.ts"
 import { addressOf } from "#schema/Values.ts"
 import { Setup } from "#src/credentials/Setup.ts"
+import { WayOutFacts } from "#src/dashboard/frame/WayOutFacts.tsx"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import { cookie, sameSite } from "#src/dashboard/frame/Cookies.ts"
 import * as Form from "#src/dashboard/frame/Form.ts"
@@ -148,12 +149,13 @@ const ResetPage = ({ code, problem, visitor }: CardProps & { readonly code: stri
   <Card
     visitor={visitor}
     title="Set a new password"
-    lead="This ends your sessions, CLI logins, connected agents and recovery codes, and revokes the API tokens that you created. Your passkeys, authenticator app and linked sign-ins are out of use until you confirm them at the next sign-in."
+    lead="Sign in with it afterwards. What is out of use then is listed there, for you to keep or to remove."
   >
     <form method="post" action="/app/reset">
       <General problem={problem} fields={["newPassword"]} />
       <input type="hidden" name="code" value={code} />
       <NewPassword name="newPassword" focus problem={problem} />
+      <WayOutFacts of="reset_link" />
       <Ui.Submit>Set the password</Ui.Submit>
     </form>
   </Card>

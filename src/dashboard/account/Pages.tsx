@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import { ChangeEmail, ChangeMe, ChangePassword } from "#schema/SessionApi.ts"
 import { addressOf } from "#schema/Values.ts"
 import { Beside } from "#src/dashboard/frame/Beside.tsx"
+import { WayOutFacts } from "#src/dashboard/frame/WayOutFacts.tsx"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import { cookie } from "#src/dashboard/frame/Cookies.ts"
 import * as Form from "#src/dashboard/frame/Form.ts"
@@ -70,10 +71,9 @@ const PasswordForm = ({ problem, visit }: Partial<Attempt> & { readonly visit: V
     />
     <NewPassword name="newPassword" problem={problem} />
     <p class="hint">
-      This ends your other sessions, CLI logins, connected agents and recovery codes, and revokes the API tokens that
-      you created. Passkeys, an authenticator app and linked sign-ins stay: the next page lists them, to keep or to
-      remove.
+      The session of this page goes on. The next page lists what is kept, for you to keep or to remove.
     </p>
+    <WayOutFacts of="password_change" />
     <Ui.Submit>Change the password</Ui.Submit>
   </form>
 )

@@ -4,6 +4,7 @@ import type { LeakedCredential } from "#schema/LeakReportsApi.ts"
 import type { Member } from "#schema/TeamsApi.ts"
 import { doubtText, hasTypedText, waysText } from "#src/formats/ExposureText.ts"
 import { DeactivateToo } from "#src/dashboard/frame/DeactivateToo.tsx"
+import { WayOutFacts } from "#src/dashboard/frame/WayOutFacts.tsx"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as CopyText from "#src/dashboard/frame/CopyText.tsx"
 import { Layout } from "#src/dashboard/frame/Layout.tsx"
@@ -326,11 +327,17 @@ export const PreviewPage = ({ report, visit }: { readonly visit: TeamVisit; read
         <input type="hidden" name={field.name} value={field.value} />
         {report.since === null ? null : <input type="hidden" name="since" value={report.since} />}
         <p>
-          {subject.type === "person"
-            ? "Grants, tokens, CLI logins, connected agents and sessions of the person end at once."
-            : "It stops working at once."}{" "}
+          {subject.type === "person" ? "The person's grants in this team end at once." : "It stops working at once."}{" "}
           The list below is signed, and you can replace each value from it.
         </p>
+        {subject.type === "person" ? (
+          <>
+            <p>If you manage the person in all of their teams:</p>
+            <WayOutFacts of="incident" />
+            <p>If the person has a team that you do not manage:</p>
+            <WayOutFacts of="incident" here />
+          </>
+        ) : null}
         {subject.type === "person" ? <DeactivateToo /> : null}
       </Ui.Confirm>
       <Values visit={visit} exposed={report.exposed} />

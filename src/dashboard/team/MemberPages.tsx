@@ -9,6 +9,7 @@ import { Role } from "#schema/Scopes.ts"
 import { type Invitation, Invite, type Member, UpdateMember } from "#schema/TeamsApi.ts"
 import type { OpenInvitation } from "#src/projects/Invitations.ts"
 import { Beside } from "#src/dashboard/frame/Beside.tsx"
+import { WayOutFacts } from "#src/dashboard/frame/WayOutFacts.tsx"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as CopyText from "#src/dashboard/frame/CopyText.tsx"
 import * as Form from "#src/dashboard/frame/Form.ts"
@@ -153,7 +154,8 @@ const MemberPanel = ({ member, visit }: { readonly visit: TeamVisit; readonly me
         <Ui.Act action={`${here}/reset`}>Create a password link</Ui.Act>
         {member.userId === visit.user.id ? null : (
           <Ui.Confirm action={`${here}/remove`} label="Remove" verb={`Remove ${member.name}`}>
-            <p>The person loses access to the team at once, and the API tokens that they created are revoked.</p>
+            <p>The person loses access to the team at once. The list is about this team alone.</p>
+            <WayOutFacts of="removal" here />
           </Ui.Confirm>
         )}
       </div>
@@ -226,7 +228,8 @@ const MembersPage = ({
       {manages ? <OpenInvitations visit={visit} invitations={invitations} /> : null}
       <section class="section">
         <Ui.Confirm action={`${Paths.team(team.id)}/leave`} label="Leave the team" verb={`Leave ${team.name}`}>
-          <p>You lose access to the team at once, and the API tokens that you created in it are revoked.</p>
+          <p>You lose access to the team at once. The list is about this team alone.</p>
+          <WayOutFacts of="removal" here />
         </Ui.Confirm>
       </section>
     </Layout>

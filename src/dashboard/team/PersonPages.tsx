@@ -8,6 +8,7 @@ import { UserId, uuidPattern } from "#schema/Ids.ts"
 import { EndAccess, type HeldCredential, type MemberAuthenticator, type PersonAccess } from "#schema/PersonAccessApi.ts"
 import { LastUse, wordsOf } from "#src/dashboard/requests/AccessViews.tsx"
 import { DeactivateToo } from "#src/dashboard/frame/DeactivateToo.tsx"
+import { WayOutFacts } from "#src/dashboard/frame/WayOutFacts.tsx"
 import * as Ui from "#src/dashboard/frame/Components.tsx"
 import * as Form from "#src/dashboard/frame/Form.ts"
 import { Layout } from "#src/dashboard/frame/Layout.tsx"
@@ -208,14 +209,12 @@ const EndAll = ({ access: { endsSessions, member }, problem, visit }: PersonProp
       verb={`End all access of ${member.name}`}
     >
       <p>
-        This ends the person's grants, API tokens, trust rules, CLI logins, connected agents and links at once
-        {endsSessions ? ", and sessions, known browsers and recovery codes too" : ""}.
-      </p>
-      <p>
+        The person's grants in this team end at once.{" "}
         {endsSessions
-          ? "Passkeys, the authenticator app and linked sign-ins are out of use at once. Make a password link for the person: with it they confirm what is theirs, and the rest is deleted."
-          : "You do not manage the person in all of their teams, so they stay signed in there. Their sessions, passkeys, app and linked sign-ins open this team no more, until an owner confirms them on this page. Their password stays."}
+          ? "Make a password link for the person: with it they confirm what is theirs, and the rest is deleted."
+          : "You do not manage the person in all of their teams, so they stay signed in there. Owners confirm on this page what opens this team again."}
       </p>
+      <WayOutFacts of="end_access" here={!endsSessions} />
       {member.active ? <DeactivateToo /> : null}
     </Ui.Confirm>
   </section>
