@@ -57,5 +57,5 @@ export const start = (words: ReadonlyArray<string>): void => {
     Effect.provide(layer),
     Effect.provide(Logger.remove(Logger.defaultLogger))
   )
-  launch(command, { json: own.includes("--json") })
+  launch(command, { json: own.some((word) => word === "--json" || word === "--json=true") })
 }

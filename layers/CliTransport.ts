@@ -18,31 +18,40 @@ const agentFor = async (target: URL): Promise<Http.Agent | false> => {
   return target.protocol === "https:" ? agents().https : agents().http
 }
 
-const send = ({ body, headers, longest, method, url }: Request): Effect.Effect<Response, NotDelivered> =>
+const send = ({ body, headers, longest, method, silence, url }: Request): Effect.Effect<Response, NotDelivered> =>
   Effect.async((resume) => {
     let answered = false
     const fail = (cause: unknown) => {
       clearTimeout(timer)
+      clearTimeout(quiet)
       resume(new NotDelivered({ cause, answered }))
     }
     const receive = (message: Http.IncomingMessage) => {
       answered = true
+      quiet?.refresh()
       const chunks: Array<Uint8Array> = []
-      message.on("data", (chunk: Uint8Array) => chunks.push(chunk))
+      message.on("data", (chunk: Uint8Array) => {
+        quiet?.refresh()
+        chunks.push(chunk)
+      })
       message.once("error", fail)
       message.once("end", () => {
         const text = Buffer.concat(chunks).toString("utf8")
         clearTimeout(timer)
+        clearTimeout(quiet)
         resume(Effect.succeed({ status: message.statusCode ?? 0, headers: headersOf(message), text }))
       })
     }
     const target = new URL(url)
     let request: Http.ClientRequest | undefined
     // For the whole exchange: a timer of Node costs less than a racing fiber.
-    const timer = setTimeout(() => {
-      fail(new TooLong())
-      request?.destroy()
-    }, longest)
+    const after = (millis: number) =>
+      setTimeout(() => {
+        fail(new TooLong(millis))
+        request?.destroy()
+      }, millis)
+    const timer = after(longest)
+    const quiet = silence === undefined ? undefined : after(silence)
     const begin = async () => {
       const options = { method, headers, agent: await agentFor(target) }
       request = clientFor(target).request(target, options, receive)
@@ -52,6 +61,7 @@ const send = ({ body, headers, longest, method, url }: Request): Effect.Effect<R
     begin().catch(fail)
     return Effect.sync(() => {
       clearTimeout(timer)
+      clearTimeout(quiet)
       request?.destroy()
     })
   })

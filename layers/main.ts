@@ -1,6 +1,6 @@
 /**
- * The program `ampoule`. The words decide which code is loaded: for a version nothing, for help only its page. `run`,
- * `secrets get` and `secrets list` have small programs. Everything else loads all commands.
+ * The program `ampoule`. The words decide which code is loaded: for a version nothing, for help only its page. The
+ * commands of `src/cli/Quick.ts` have small programs. Everything else loads all commands.
  */
 import * as module from "node:module"
 import * as CompiledCode from "#src/cli/CompiledCode.ts"
@@ -22,12 +22,8 @@ const enableCodeCache = () => {
   module.enableCompileCache(CompiledCode.folder())
 }
 
-/** True when the pages of the help may answer. */
-const asksForHelp = (): boolean =>
-  first !== "__complete" && (words.length <= 2 || first === "help" || words.includes("--help") || words.includes("-h"))
-
 /** Digests of the small programs, inserted by the build. */
-declare const digests: Readonly<Record<"get" | "manual" | "names" | "run", string>>
+declare const digests: Readonly<Record<"get" | "manual" | "names" | "run" | "show", string>>
 
 interface Program {
   /** Returns false when the words are for the parser. `leave` runs before this process becomes another program. */
@@ -42,15 +38,41 @@ const beside = (name: keyof typeof digests, use: string = name) => {
   return loaded
 }
 
-/** Small program for these words, if there is one. */
-const quick = () => {
-  if (first === "run") return beside("run")
-  if (first === "secrets" && (second === "get" || second === "list")) return beside("get", second)
-  return first === "__complete" ? beside("names") : undefined
+interface SmallProgram {
+  readonly name: keyof typeof digests
+  readonly use?: string
 }
 
-const answer = (): string | undefined => {
-  if (!asksForHelp()) return undefined
+/** Small program for these words, if there is one. */
+const smallProgram = (): SmallProgram | undefined => {
+  switch (first) {
+    case "run":
+      return { name: "run" }
+    case "secrets":
+      return second === "get" || second === "list" ? { name: "get", use: second } : undefined
+    case "projects":
+      // Alone, with options or without, it is the list.
+      return second === undefined || second === "list" || second.startsWith("-")
+        ? { name: "show", use: first }
+        : undefined
+    case "whoami":
+    case "exposed":
+    case "doctor":
+      return { name: "show", use: first }
+    case "__complete":
+      return { name: "names" }
+    default:
+      return undefined
+  }
+}
+
+/** True when the pages of the help may answer. */
+const asksForHelp = (program: SmallProgram | undefined): boolean =>
+  first !== "__complete" &&
+  (first === "help" || words.includes("--help") || words.includes("-h") || (words.length <= 2 && program === undefined))
+
+const answer = (program: SmallProgram | undefined): string | undefined => {
+  if (!asksForHelp(program)) return undefined
   // Safe cast: the build wrote this file.
   const manual = beside("manual").exports as typeof Manual
   return manual.textFor(words, release)
@@ -63,7 +85,8 @@ const start = async () => {
     const { unreachable } = await import("./RemoteHome.ts")
     globalThis.ampouleUnreachable = await unreachable(remote)
   }
-  const text = answer()
+  const small = smallProgram()
+  const text = answer(small)
   if (text !== undefined) {
     // The reader may have closed the pipe (`| head`).
     process.stdout.on("error", () => process.exit())
@@ -72,7 +95,7 @@ const start = async () => {
   // Otherwise V8 comes to allocate Effect's objects in the old space, which makes every collection slow. Set before
   // loading them, and only for servers: Node compiles its own modules again when a flag differs.
   if (isServer) process.getBuiltinModule("node:v8").setFlagsFromString("--no-allocation-site-pretenuring")
-  const program = quick()
+  const program = small === undefined ? undefined : beside(small.name, small.use)
   // Safe cast: the build wrote this file.
   if (program !== undefined && (program.exports as Program).start(words, program.keep)) return
   enableCodeCache()

@@ -18,11 +18,11 @@ const ReadinessChecks = Schema.Struct({ database: Check, cache: Check, vault: Ch
 })
 type ReadinessChecks = typeof ReadinessChecks.Type
 
-const ReadinessResponse = Schema.Struct({
+export const ReadinessResponse = Schema.Struct({
   status: openEnum("ready", "unavailable"),
   checks: ReadinessChecks
 }).annotations({ identifier: "ReadinessResponse" })
-type ReadinessResponse = typeof ReadinessResponse.Type
+export type ReadinessResponse = typeof ReadinessResponse.Type
 
 /** Same body with status 503. A handler answers 200 when the status is "ready", else 503. */
 const ReadinessUnavailable = Schema.Struct({

@@ -20,7 +20,8 @@ const small = {
   get: "layers/CliGet.ts",
   manual: "src/cli/help/Manual.ts",
   names: "layers/CliNames.ts",
-  run: "layers/CliRun.ts"
+  run: "layers/CliRun.ts",
+  show: "layers/CliShow.ts"
 }
 export const smallPrograms = Object.keys(small)
 /** Modules that they load on demand, shared with the large program. */

@@ -8,6 +8,7 @@ import { standardInputName } from "./terminal/Ask.ts"
 import * as Completion from "./help/Completion.ts"
 import type { tree } from "./Commands.ts"
 import { usage } from "./terminal/Failure.ts"
+import * as Arguments from "./help/Arguments.ts"
 import * as HelpPage from "./help/Page.ts"
 import * as Manual from "./help/Manual.ts"
 import { out, withoutColour } from "./terminal/Output.ts"
@@ -26,7 +27,11 @@ const runAlone = (): typeof tree => ({
  * may be a value in the wrong place. Its errors of these kinds are all `InvalidValue`, so only their sentences tell them
  * apart. `test/cli/help.test.ts` fails when a release of the library words them differently.
  */
-const notUnderstood = (error: ValidationError.ValidationError, found: HelpPage.Match) => {
+const notUnderstood = (
+  error: ValidationError.ValidationError,
+  found: HelpPage.Match,
+  line: Arguments.CommandLine | undefined
+) => {
   const text = withoutColour(HelpDoc.toAnsiText(error.error))
     .trim()
     .replaceAll(/\s*\n\s*/g, " ")
@@ -34,23 +39,19 @@ const notUnderstood = (error: ValidationError.ValidationError, found: HelpPage.M
   if (text.startsWith("Invalid subcommand")) return usage(`The commands are: ${HelpPage.commandNames(found)}.`, hint)
   const needed = /^Expected to find option: '(--[a-z-]+)'/.exec(text)?.[1]
   if (needed !== undefined) return usage(`This command needs ${needed}.`, hint)
-  if (/ is not a (integer|float)$/.test(text)) return usage("This takes a whole number.", hint)
+  const notNumber = /^'(.*)' is not a (?:integer|float)$/.exec(text)?.[1]
+  if (notNumber !== undefined) {
+    const name = line === undefined ? undefined : Arguments.nameOfText(found, line, notNumber)
+    return usage(`${name ?? "This"} takes a whole number.`, hint)
+  }
   const cases = /^Expected one of the following cases: (.*)$/.exec(text)?.[1]
   if (cases !== undefined) {
     const option = HelpPage.optionTaking(found, cases.replaceAll(", ", " | "))
     return usage(`${option === undefined ? "Expected" : `${option} takes`} one of: ${cases}.`, hint)
   }
-  const unknown = /^Received unknown argument: '(--?[A-Za-z][A-Za-z-]*)?/.exec(text)
-  if (unknown === null) return usage(`${text.replace(/\.$/, "")}.`, hint)
-  const option = unknown[1]
-  if (option !== undefined) {
-    // The parser takes each option once, and does not know the second one.
-    const isKnown = found.at.options.some((row) => HelpPage.optionOf(row).names.includes(option))
-    return usage(isKnown ? `${option} can be given only once.` : `This command has no option ${option}.`, hint)
-  }
-  return found.path[1] === "run"
-    ? usage("Put -- before the command to run.", "Example: ampoule run [options] -- node app.js")
-    : usage("Too many arguments.", hint)
+  return text.startsWith("Received unknown argument")
+    ? usage(HelpPage.surplus(found), hint)
+    : usage(`${text.replace(/\.$/, "")}.`, hint)
 }
 
 const allCommands = Effect.map(
@@ -84,9 +85,15 @@ export const execute = Effect.fnUntraced(function* (args: ReadonlyArray<string>)
       "Example: ampoule secrets list --url https://ampoule.example.com"
     )
   }
+  const depth = lookup.path.length - 1
+  const isAbove = lookup.at.below.some(({ name }) => words.indexOf(name, depth) >= 0)
+  // Options of `projects` before a command below it: the parser divides them from those behind.
+  const line = isAbove ? undefined : Arguments.read(lookup, words.slice(depth))
+  if (line?._tag === "Misuse") return yield* usage(line.message, line.hint)
   const { parse } = words[0] === "run" ? runAlone() : yield* allCommands
-  return yield* parse(["node", "ampoule", ...words]).pipe(
-    Effect.mapError((error) => (ValidationError.isValidationError(error) ? notUnderstood(error, lookup) : error))
+  const parsed = line === undefined ? words : [...words.slice(0, depth), ...Arguments.canonical(line)]
+  return yield* parse(["node", "ampoule", ...parsed]).pipe(
+    Effect.mapError((error) => (ValidationError.isValidationError(error) ? notUnderstood(error, lookup, line) : error))
   )
 })
 

@@ -7,8 +7,8 @@ import { activity } from "./team/Activity.ts"
 import { admin } from "./operator/Admin.ts"
 import { audit } from "./operator/Audit.ts"
 import { backup, restore } from "./operator/Backup.ts"
-import { doctor } from "./account/Doctor.ts"
-import { exposed } from "./secrets/Exposed.ts"
+import { doctor, whoami } from "./account/Commands.ts"
+import { exposed } from "./secrets/ExposedCommand.ts"
 import { open, use } from "./account/Folder.ts"
 import { graph } from "./secrets/Graph.ts"
 import { incident } from "./team/Incident.ts"
@@ -31,7 +31,6 @@ import { trust } from "./account/Trust.ts"
 import { reseal, unseal } from "./sealed/Unsealing.ts"
 import { vault } from "./operator/Vault.ts"
 import { release } from "#src/Release.ts"
-import { whoami } from "./account/Whoami.ts"
 
 const commands = [
   init,

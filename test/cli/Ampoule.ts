@@ -110,6 +110,12 @@ export class Ampoule extends Effect.Service<Ampoule>()("test/cli/Ampoule", {
     })
 
     const ampoule = (args: ReadonlyArray<string>, options: RunOptions = {}) => start([...command, ...args], options)
+    /** The program of all commands, for lines that have a small program too. */
+    const large = `import(${JSON.stringify(path.join(path.dirname(program), "cli.mjs"))}).then(({ start }) => start(process.argv.slice(1)))`
+    const runLarge = (args: ReadonlyArray<string>, options: RunOptions = {}) =>
+      Effect.scoped(
+        Effect.flatMap(start([node, "-e", large, "--", ...args], { stdin: "", ...options }), ({ ended }) => ended)
+      )
     const run = (args: ReadonlyArray<string>, options: RunOptions = {}) =>
       Effect.scoped(Effect.flatMap(ampoule(args, { stdin: "", ...options }), ({ ended }) => ended)).pipe(
         // Each next step of each failure of each test can be taken.
@@ -143,6 +149,20 @@ export class Ampoule extends Effect.Service<Ampoule>()("test/cli/Ampoule", {
     const version =
       executable === undefined ? execFileSync(node, ["-p", "process.version"], { encoding: "utf8" }) : "v26.0.0"
     const nodeVersion = version.slice(1).split(".").map(Number)
-    return { bin, node, program, home, start: ampoule, run, terminal, inTerminal, shell, line, nodeVersion, root }
+    return {
+      bin,
+      node,
+      program,
+      home,
+      start: ampoule,
+      run,
+      runLarge,
+      terminal,
+      inTerminal,
+      shell,
+      line,
+      nodeVersion,
+      root
+    }
   })
 }) {}

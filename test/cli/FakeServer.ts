@@ -25,8 +25,8 @@ export interface FakeServer {
   readonly asked: ReadonlyArray<Asked>
   /** Connections that were made to it. */
   connections: number
-  /** Its answer from now on; undefined = 404 in the envelope; "gone" = the connection breaks. */
-  answer: Route | "gone"
+  /** Its answer from now on; undefined = 404 in the envelope; "gone" = the connection breaks; "silent" = none. */
+  answer: Route | "gone" | "silent"
 }
 
 const routeNotFound = { status: 404, body: { statusCode: 404, code: "ROUTE_NOT_FOUND", message: "No such route." } }
@@ -50,6 +50,7 @@ export const make = (answer: Route, tls?: { readonly cert: string; readonly key:
           }
           requests.push(question)
           if (fake.answer === "gone") return request.socket.destroy()
+          if (fake.answer === "silent") return
           const reply: Answer = fake.answer(question) ?? routeNotFound
           const isText = typeof reply.body === "string"
           response.writeHead(reply.status ?? 200, {
@@ -88,6 +89,8 @@ export const projectId = "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e"
 export const teamId = "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30"
 const at = "2026-11-21T08:00:00.000Z"
 
+export const project = { id: projectId, teamId, name: "Demo", slug: "demo", createdAt: at, updatedAt: at }
+
 export const refusal = (status: number, code: string, more: Readonly<Record<string, unknown>> = {}): Answer => ({
   status,
   body: { statusCode: status, code, message: `Says ${code}.`, ...more }
@@ -98,9 +101,7 @@ export const environment =
   (values: () => Readonly<Record<string, string>>): Route =>
   ({ headers, path }) => {
     if (path === "/projects") {
-      return {
-        body: { items: [{ id: projectId, teamId, name: "Demo", slug: "demo", createdAt: at, updatedAt: at }] }
-      }
+      return { body: { items: [project] } }
     }
     if (path !== "/secrets/inject") return undefined
     const now = values()
@@ -124,3 +125,33 @@ export const environment =
       }
     }
   }
+
+/** `SecretListItem`, or with `value` and `representation` `SecretWithValue`. */
+export const secret = (more: Readonly<Record<string, unknown>>) => ({
+  id: "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b80",
+  projectId,
+  environment: "development",
+  key: "KEY",
+  kind: "literal",
+  version: 2,
+  createdAt: at,
+  updatedAt: at,
+  references: [],
+  updatedBy: { type: "user", id: teamId, name: "Ada" },
+  owner: null,
+  note: null,
+  rotateBy: null,
+  alias: null,
+  tags: [],
+  ...more
+})
+
+/** `VerifyAuthResponse`. */
+export const verified = {
+  credential: { type: "api_token", id: "01980a60-4b5c-7d6e-9f70-8192a3b4c5d6", name: "ci", expiresAt: at },
+  accessLevel: "read",
+  teams: [{ id: teamId, name: "Platform" }],
+  mcpScopes: [],
+  restrictions: { projectIds: null, environmentIds: null },
+  only: null
+}

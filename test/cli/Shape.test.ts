@@ -8,17 +8,23 @@ import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import { members } from "#schema/ApiError.ts"
 import { Capabilities } from "#schema/CapabilitiesApi.ts"
+import { ReadinessResponse } from "#schema/DiscoveryApi.ts"
+import { ExposurePage, SecretExposure } from "#schema/ExposureApi.ts"
 import { VerifyAuthResponse } from "#schema/IdentityApi.ts"
 import { ProjectEnvironmentList, ProjectList } from "#schema/ProjectsApi.ts"
 import { InjectedSecrets, ListSecretsResponse, SecretWithValue } from "#schema/SecretResponses.ts"
 import { optional } from "#schema/Strict.ts"
+import { Readiness } from "#src/cli/account/Doctor.ts"
+import { Verified } from "#src/cli/connection/Verified.ts"
 import { CapabilitiesBody } from "#src/cli/connection/Capabilities.ts"
 import { envelope } from "#src/cli/connection/Link.ts"
 import { VerifiedBody } from "#src/cli/connection/OnlyEnvironment.ts"
-import * as Suggest from "#src/cli/connection/Suggest.ts"
+import * as Names from "#src/cli/connection/Names.ts"
 import { ProjectListBody } from "#src/cli/connection/Target.ts"
+import { OfKey, OfProject } from "#src/cli/secrets/Exposed.ts"
 import { Page } from "#src/cli/secrets/List.ts"
 import { PrintedMembers, ValueBody } from "#src/cli/secrets/Value.ts"
+import { Page as ProjectPage } from "#src/cli/team/ProjectList.ts"
 import type * as Shape from "#src/cli/terminal/Shape.ts"
 import * as Aliases from "#src/cli/values/Aliases.ts"
 import * as EnvironmentSource from "#src/cli/values/EnvironmentSource.ts"
@@ -28,6 +34,8 @@ interface Pair {
   readonly shape: Shape.Shape<unknown>
   readonly json: fc.Arbitrary<unknown>
   readonly isDeclared: (body: unknown) => boolean
+  /** The body as the schema decodes it, as JSON. */
+  readonly decoded: (body: unknown) => string
   /** A member whose own members the shape takes as they are: a later server may have others. */
   readonly open: string | undefined
 }
@@ -38,7 +46,7 @@ const pair = <A, I>(shape: Shape.Shape<unknown>, schema: Schema.Schema<A, I>, op
     .map((body): unknown => JSON.parse(JSON.stringify(body)))
     // JSON has no NaN and no Infinity.
     .filter(isDeclared)
-  return { shape, json, isDeclared, open }
+  return { shape, json, isDeclared, decoded: (body) => JSON.stringify(Either.getOrThrow(decode(body))), open }
 }
 
 /** Shapes of answers of the server, by their place in the source. */
@@ -49,15 +57,19 @@ const answers = new Map<string, Pair>([
     pair(envelope, Schema.Struct({ ...members, code: Schema.String, field: optional(members.field) }))
   ],
   ["connection/OnlyEnvironment.ts VerifiedBody", pair(VerifiedBody, VerifyAuthResponse)],
-  ["connection/Suggest.ts Projects", pair(Suggest.Projects, ProjectList)],
-  ["connection/Suggest.ts Environments", pair(Suggest.Environments, ProjectEnvironmentList)],
-  ["connection/Suggest.ts Keys", pair(Suggest.Keys, ListSecretsResponse)],
+  ["connection/Names.ts Projects", pair(Names.Projects, ProjectList)],
+  ["connection/Names.ts Environments", pair(Names.Environments, ProjectEnvironmentList)],
+  ["connection/Names.ts Keys", pair(Names.Keys, ListSecretsResponse)],
   ["connection/Target.ts ProjectListBody", pair(ProjectListBody, ProjectList)],
   ["secrets/List.ts Page", pair(Page, ListSecretsResponse)],
+  ["connection/Verified.ts Verified", pair(Verified, VerifyAuthResponse)],
+  ["account/Doctor.ts Readiness", pair(Readiness, ReadinessResponse)],
+  ["secrets/Exposed.ts OfProject", pair(OfProject, ExposurePage)],
+  ["secrets/Exposed.ts OfKey", pair(OfKey, SecretExposure)],
+  ["team/ProjectList.ts Page", pair(ProjectPage, ProjectList)],
   ["secrets/Value.ts ValueBody", pair(ValueBody, SecretWithValue)],
   ["secrets/Value.ts PrintedMembers", pair(PrintedMembers, SecretWithValue)],
   ["values/Aliases.ts Page", pair(Aliases.Page, ListSecretsResponse)],
-  ["values/EnvironmentSource.ts Keys", pair(EnvironmentSource.Keys, ListSecretsResponse)],
   ["values/EnvironmentSource.ts ValuesBody", pair(EnvironmentSource.ValuesBody, InjectedSecrets)]
 ])
 /** Shapes of files that the command line itself writes: nothing else declares them. And parts of the shapes above. */
@@ -75,9 +87,20 @@ const own = [
   "connection/Capabilities.ts decode",
   "sealed/Keys.ts Key",
   "sealed/Keys.ts KeyCache",
+  "connection/Verified.ts texts",
+  "secrets/Exposed.ts Counts",
+  "secrets/Exposed.ts Recipient",
   "secrets/List.ts Item",
   "values/Aliases.ts Item",
   "values/OfflineCache.ts decodeCopy"
+]
+
+/** Printed by `--json` as they are: a member that the schema has and the shape lacks would be missing there. */
+const whole = [
+  "connection/Verified.ts Verified",
+  "secrets/Exposed.ts OfProject",
+  "secrets/Exposed.ts OfKey",
+  "team/ProjectList.ts Page"
 ]
 
 /** The body with one member, at a random depth, replaced by a value of another kind. */
@@ -149,6 +172,18 @@ describe("the shapes of the command line", () => {
         { numRuns: 300 }
       )
       assert.isAbove(refused, 10)
+    })
+  }
+
+  for (const name of whole) {
+    it(`have every member that the schema declares, in its order: ${name}`, () => {
+      const declared = answers.get(name)
+      assert.isDefined(declared)
+      fc.assert(
+        fc.property(declared.json, (body) => {
+          assert.strictEqual(JSON.stringify(Option.getOrThrow(declared.shape(body))), declared.decoded(body))
+        })
+      )
     })
   }
 })

@@ -164,7 +164,7 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
       }
       if (isExecutable) return
       // The launcher alone, with its look at a home that may be on another machine.
-      assert.isBelow(totalOf(yield* loadedBy(["--version"])), 5_600)
+      assert.isBelow(totalOf(yield* loadedBy(["--version"])), 5_800)
     })
   )
 
@@ -190,9 +190,41 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
         assert.isBelow(totalOf(run), 280_000)
         // The other client of HTTP that Node has costs more than all of them, and an import of `node:http` loads it.
         assert.isEmpty([...get.builtIn, ...run.builtIn].filter((name) => name.includes("undici")))
-        const parsed = yield* loadedBy(["secrets", "get", ...place, "--credential=env", "KEY"], env)
+        // Wherever the options are, and in either form.
+        for (const words of [
+          ["secrets", "get", "KEY", ...place],
+          ["secrets", "get", "KEY", `--project=${FakeServer.projectId}`, "--json=false", "--env=development"]
+        ]) {
+          const behind = yield* loadedBy(words, env)
+          assert.deepStrictEqual([namesOf(behind), behind.stdout], [namesOf(get), get.stdout])
+        }
+        server.answer = () => ({
+          body: {
+            ...FakeServer.verified,
+            items: [],
+            checks: {},
+            page: 1,
+            pageSize: 1,
+            total: 0,
+            hasMore: false,
+            upTo: "",
+            unknownBefore: null
+          }
+        })
+        for (const words of [["whoami"], ["projects"], ["projects", "list"], ["exposed", ...place], ["doctor"]]) {
+          const loaded = yield* loadedBy(words, env)
+          // `doctor` loads the keychain's library, whose file is called `index`.
+          assert.deepStrictEqual(
+            namesOf(loaded).filter((name) => name !== "index"),
+            ["ampoule", "show"],
+            words.join(" ")
+          )
+          assert.isBelow(totalOf(loaded), 260_000)
+          assert.isEmpty(loaded.builtIn.filter((name) => name.includes("undici")))
+        }
+        server.answer = () => ({ body: { items: [], page: 1, pageSize: 1, total: 0, hasMore: false } })
+        const parsed = yield* loadedBy(["secrets", "list", ...place, "--last-read"], env)
         assert.include(namesOf(parsed), "cli")
-        assert.strictEqual(parsed.stdout, get.stdout)
       })
   )
 
@@ -335,6 +367,15 @@ layer(Ampoule.Default, { excludeTestServices: true, timeout: 120_000 })("help of
         [["secrets", "list", "--bogus"], "This command has no option --bogus"],
         [["whoami", "--credential", "both"], "--credential takes one of: env, stored"],
         [["secrets", "rollback", "KEY", "abc"], "whole number"],
+        [["secrets", "rollback", "KEY", "abc"], "VERSION takes a whole number."],
+        [["secrets", "set", "A", "--expected-version", "x"], "--expected-version takes a whole number."],
+        [["secrets", "list", "--projct", "shop"], "Did you mean --project?"],
+        [["secrets", "list", "--env", "a", "-e", "b"], "-e can be given only once."],
+        [["secrets", "get", "A", "B"], "Too many arguments: `secrets get` takes one, KEY."],
+        [["secrets", "list", "A"], "Too many arguments: `secrets list` takes none."],
+        [["secrets", "get", "A", "--project"], "--project needs a text: --project id-or-slug."],
+        [["secrets", "list", "--json=yes"], "--json takes no text."],
+        [["nope"], "The commands are: init, use, run, secrets"],
         [["restore", "backup"], "This command needs --identity."],
         [["run", "--watch-interval", "soon", "--", "true"], "30s, 15m, 24h or 7d"]
       ]

@@ -125,6 +125,49 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run --offline", (
       assert.deepStrictEqual([ended.code, ended.stdout], [125, ""])
     })
   )
+
+  it.scoped("waits three seconds for a silent server when it has a copy, and --timeout otherwise", () =>
+    Effect.gen(function* () {
+      const { run, server } = yield* setUp()
+      yield* run()
+      server.answer = "silent"
+      const offline = yield* run()
+      assert.deepStrictEqual([offline.code, offline.stdout], [0, "canary-value"])
+      assert.match(offline.stderr, /no answer within 3 s\. Using the offline copy of \d+ s\s+ago/)
+      const sooner = yield* run(["--offline", "--timeout", "1s"])
+      assert.deepStrictEqual([sooner.code, sooner.stdout], [0, "canary-value"])
+      assert.include(sooner.stderr, "no answer within 1 s.")
+      const without = yield* run(["--timeout=1s"])
+      assert.deepStrictEqual([without.code, without.stdout], [125, ""])
+      assert.include(without.stderr, "no answer within 1 s.")
+      for (const wrong of ["0s", "2h", "soon"]) {
+        const refused = yield* run(["--timeout", wrong])
+        assert.deepStrictEqual([refused.code, refused.stdout], [2, ""])
+        assert.include(refused.stderr, "--timeout takes")
+      }
+    })
+  )
+
+  it.scoped("asks no server with --fallback-only, and runs nothing without a copy", () =>
+    Effect.gen(function* () {
+      const { run, server } = yield* setUp()
+      const none = yield* run(["--fallback-only"])
+      assert.deepStrictEqual([none.code, none.stdout], [125, ""])
+      assert.include(none.stderr, "No usable offline copy of demo/development")
+      yield* run()
+      const before = server.asked.length
+      const copied = yield* run(["--fallback-only"])
+      assert.deepStrictEqual([copied.code, copied.stdout, server.asked.length], [0, "canary-value", before])
+      assert.include(copied.stderr, "Using the offline copy of")
+      assert.strictEqual((yield* run(["--fallback-only"], "amp_at_0123456789abcdef_other")).code, 125)
+      for (const other of [["--watch"], ["--sealed", "x"], ["--plan", "x"]]) {
+        const refused = yield* run(["--fallback-only", ...other])
+        assert.strictEqual(refused.code, 2, other.join(" "))
+        assert.include(refused.stderr, "--fallback-only cannot be combined")
+      }
+      assert.strictEqual((yield* run(["--fallback-only", "--offline-max-age", "0s"])).code, 125)
+    })
+  )
 })
 
 layer(Ampoule.Default, { excludeTestServices: true })("ampoule run --watch", (it) => {

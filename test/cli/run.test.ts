@@ -94,7 +94,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run", (it) => {
       const good = server.answer
       const other = "01980a5e-7c11-7b3a-9d54-aaaaaaaaaaaa"
       server.answer = (asked) => {
-        if (good === "gone") return undefined
+        if (typeof good === "string") return undefined
         if (asked.path === "/projects") {
           const answer = good(asked)
           return { body: JSON.parse(JSON.stringify(answer?.body).replaceAll(FakeServer.projectId, other)) }

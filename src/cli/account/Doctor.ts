@@ -2,21 +2,17 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
 import * as Capabilities from "#src/cli/connection/Capabilities.ts"
-import { call, connect } from "#src/cli/connection/Client.ts"
 import * as Choice from "#src/cli/connection/Choice.ts"
-import * as Credential from "#src/cli/connection/Credential.ts"
 import { CredentialStores } from "#src/cli/connection/CredentialStore.ts"
 import { type CliError, describe } from "#src/cli/terminal/Failure.ts"
 import { isInTheClear, link, type Link } from "#src/cli/connection/Link.ts"
 import * as Logins from "#src/cli/connection/Logins.ts"
-import * as Help from "#src/cli/help/Help.ts"
-import * as Shared from "#src/cli/terminal/Options.ts"
 import { exitWith, facts, json, plain } from "#src/cli/terminal/Output.ts"
 import * as ProjectFile from "#src/cli/connection/ProjectFile.ts"
 import * as Proxy from "#src/cli/connection/Proxy.ts"
-import { identity } from "#src/cli/connection/Routes.ts"
+import * as Shape from "#src/cli/terminal/Shape.ts"
+import { verify } from "#src/cli/connection/Verified.ts"
 import { named, release, version } from "#src/Release.ts"
 
 interface Finding {
@@ -34,10 +30,7 @@ const sentence = (error: CliError): string => {
   return hint === undefined ? message : `${message} ${hint.replaceAll(/\n\s*/g, " ")}`
 }
 
-const Readiness = Schema.parseJson(
-  Schema.Struct({ checks: Schema.Record({ key: Schema.String, value: Schema.Struct({ status: Schema.String }) }) })
-)
-const decodeReadiness = Schema.decodeUnknownOption(Readiness)
+export const Readiness = Shape.struct({ checks: Shape.record(Shape.struct({ status: Shape.string })) })
 
 const proxy = (url: string): Finding => {
   const route = Proxy.routeOf(new URL(url))
@@ -64,7 +57,11 @@ const serverFindings = Effect.fnUntraced(function* (server: Link) {
   if (Number.isFinite(date)) {
     // The header has whole seconds, so add half a second. The clock is read at half the round trip.
     const skew = Math.round((sent + received) / 2 - (date + 500))
-    const text = `this clock is ${Math.abs(Math.round(skew / 1_000))} s ${skew > 0 ? "ahead of" : "behind"} the server's`
+    const seconds = Math.abs(Math.round(skew / 1_000))
+    const text =
+      seconds === 0
+        ? "this clock agrees with the server's"
+        : `this clock is ${seconds} s ${skew > 0 ? "ahead of" : "behind"} the server's`
     findings.push(Math.abs(skew) > maximumSkew ? warning("clock", text) : ok("clock", text))
   }
   return findings
@@ -79,7 +76,7 @@ const readiness = Effect.fnUntraced(function* (url: string) {
       ? failed("readiness", "a part that the server needs is missing; see its log and /health/ready")
       : failed("readiness", sentence(ready.left))
   }
-  const checks = decodeReadiness(ready.right.text)
+  const checks = Shape.json(Readiness)(ready.right.text)
   return ok(
     "readiness",
     Option.match(checks, {
@@ -103,17 +100,16 @@ const keychain = (url: string, login: Option.Option<Logins.Login>) =>
       : warning("keychain", "none available: `ampoule login` needs --plaintext-local")
   })
 
-const credentialFindings = Effect.fnUntraced(function* (options: Credential.ConnectionOptions) {
+const credentialFindings = Effect.fnUntraced(function* (options: Choice.ConnectionOptions) {
   const chosen = yield* Effect.either(Choice.choose(options))
   if (chosen._tag === "Left") return [failed("credential", sentence(chosen.left))]
   if (Option.isNone(chosen.right)) {
     return [failed("credential", "none: run `ampoule login`, or set AMPOULE_API_TOKEN")]
   }
   const { credential, url, why } = chosen.right.value
-  const connection = yield* connect({ url, credential })
+  const connection = yield* link({ url, credential })
   const findings = [ok("credential", why)]
-  const client = yield* identity(connection)
-  const verified = yield* Effect.either(call(connection, client.verify()))
+  const verified = yield* Effect.either(verify(connection))
   findings.push(
     verified._tag === "Left"
       ? failed("permission", sentence(verified.left))
@@ -158,44 +154,39 @@ const states = {
   failed: ["FAILED ", "red"]
 } as const
 
-export const doctor = Help.command(
-  "doctor",
-  {
-    says: "Check the address, proxy, server, clock, credential, keychain and versions.",
-    more: ["The exit code is 1 when a check fails."],
-    examples: ["ampoule doctor", "ampoule doctor --json"]
-  },
-  { ...Shared.connection, json: Shared.json },
-  Effect.fnUntraced(function* (options) {
-    const logins = yield* Logins.read
-    const address = yield* Effect.either(
-      Choice.chooseAddress(options.url, Option.contains(options.credential, "env") ? Option.none() : logins)
+interface DoctorOptions extends Choice.ConnectionOptions {
+  readonly json: boolean
+}
+
+export const checkEverything = Effect.fnUntraced(function* (options: DoctorOptions) {
+  const logins = yield* Logins.read
+  const address = yield* Effect.either(
+    Choice.chooseAddress(options.url, Option.contains(options.credential, "env") ? Option.none() : logins)
+  )
+  const findings: Array<Finding> = []
+  if (address._tag === "Left") findings.push(failed("address", sentence(address.left)))
+  else {
+    const { url, urlFrom } = address.right
+    findings.push(
+      isInTheClear(url)
+        ? warning("address", `${url} (${urlFrom}): not https, so others on the network can read it`)
+        : ok("address", `${url} (${urlFrom})`)
     )
-    const findings: Array<Finding> = []
-    if (address._tag === "Left") findings.push(failed("address", sentence(address.left)))
-    else {
-      const { url, urlFrom } = address.right
-      findings.push(
-        isInTheClear(url)
-          ? warning("address", `${url} (${urlFrom}): not https, so others on the network can read it`)
-          : ok("address", `${url} (${urlFrom})`)
-      )
-      findings.push(proxy(url))
-      const server = yield* serverFindings(yield* link({ url }))
-      findings.push(...server)
-      if (server.every(({ state }) => state !== "failed")) {
-        findings.push(yield* readiness(url), ...(yield* credentialFindings(options)))
-      }
-      findings.push(yield* keychain(url, Logins.find(logins, url)))
+    findings.push(proxy(url))
+    const server = yield* serverFindings(yield* link({ url }))
+    findings.push(...server)
+    if (server.every(({ state }) => state !== "failed")) {
+      findings.push(yield* readiness(url), ...(yield* credentialFindings(options)))
     }
-    findings.push(yield* targetFinding)
-    if (findings.some(({ state }) => state === "failed")) yield* exitWith(1)
-    if (options.json) return yield* json(findings)
-    yield* facts(
-      findings.map(({ check, state, text }) => {
-        const [word, colour] = states[state]
-        return { name: `${word}  ${check.padEnd(11)} `, text, colour }
-      })
-    )
-  })
-)
+    findings.push(yield* keychain(url, Logins.find(logins, url)))
+  }
+  findings.push(yield* targetFinding)
+  if (findings.some(({ state }) => state === "failed")) yield* exitWith(1)
+  if (options.json) return yield* json(findings)
+  yield* facts(
+    findings.map(({ check, state, text }) => {
+      const [word, colour] = states[state]
+      return { name: `${word}  ${check.padEnd(11)} `, text, colour }
+    })
+  )
+})

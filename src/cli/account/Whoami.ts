@@ -1,13 +1,11 @@
 /** `ampoule whoami`: the credential in use, the reason for it, and its permissions. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import type { VerifyAuthResponse } from "#schema/IdentityApi.ts"
-import { call } from "#src/cli/connection/Client.ts"
-import * as Credential from "#src/cli/connection/Credential.ts"
-import * as Help from "#src/cli/help/Help.ts"
-import * as Shared from "#src/cli/terminal/Options.ts"
+import * as Choice from "#src/cli/connection/Choice.ts"
+import type { Link } from "#src/cli/connection/Link.ts"
+import * as Names from "#src/cli/connection/Names.ts"
+import { type Verified, verify } from "#src/cli/connection/Verified.ts"
 import { facts, json } from "#src/cli/terminal/Output.ts"
-import { identity } from "#src/cli/connection/Routes.ts"
 
 const kinds: ReadonlyMap<string, string> = new Map([
   ["api_token", "API token"],
@@ -15,8 +13,29 @@ const kinds: ReadonlyMap<string, string> = new Map([
   ["session", "session"]
 ])
 
-const lines = (session: Credential.Session, verified: VerifyAuthResponse): ReadonlyArray<readonly [string, string]> => {
+/** Names by id, where the credential is restricted. Empty where it may not read them; ids are shown then. */
+const namesOf = (server: Link, { only, restrictions }: Verified): Effect.Effect<ReadonlyMap<string, string>> => {
+  const { environmentIds, projectIds } = restrictions
+  if (environmentIds === null && projectIds === null) return Effect.succeed(new Map())
+  if (only !== undefined && only !== null && (environmentIds ?? []).length < 2 && (projectIds ?? []).length < 2) {
+    const { environment, environmentId, project, projectId } = only
+    return Effect.succeed(
+      new Map([
+        [projectId, project],
+        [environmentId, `${project}/${environment}`]
+      ])
+    )
+  }
+  return Effect.orElseSucceed(Names.byId(server), () => new Map())
+}
+
+const lines = (
+  session: Choice.ChosenLink,
+  verified: Verified,
+  names: ReadonlyMap<string, string>
+): ReadonlyArray<readonly [string, string]> => {
   const { accessLevel, credential, mcpScopes, restrictions, scopes, teams } = verified
+  const nameAll = (ids: ReadonlyArray<string>) => ids.map((id) => names.get(id) ?? id).join(", ")
   const teamName = (id: string) => teams.find((team) => team.id === id)?.name ?? id
   return [
     ["server", `${session.url} (${session.chosen.urlFrom})`],
@@ -32,31 +51,27 @@ const lines = (session: Credential.Session, verified: VerifyAuthResponse): Reado
       ? [["teams", teams.map((team) => team.name).join(", ")] as const]
       : scopes.map((entry) => ["scopes", `${teamName(entry.teamId)}: ${entry.scopes.join(" ")}`] as const)),
     ...(mcpScopes === undefined || mcpScopes.length === 0 ? [] : [["MCP scopes", mcpScopes.join(" ")] as const]),
-    ...(restrictions.projectIds === null ? [] : [["only projects", restrictions.projectIds.join(", ")] as const]),
+    ...(restrictions.projectIds === null ? [] : [["only projects", nameAll(restrictions.projectIds)] as const]),
     ...(restrictions.environmentIds === null
       ? []
-      : [["only environments", restrictions.environmentIds.join(", ")] as const])
+      : [["only environments", nameAll(restrictions.environmentIds)] as const])
   ]
 }
 
-export const whoami = Help.command(
-  "whoami",
-  {
-    says: "Show the credential in use, why it was chosen, and what it may do.",
-    examples: ["ampoule whoami", "ampoule whoami --credential env", "ampoule whoami --json"]
-  },
-  { ...Shared.connection, json: Shared.json },
-  Effect.fnUntraced(function* (options) {
-    const session = yield* Credential.open(options)
-    const client = yield* identity(session)
-    const verified = yield* call(session, client.verify())
-    if (options.json) {
-      const { source, urlFrom, why } = session.chosen
-      const login = Option.getOrUndefined(
-        Option.map(session.chosen.login, ({ email, protection }) => ({ email, protection }))
-      )
-      return yield* json({ ...verified, client: { server: session.url, serverFrom: urlFrom, source, why, login } })
-    }
-    yield* facts(lines(session, verified).map(([name, text]) => ({ name: `${`${name}:`.padEnd(18)} `, text })))
-  })
-)
+interface WhoamiOptions extends Choice.ConnectionOptions {
+  readonly json: boolean
+}
+
+export const showCredential = Effect.fnUntraced(function* (options: WhoamiOptions) {
+  const session = yield* Choice.open(options)
+  const verified = yield* verify(session)
+  if (options.json) {
+    const { source, urlFrom, why } = session.chosen
+    const login = Option.getOrUndefined(
+      Option.map(session.chosen.login, ({ email, protection }) => ({ email, protection }))
+    )
+    return yield* json({ ...verified, client: { server: session.url, serverFrom: urlFrom, source, why, login } })
+  }
+  const names = yield* namesOf(session, verified)
+  yield* facts(lines(session, verified, names).map(([name, text]) => ({ name: `${`${name}:`.padEnd(18)} `, text })))
+})

@@ -1,13 +1,14 @@
 /** Choice of the server and the credential, with the reason (docs/command-line/folder.md, "Which environment"). */
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { crypto } from "#src/cli/terminal/BuiltIn.ts"
 import { CredentialStores } from "./CredentialStore.ts"
-import { tokenVariables, variable } from "#src/cli/terminal/Environment.ts"
+import { tokenVariables, variable, withheldVariable } from "#src/cli/terminal/Environment.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import { decodeUtf8, readIfThere } from "#src/cli/terminal/Folders.ts"
-import { isInTheClear, link, type Link, type LinkOptions, parseAddress } from "./Link.ts"
+import { deadline, isInTheClear, link, type Link, type LinkOptions, parseAddress } from "./Link.ts"
 import * as Logins from "./Logins.ts"
 import { warn } from "#src/cli/terminal/Output.ts"
 
@@ -143,9 +144,23 @@ export const choose = Effect.fnUntraced(function* (options: ConnectionOptions) {
   return Option.some<Chosen>({ ...serverAddress, credential: value, source: name, why, login: Option.none() })
 })
 
-export const noCredential = new CliFailure({
-  message: "No credential.",
-  hint: "Run `ampoule login`, or set AMPOULE_API_TOKEN to an API token."
+/** Credentials that the `ampoule run` around this command has and does not pass on. */
+const withheld = (): ReadonlyArray<string> => {
+  const names = variable(withheldVariable)?.split(",") ?? []
+  return tokenVariables.flatMap((name) => [name, `${name}_FILE`]).filter((name) => names.includes(name))
+}
+
+export const noCredential = Effect.suspend(() => {
+  const names = withheld()
+  return names.length === 0
+    ? new CliFailure({
+        message: "No credential.",
+        hint: "Run `ampoule login`, or set AMPOULE_API_TOKEN to an API token."
+      })
+    : new CliFailure({
+        message: `No credential: this command runs inside \`ampoule run\`, which does not pass ${names.join(" and ")} on.`,
+        hint: "Use `ampoule run --pass-credentials` for the outer one, or give this command a credential of its own."
+      })
 })
 
 /** Credential of an ordinary command, checked before it is sent. */
@@ -177,7 +192,7 @@ export interface ChosenLink extends Link {
   readonly chosen: Chosen
 }
 
-type OpenOptions = ConnectionOptions & Pick<LinkOptions, "impatient" | "silent">
+type OpenOptions = ConnectionOptions & Pick<LinkOptions, "impatient" | "silent" | "patience">
 
 /** For commands that need no typed group of the contract. */
 export const open = Effect.fnUntraced(function* (options: OpenOptions) {
@@ -187,7 +202,15 @@ export const open = Effect.fnUntraced(function* (options: OpenOptions) {
     url,
     credential,
     impatient: options.impatient === true,
-    silent: options.silent === true
+    silent: options.silent === true,
+    ...(options.patience === undefined ? {} : { patience: options.patience })
   })
   return { ...server, chosen: choice } satisfies ChosenLink
 })
+
+/** Longest silence of the server while another answer can be used. */
+const silence = Duration.seconds(3)
+
+/** The same connection for a request that has another answer if the server is silent. */
+export const hurried = ({ chosen: { credential, url }, patience }: ChosenLink) =>
+  link({ url, credential, impatient: true, patience: patience ?? { whole: deadline, silence } })

@@ -17,8 +17,14 @@ import * as Shape from "#src/cli/terminal/Shape.ts"
 import { type Response, TooLong, Transport } from "./Transport.ts"
 import { version } from "#src/Release.ts"
 
-/** Longest wait for one response. */
+/** Longest wait for one response, unless the command has its own. */
 export const deadline = Duration.seconds(30)
+
+/** Longest wait for a response, and for a sign of life meanwhile. */
+interface Patience {
+  readonly whole: Duration.Duration
+  readonly silence?: Duration.Duration
+}
 
 interface LinkRequest {
   readonly method?: "GET" | "POST"
@@ -32,6 +38,8 @@ export interface Link {
   /** Without a trailing slash. */
   readonly url: string
   readonly credential: Option.Option<Redacted.Redacted>
+  /** Of its own, instead of the usual one. */
+  readonly patience: Patience | undefined
   /** Succeeds with 2xx and 304; every other status is a typed failure. */
   readonly ask: (question: LinkRequest) => Effect.Effect<Response, ServerError>
 }
@@ -178,8 +186,8 @@ export const afterRateLimit = <A, R>(
       : Effect.fail(error)
   )
 
-export const tooLong = (url: string) =>
-  new ServerUnreachable({ url, reason: `no answer within ${Duration.toSeconds(deadline)} s` })
+export const tooLong = (url: string, seconds = Duration.toSeconds(deadline)) =>
+  new ServerUnreachable({ url, reason: `no answer within ${seconds} s` })
 
 export interface LinkOptions {
   readonly url: string
@@ -188,6 +196,7 @@ export interface LinkOptions {
   readonly cookie?: Redacted.Redacted
   /** Return a 429 at once: the caller has a better alternative than waiting. */
   readonly impatient?: boolean
+  readonly patience?: Patience
   /** Print nothing during a long wait: the terminal belongs to another program. */
   readonly silent?: boolean
 }
@@ -210,7 +219,8 @@ const queryOf = (query: LinkRequest["query"] = {}): string => {
 
 export const link = (options: LinkOptions): Effect.Effect<Link, never, Transport> =>
   Effect.map(Transport, (transport) => {
-    const { credential, impatient, url: server } = options
+    const { credential, impatient, patience, url: server } = options
+    const silence = patience?.silence === undefined ? undefined : Duration.toMillis(patience.silence)
     const ask = ({ headers, json, method = "GET", path, query }: LinkRequest) => {
       const url = `${server}${path}${queryOf(query)}`
       const body = json === undefined ? undefined : JSON.stringify(json)
@@ -220,12 +230,13 @@ export const link = (options: LinkOptions): Effect.Effect<Link, never, Transport
           method,
           url,
           body,
-          longest: Duration.toMillis(deadline),
+          longest: Duration.toMillis(patience?.whole ?? deadline),
+          silence,
           headers: { ...headersOf(options), ...bodyHeaders, ...headers }
         })
         .pipe(
           Effect.mapError(({ answered, cause }): ServerError => {
-            if (cause instanceof TooLong) return tooLong(server)
+            if (cause instanceof TooLong) return tooLong(server, cause.seconds)
             const reason = answered ? "the answer broke off" : transportReason(cause)
             return new ServerUnreachable({ url: server, reason })
           }),
@@ -234,7 +245,7 @@ export const link = (options: LinkOptions): Effect.Effect<Link, never, Transport
       const exchange = options.silent === true ? attempt : whileWaiting(waitingFor(server))(attempt)
       return impatient === true ? exchange : afterRateLimit(exchange)
     }
-    return { url: server, credential: Option.fromNullable(credential), ask }
+    return { url: server, credential: Option.fromNullable(credential), patience, ask }
   })
 
 /** Decoded body of a response. */

@@ -94,7 +94,9 @@ export const of = Effect.fnUntraced(function* (session: Session, { hasOther, off
     const age = (yield* Clock.currentTimeMillis) - remembered.value.at
     if (age >= 0 && age < freshFor) return { only: null, unavailable: undefined, unsaid: undefined }
   }
-  const answer = yield* Effect.either(ask(session))
+  const hasRemembered = Option.isSome(remembered) && remembered.value.only !== null
+  const hurried = offline && hasRemembered ? { ...session, ...(yield* Choice.hurried(session)) } : session
+  const answer = yield* Effect.either(ask(hurried))
   if (answer._tag === "Right") {
     yield* remember(identity, answer.right.only)
     return { only: answer.right.only, unsaid: answer.right.unsaid, unavailable: undefined }

@@ -34,13 +34,10 @@ export const open = (options: EnvironmentOptions) => Target.reach(options, Crede
 export const at = <A, E extends CliError, R>(
   { session, target }: Opened,
   use: (at: OpenEnvironment) => Effect.Effect<A, E, R>
-) =>
-  Target.withProject(session, target, (projectId) => use({ session, projectId, environment: target.environment })).pipe(
-    Target.withTargetHint(target)
-  )
+) => Target.inEnvironment(session, target, (projectId) => use({ session, projectId, environment: target.environment }))
 
 /** Opens the connection and the target, and runs `use` with the project id. */
-export const within = <A, E extends CliError, R>(
+const within = <A, E extends CliError, R>(
   options: EnvironmentOptions,
   use: (at: OpenEnvironment) => Effect.Effect<A, E, R>
 ) => Effect.flatMap(open(options), (opened) => at(opened, use))
@@ -90,10 +87,13 @@ export const withKeyOfEntry =
       return key === undefined ? error : new ServerRefused({ ...error, message: error.message, field: key })
     })
 
+export const keysOf = (items: ReadonlyArray<Pick<SecretListItem, "key">>): ReadonlyArray<string> =>
+  items.map(({ key }) => key)
+
 export const findLive = Effect.fnUntraced(function* (connection: Connection, location: Location, key: SecretKey) {
   const items = yield* listAll(connection, location)
   const item = items.find((candidate) => candidate.key === key)
-  if (item === undefined) return yield* noSuchKey(key, location.environment)
+  if (item === undefined) return yield* noSuchKey(key, location.environment, keysOf(items))
   return item
 })
 
@@ -108,6 +108,6 @@ export const findDeleted = Effect.fnUntraced(function* (connection: Connection, 
 export const anyId = Effect.fnUntraced(function* (session: Connection, location: Location, key: SecretKey) {
   const live = yield* listAll(session, location)
   const item = live.find((candidate) => candidate.key === key) ?? (yield* findDeleted(session, location, key))[0]
-  if (item === undefined) return yield* noSuchKey(key, location.environment)
+  if (item === undefined) return yield* noSuchKey(key, location.environment, keysOf(live))
   return yield* idOf(session, item.id)
 })

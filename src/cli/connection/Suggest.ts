@@ -12,7 +12,8 @@ import * as Patterns from "#schema/Patterns.ts"
 import { crypto, fs } from "#src/cli/terminal/BuiltIn.ts"
 import * as Choice from "./Choice.ts"
 import { folders, jsonFile, removeFolder } from "#src/cli/terminal/Folders.ts"
-import { bodyOf, isInTheClear, link, type Link } from "./Link.ts"
+import { isInTheClear, link, type Link } from "./Link.ts"
+import * as Names from "./Names.ts"
 import { out } from "#src/cli/terminal/Output.ts"
 import * as OnlyEnvironment from "./OnlyEnvironment.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
@@ -24,35 +25,6 @@ import { type NameRequest, nameRequest } from "#src/cli/help/NameRequest.ts"
 const isSlug = (text: string): boolean => text.length <= Patterns.longestSlug && Patterns.environmentSlug.test(text)
 const isKey = (text: string): boolean => text.length <= Patterns.longestKey && Patterns.secretKey.test(text)
 
-export const Projects = Shape.struct({ items: Shape.array(Shape.struct({ id: Shape.string, slug: Shape.string })) })
-export const Environments = Shape.struct({ items: Shape.array(Shape.struct({ slug: Shape.string })) })
-export const Keys = Shape.struct({ items: Shape.array(Shape.struct({ key: Shape.string })), hasMore: Shape.boolean })
-
-const projects = Effect.fnUntraced(function* (server: Link) {
-  const { items } = yield* bodyOf(server, yield* server.ask({ path: "/projects" }), Projects)
-  const slugs = items.map(({ slug }) => slug)
-  // Two teams may have a project of the same name. Then offer their ids.
-  return items.map(({ id, slug }) => (slugs.indexOf(slug) === slugs.lastIndexOf(slug) ? slug : id))
-})
-
-const environments = Effect.fnUntraced(function* (server: Link, projectId: ProjectId) {
-  const answer = yield* server.ask({ path: `/projects/${projectId}/environments` })
-  return (yield* bodyOf(server, answer, Environments)).items.map(({ slug }) => slug)
-})
-
-const page = { size: 500, most: 10 } as const
-
-const keys = Effect.fnUntraced(function* (server: Link, projectId: ProjectId, environment: string) {
-  const names: Array<string> = []
-  for (let n = 1; n <= page.most; n++) {
-    const query = { projectId, environment, page: String(n), pageSize: String(page.size) }
-    const { hasMore, items } = yield* bodyOf(server, yield* server.ask({ path: "/secrets", query }), Keys)
-    names.push(...items.map(({ key }) => key))
-    if (!hasMore) break
-  }
-  return names
-})
-
 interface NamesQuery extends NameRequest {
   readonly project: string
   readonly projectId?: ProjectId
@@ -61,9 +33,9 @@ interface NamesQuery extends NameRequest {
 
 const ask = (server: Link, query: NamesQuery) => {
   const { environment, kind } = query
-  if (kind === "projects") return projects(server)
+  if (kind === "projects") return Names.projects(server)
   return Target.withProject(server, query, (id) =>
-    kind === "environments" ? environments(server, id) : keys(server, id, environment)
+    kind === "environments" ? Names.environments(server, id) : Names.keys(server, id, environment)
   )
 }
 

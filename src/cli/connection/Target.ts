@@ -11,10 +11,12 @@ import type { Project } from "#schema/ProjectsApi.ts"
 import type { EnvironmentSlug } from "#schema/Values.ts"
 import * as ClientTarget from "#src/ClientTarget.ts"
 import { crypto } from "#src/cli/terminal/BuiltIn.ts"
-import { type CliError, CliFailure, type ServerRefused, usage, withHint } from "#src/cli/terminal/Failure.ts"
+import { type CliError, CliFailure, ServerRefused, usage, withHint, withQuestion } from "#src/cli/terminal/Failure.ts"
 import { jsonFile } from "#src/cli/terminal/Folders.ts"
 import { bodyOf, type Link } from "./Link.ts"
 import { plain, warn } from "#src/cli/terminal/Output.ts"
+import { didYouMean } from "#src/cli/terminal/Closest.ts"
+import * as Names from "./Names.ts"
 import * as OnlyEnvironment from "./OnlyEnvironment.ts"
 import * as ProjectFile from "./ProjectFile.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
@@ -206,19 +208,6 @@ export const project = (option: Option.Option<string>, session: OnlyEnvironment.
     Effect.map(({ parts }) => projectOf(parts))
   )
 
-/** Adds the next step to a refusal: the command that requests access, or the source of a name that does not exist. */
-export const withTargetHint =
-  ({ environment, parts, project }: Target) =>
-  <A, E extends CliError, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | ServerRefused, R> =>
-    Effect.mapError(self, (error) => {
-      if (error._tag !== "ServerRefused") return error
-      if (error.needs !== undefined) {
-        const target = `--project ${plain(project)} --env ${environment} --level ${error.needs}`
-        return withHint(error, `Ask for it: ampoule access request ${target} --for 2h --why "..."`)
-      }
-      return error.code === "ENVIRONMENT_NOT_FOUND" ? withHint(error, TargetWords.noSuchEnvironment(parts)) : error
-    })
-
 // --- slug to id: cached, so that `run` makes a single request ---
 
 const CachedIds = Shape.record(Shape.record(Shape.string))
@@ -284,7 +273,13 @@ const askServer = Effect.fnUntraced(function* (connection: Link, name: string) {
   }
   return yield* new CliFailure({
     message: `This credential cannot see a project ${plain(name)}.`,
-    hint: "`ampoule projects` lists the projects it can see."
+    hint: withQuestion(
+      didYouMean(
+        name,
+        items.map(({ slug }) => slug)
+      ),
+      "`ampoule projects` lists the projects it can see."
+    )
   })
 })
 
@@ -307,6 +302,30 @@ export const withProject = Effect.fnUntraced(function* <A, E extends CliError, R
     () => fresh
   )
 })
+
+/** Names what is missing in a refusal, and the next step: another environment, or a request for access. */
+const explained = (server: Link, { environment, parts, project }: Target, projectId: string) =>
+  Effect.fnUntraced(function* <E extends CliError>(error: E) {
+    if (error._tag !== "ServerRefused") return yield* Effect.fail(error)
+    if (error.code === "ENVIRONMENT_NOT_FOUND") {
+      const names = yield* Names.forQuestion(Names.environments(server, projectId))
+      return yield* new ServerRefused({
+        ...error,
+        message: `${plain(project)} has no environment ${environment} that this credential can reach.`,
+        hint: withQuestion(didYouMean(environment, names), TargetWords.noSuchEnvironment(parts))
+      })
+    }
+    if (error.needs === undefined) return yield* Effect.fail(error)
+    const target = `--project ${plain(project)} --env ${environment} --level ${error.needs}`
+    return yield* withHint(error, `Ask for it: ampoule access request ${target} --for 2h --why "..."`)
+  })
+
+/** The same for an environment of the project; a refusal names what is missing. */
+export const inEnvironment = <A, E extends CliError, R>(
+  server: Link,
+  target: Target,
+  use: (id: ProjectId) => Effect.Effect<A, E, R>
+) => withProject(server, target, (id) => Effect.catchAll(use(id), explained(server, target, id)))
 
 /** Cached id without a request, for the offline cache. */
 export const cachedProject = Effect.fnUntraced(function* (connection: Link, { project: name, projectId }: ProjectName) {

@@ -10,6 +10,8 @@ export interface Request {
   readonly body: string | undefined
   /** Timeout in milliseconds. */
   readonly longest: number
+  /** Timeout in milliseconds while nothing arrives. */
+  readonly silence: number | undefined
 }
 
 /** Header names are in lower case. */
@@ -19,8 +21,14 @@ export interface Response {
   readonly text: string
 }
 
-/** Cause of a failure after `longest` milliseconds. */
-export class TooLong extends Error {}
+/** Cause of a failure after one of the timeouts. */
+export class TooLong extends Error {
+  readonly seconds: number
+  constructor(millis: number) {
+    super()
+    this.seconds = millis / 1_000
+  }
+}
 
 export class NotDelivered extends Data.TaggedError("NotDelivered")<{
   readonly cause: unknown

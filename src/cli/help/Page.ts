@@ -3,6 +3,8 @@
  * commands load none of the commands' code. Pure.
  */
 
+import { closest } from "#src/cli/terminal/Closest.ts"
+
 /** An option or an argument in its written form, and its description. */
 export type Row = readonly [name: string, text: string]
 
@@ -174,36 +176,31 @@ const otherWords: ReadonlyMap<string, string> = new Map(
   })
 )
 
-/** Insertions, deletions and changes that lead from one word to the other (Levenshtein). */
-const distance = (a: string, b: string): number => {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++) {
-      next.push(
-        Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1))
-      )
-    }
-    row = next
-  }
-  return row[b.length] ?? 0
-}
-
 /** Most likely command: a synonym, a typing error, or a subcommand without its group. */
 export const suggestion = ({ at, path, unknown }: Match): string | undefined => {
   if (unknown === undefined) return undefined
-  const close = (node: Page) => distance(node.name, unknown) <= (unknown.length < 4 ? 1 : 2)
+  const close = ({ name }: Page) => closest(unknown, [name]) !== undefined
   const exact = (node: Page) => node.name === unknown || node.name === otherWords.get(unknown)
   const full = (...names: ReadonlyArray<string>) => [...path, ...names].join(" ")
   for (const fits of [exact, close]) {
     const here = at.below.find(fits)
     if (here !== undefined) return full(here.name)
-    for (const child of at.below) {
+    // A mistyped command without its group would be two mistakes, and short names are near to each other.
+    for (const child of unknown.length < 5 && fits === close ? [] : at.below) {
       const grandchild = child.below.find(fits)
       if (grandchild !== undefined) return full(child.name, grandchild.name)
     }
   }
   return undefined
+}
+
+/** `Too many arguments`, with those that the command takes. */
+export const surplus = ({ at, path }: Match): string => {
+  const names = at.arguments.map(([name]) => name.replaceAll(/[<>[\]]/g, ""))
+  const command = path.slice(1).join(" ")
+  if (names.length === 0) return `Too many arguments: \`${command}\` takes none.`
+  const count = names.length === 1 ? "one" : String(names.length)
+  return `Too many arguments: \`${command}\` takes ${count}, ${names.join(" and ")}.`
 }
 
 /** The option that takes these words, because the parser's error quotes only them. */

@@ -15,6 +15,7 @@ import { plural, print } from "./AuditReport.ts"
 import { CliFailure, usage } from "#src/cli/terminal/Failure.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
+import { instant } from "#src/cli/terminal/Times.ts"
 import { note, out, progress, progressDone, stdinIsTerminal, stdoutIsTerminal } from "#src/cli/terminal/Output.ts"
 import { maintenancePrograms } from "./ServerSide.ts"
 
@@ -159,8 +160,8 @@ const exportCommand = Help.command(
     )
   },
   Effect.fnUntraced(function* (options) {
-    const since = yield* Effect.transposeOption(Option.map(options.since, (text) => Shared.instant("since", text)))
-    const until = yield* Effect.transposeOption(Option.map(options.until, (text) => Shared.instant("until", text)))
+    const since = yield* Effect.transposeOption(Option.map(options.since, (text) => instant("since", text)))
+    const until = yield* Effect.transposeOption(Option.map(options.until, (text) => instant("until", text)))
     const programs = yield* maintenancePrograms
     const entries = yield* programs
       .auditExport({
@@ -191,7 +192,7 @@ const cut = Help.command(
     yes: Shared.yes
   },
   Effect.fnUntraced(function* (options) {
-    const before = yield* Shared.instant("before", options.before)
+    const before = yield* instant("before", options.before)
     const publicKeys = yield* keysOf(options.publicKey)
     if (!options.yes && !(yield* Ask.confirm(`Delete all audit entries before ${before.toISOString()} for good?`))) {
       return yield* new CliFailure({ message: "Nothing was cut." })

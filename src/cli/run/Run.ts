@@ -1,6 +1,7 @@
 /** `ampoule run`: a process with the environment's secrets, without writing them to disk. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Choice from "#src/cli/connection/Choice.ts"
@@ -50,6 +51,29 @@ type OpenSealed<R> = (
   options: Target.TargetOptions
 ) => Effect.Effect<Resolved, CliError, R>
 
+/** A timer of Node takes no more than 24 days. */
+const longestTimeout = Duration.hours(1)
+
+const patienceOf = Effect.fnUntraced(function* ({ timeout }: RunOptions) {
+  if (Option.isNone(timeout)) return {}
+  const whole = timeout.value
+  if (Duration.lessThan(whole, Duration.seconds(1)) || Duration.greaterThan(whole, longestTimeout)) {
+    return yield* usage("--timeout takes 1s to 1h.")
+  }
+  return { patience: { whole } }
+})
+
+/** Connection and target. A sealed file has its own; --fallback-only asks no server which one it is. */
+const reach = Effect.fnUntraced(function* <E extends CliError, R>(
+  options: RunOptions,
+  open: Effect.Effect<Choice.ChosenLink, E, R>
+) {
+  if (Option.isSome(options.sealed)) return { session: yield* open, target: undefined }
+  if (!options.fallbackOnly) return yield* Target.reach(options, open, options.offline)
+  const session = yield* open
+  return { session, target: yield* Target.targetOffline(options, Option.some(Choice.identityOf(session.chosen))) }
+})
+
 /** Loaded on request: a plain run needs no names. */
 const aliasesFor = Effect.fnUntraced(function* (
   session: Choice.ChosenLink,
@@ -66,6 +90,10 @@ export const runCommand = Effect.fnUntraced(
     const command = yield* commandOf(options, yield* ChildCommand)
     const [program] = command
     if (options.watch) yield* intervalOf(options.interval)
+    const patience = yield* patienceOf(options)
+    if (options.fallbackOnly && (options.watch || Option.isSome(options.sealed) || Option.isSome(options.plan))) {
+      return yield* usage("--fallback-only cannot be combined with --watch, --sealed or --plan.")
+    }
     if (Option.isSome(options.sealed) && (options.watch || options.offline)) {
       return yield* usage("--sealed cannot be combined with --watch or --offline.")
     }
@@ -73,10 +101,8 @@ export const runCommand = Effect.fnUntraced(
       return yield* usage("--plan cannot be combined with --watch, --offline or --sealed.")
     }
     yield* ProcessOne.check(options, command)
-    const open = Choice.open({ ...options, impatient: options.offline, silent: options.watch })
-    const { session, target } = Option.isSome(options.sealed)
-      ? { session: yield* open, target: undefined }
-      : yield* Target.reach(options, open, options.offline)
+    const open = Choice.open({ ...options, ...patience, impatient: options.offline, silent: options.watch })
+    const { session, target } = yield* reach(options, open)
     const sealed = Option.getOrElse(options.sealed, () => "")
     const first =
       target === undefined

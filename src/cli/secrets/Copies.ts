@@ -53,7 +53,7 @@ export const copy = Help.command(
         keys,
         Effect.fnUntraced(function* (key) {
           const text = texts.get(key)
-          if (text === undefined) return yield* noSuchKey(key, environment)
+          if (text === undefined) return yield* noSuchKey(key, environment, [...texts.keys()])
           // A literal that looks like a template is sent with its kind.
           const isPinned = kinds.get(key) === "literal" && isTemplate(text)
           return {

@@ -25,7 +25,7 @@ import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { note, showPlan, stderrIsTerminal, stdinIsTerminal, warn } from "#src/cli/terminal/Output.ts"
 import { noSuchKey, parseKey } from "#src/cli/terminal/Keys.ts"
-import { idOf, listAll, type Location, onEnvironment } from "#src/cli/connection/Reach.ts"
+import { keysOf, idOf, listAll, type Location, onEnvironment } from "#src/cli/connection/Reach.ts"
 import { secrets as secretsClient } from "#src/cli/connection/Routes.ts"
 import * as Signals from "#src/cli/terminal/Signals.ts"
 import * as WriteRisks from "#src/cli/values/WriteRisks.ts"
@@ -169,7 +169,9 @@ export const edit = Help.command(
       const keys = yield* Effect.forEach(options.keys, (key) => parseKey(key))
       const { entries, etag } = yield* sourceTexts(session, location)
       const missing = keys.find((key) => !entries.some((entry) => entry.key === key))
-      if (missing !== undefined) return yield* noSuchKey(missing, location.environment)
+      if (missing !== undefined) {
+        return yield* noSuchKey(missing, location.environment, keysOf(entries))
+      }
       const inFile = entries.filter(
         ({ key, value }) => !value.includes("\0") && (keys.length === 0 || keys.some((requested) => requested === key))
       )

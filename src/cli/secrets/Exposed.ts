@@ -1,33 +1,78 @@
 /** `ampoule exposed`: recipients of each version of a secret. Names and numbers, no value. */
-import * as Args from "@effect/cli/Args"
-import * as HttpApi from "@effect/platform/HttpApi"
-import * as HttpApiClient from "@effect/platform/HttpApiClient"
-import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { type Exposed, ExposureApi, type ExposurePage, type ExposureQuery } from "#schema/ExposureApi.ts"
 import { versionsText, versionText, wayText } from "#src/formats/ExposureText.ts"
-import { call, type Connection } from "#src/cli/connection/Client.ts"
-import * as Credential from "#src/cli/connection/Credential.ts"
-import * as Help from "#src/cli/help/Help.ts"
-import * as Shared from "#src/cli/terminal/Options.ts"
-import { json, note, out, plain, table } from "#src/cli/terminal/Output.ts"
-import { parseKey } from "#src/cli/terminal/Keys.ts"
-import { findLive, within } from "#src/cli/connection/Reach.ts"
+import * as Choice from "#src/cli/connection/Choice.ts"
+import { bodyOf, type Link } from "#src/cli/connection/Link.ts"
 import * as Target from "#src/cli/connection/Target.ts"
+import { parseKey } from "#src/cli/terminal/Keys.ts"
+import { json, note, out, plain, table } from "#src/cli/terminal/Output.ts"
+import * as Shape from "#src/cli/terminal/Shape.ts"
+import { instant } from "#src/cli/terminal/Times.ts"
+import { readItems } from "./List.ts"
 
-const api = HttpApi.make("ampoule").add(ExposureApi)
-const clientOf = ({ http }: Connection) => HttpApiClient.group(api, { group: "exposure", httpClient: http })
+const Recipient = Shape.struct({
+  environmentId: Shape.string,
+  environment: Shape.string,
+  key: Shape.string,
+  version: Shape.nullable(Shape.number),
+  holder: Shape.struct({
+    type: Shape.string,
+    id: Shape.string,
+    name: Shape.string,
+    person: Shape.nullable(Shape.string)
+  }),
+  way: Shape.string,
+  via: Shape.string,
+  lastIp: Shape.string,
+  firstAt: Shape.string,
+  lastAt: Shape.string,
+  count: Shape.number
+})
+type Recipient = Shape.Of<typeof Recipient>
 
-const pageSize = 500
+const Counts = Shape.struct({
+  people: Shape.number,
+  tokens: Shape.number,
+  agents: Shape.number,
+  rules: Shape.number,
+  backups: Shape.number
+})
+
+const report = {
+  upTo: Shape.string,
+  checkedAt: Shape.optional(Shape.string),
+  unknownBefore: Shape.nullable(Shape.string),
+  leftOutBefore: Shape.optional(Shape.nullable(Shape.string)),
+  items: Shape.array(Recipient),
+  page: Shape.number,
+  pageSize: Shape.number,
+  total: Shape.number,
+  hasMore: Shape.boolean
+} as const
+
+/** `ExposurePage`. */
+export const OfProject = Shape.struct(report)
+type OfProject = Shape.Of<typeof OfProject>
+
+/** `SecretExposure`. */
+export const OfKey = Shape.struct({
+  key: Shape.string,
+  formerly: Shape.array(Shape.string),
+  renamedTo: Shape.array(Shape.string),
+  versions: Shape.array(Shape.struct({ version: Shape.nullable(Shape.number), handedTo: Counts, heldBy: Counts })),
+  ...report
+})
+
+const pageSize = "500"
 /** Maximum number of lines; `--json` also collects up to this many. */
 const printedAtMost = 5_000
 
 /** All pages, up to a bound; the other members come from the first page. */
-const allPages = <A extends ExposurePage, E, R>(ask: (page: number) => Effect.Effect<A, E, R>) =>
+const allPages = <A extends OfProject, E, R>(ask: (page: number) => Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const first = yield* ask(1)
-    const items: Array<Exposed> = [...first.items]
+    const items: Array<Recipient> = [...first.items]
     for (let page = 2, more = first.hasMore; more && items.length < printedAtMost; page++) {
       const next = yield* ask(page)
       items.push(...next.items)
@@ -36,7 +81,7 @@ const allPages = <A extends ExposurePage, E, R>(ask: (page: number) => Effect.Ef
     return { ...first, items, page: 1, pageSize: items.length, hasMore: items.length < first.total }
   })
 
-const holderText = ({ name, person, type }: Exposed["holder"]): string => {
+const holderText = ({ name, person, type }: Recipient["holder"]): string => {
   const kinds = new Map([
     ["api_token", "token "],
     ["oauth_client", "agent "],
@@ -46,7 +91,7 @@ const holderText = ({ name, person, type }: Exposed["holder"]): string => {
   return `${kinds.get(type) ?? ""}${name === "" ? "no recipient" : name}${person === null ? "" : ` of ${person}`}`
 }
 
-const print = Effect.fnUntraced(function* (options: { readonly json: boolean }, exposure: ExposurePage) {
+const print = Effect.fnUntraced(function* (options: { readonly json: boolean }, exposure: OfProject) {
   if (options.json) return yield* json(exposure)
   if (exposure.items.length === 0) yield* note("The trail records no access.")
   else {
@@ -72,67 +117,69 @@ const print = Effect.fnUntraced(function* (options: { readonly json: boolean }, 
     yield* note(`Unknown: versions of reads before ${plain(exposure.unknownBefore)}.`)
 })
 
-export const exposed = Help.command(
-  "exposed",
-  {
-    says: "Show who received which version of a secret: people, tokens, agents, CI jobs, backups.",
-    more: [
-      "For owners and admins, and API tokens with audit:read. KEY selects one secret. Without it the command covers the project; --by and --token select one person or token."
-    ],
-    examples: [
-      "ampoule exposed DATABASE_URL --env production",
-      "ampoule exposed --by bob@example.com --since 2026-11-01",
-      "ampoule exposed --token ci --json"
-    ]
-  },
-  {
-    ...Shared.inEnvironment,
-    json: Shared.json,
-    by: Options.optional(Shared.text("by", "person", "Only values that this person received: e-mail address or id")),
-    token: Options.optional(Shared.text("token", "name-or-id", "Only values that this API token or CI rule received")),
-    since: Options.optional(Shared.text("since", "time", "Only values that were handed out since this day or time")),
-    key: Args.optional(Shared.keyArgument)
-  },
-  Effect.fnUntraced(function* (options) {
-    const since = yield* Effect.transposeOption(Option.map(options.since, (text) => Shared.instant("since", text)))
-    const query: ExposureQuery = {
-      pageSize,
-      ...Option.match(options.by, { onNone: () => ({}), onSome: (by) => ({ by }) }),
-      ...Option.match(options.token, { onNone: () => ({}), onSome: (token) => ({ token }) }),
-      ...Option.match(since, { onNone: () => ({}), onSome: (at) => ({ since: at.toISOString() }) })
-    }
-    if (Option.isNone(options.key)) {
-      const session = yield* Credential.open(options)
-      const name = yield* Target.project(options.project, session)
-      const client = yield* clientOf(session)
-      const exposure = yield* Target.withProject(session, name, (projectId) =>
-        allPages((page) => call(session, client.ofProject({ path: { projectId }, urlParams: { ...query, page } })))
-      )
-      return yield* print(options, exposure)
-    }
-    const key = yield* parseKey(options.key.value)
-    yield* within(options, ({ session, ...location }) =>
-      Effect.gen(function* () {
-        const client = yield* clientOf(session)
-        const exposure = yield* allPages((page) =>
-          call(session, client.ofKey({ urlParams: { ...location, ...query, key, page } }))
-        )
-        const live = yield* Effect.option(findLive(session, location, key))
-        if (!options.json && Option.isSome(live)) {
-          yield* out(`${key} ${versionsText(exposure.versions, live.value.version)}\n`)
-        }
-        yield* print(options, exposure)
-        if (!options.json && exposure.renamedTo.length > 0) {
-          const names = exposure.renamedTo.map(plain)
-          yield* note(`${key} is now called ${names.join(", ")}: \`ampoule exposed ${names[0]}\`.`)
-        }
-        const former = exposure.formerly.find(() => !options.json)
-        if (former !== undefined) {
-          yield* note(
-            `It was formerly called ${exposure.formerly.map(plain).join(", ")}: \`ampoule exposed ${plain(former)}\`.`
-          )
-        }
-      })
+export interface ExposedOptions extends Choice.ConnectionOptions, Target.TargetOptions {
+  readonly json: boolean
+  readonly by: Option.Option<string>
+  readonly token: Option.Option<string>
+  readonly since: Option.Option<string>
+  readonly key: Option.Option<string>
+}
+
+/** Members of a query without those that are left out. */
+type Query = Readonly<Record<string, string | undefined>>
+
+const ask = <A>(server: Link, path: string, query: Query, shape: Shape.Shape<A>) =>
+  Effect.flatMap(server.ask({ path, query }), (answer) => bodyOf(server, answer, shape))
+
+const ofProject = Effect.fnUntraced(function* (options: ExposedOptions, query: Query) {
+  const server = yield* Choice.open(options)
+  const name = yield* Target.project(options.project, server)
+  const exposure = yield* Target.withProject(server, name, (projectId) =>
+    allPages((page) => ask(server, `/projects/${projectId}/exposure`, { ...query, page: String(page) }, OfProject))
+  )
+  yield* print(options, exposure)
+})
+
+/** Secret of this key, with its present version. */
+const findLive = Effect.fnUntraced(function* (server: Link, place: Query, key: string) {
+  const items = yield* readItems(server, place)
+  return Option.fromNullable(items.find((item) => item.key === key))
+})
+
+const ofKey = Effect.fnUntraced(function* (options: ExposedOptions, query: Query, text: string) {
+  const key = yield* parseKey(text)
+  const { session: server, target } = yield* Target.reach(options, Choice.open(options))
+  const read = Effect.fnUntraced(function* (projectId: string) {
+    const place = { projectId, environment: target.environment }
+    const exposure = yield* allPages((page) =>
+      ask(server, "/secrets/exposure", { ...place, ...query, key, page: String(page) }, OfKey)
     )
+    const live = options.json ? Option.none() : yield* Effect.option(findLive(server, place, key))
+    return { exposure, live: Option.flatten(live) }
   })
-)
+  const { exposure, live } = yield* Target.inEnvironment(server, target, read)
+  if (options.json) return yield* print(options, exposure)
+  if (Option.isSome(live)) yield* out(`${key} ${versionsText(exposure.versions, live.value.version)}\n`)
+  yield* print(options, exposure)
+  if (exposure.renamedTo.length > 0) {
+    const names = exposure.renamedTo.map(plain)
+    yield* note(`${key} is now called ${names.join(", ")}: \`ampoule exposed ${names[0]}\`.`)
+  }
+  const [former] = exposure.formerly
+  if (former !== undefined) {
+    yield* note(
+      `It was formerly called ${exposure.formerly.map(plain).join(", ")}: \`ampoule exposed ${plain(former)}\`.`
+    )
+  }
+})
+
+export const showRecipients = Effect.fnUntraced(function* (options: ExposedOptions) {
+  const since = yield* Effect.transposeOption(Option.map(options.since, (text) => instant("since", text)))
+  const query = {
+    pageSize,
+    by: Option.getOrUndefined(options.by),
+    token: Option.getOrUndefined(options.token),
+    since: Option.getOrUndefined(since)?.toISOString()
+  }
+  yield* Option.isSome(options.key) ? ofKey(options, query, options.key.value) : ofProject(options, query)
+})

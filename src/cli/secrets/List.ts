@@ -1,7 +1,7 @@
 /** `ampoule secrets list` in its plain form. Scripts and prompts call it often, so it loads no typed group. */
 import * as Effect from "effect/Effect"
 import * as Choice from "#src/cli/connection/Choice.ts"
-import { bodyOf } from "#src/cli/connection/Link.ts"
+import { bodyOf, type Link } from "#src/cli/connection/Link.ts"
 import { list } from "#src/cli/terminal/Output.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
 import * as Target from "#src/cli/connection/Target.ts"
@@ -33,20 +33,26 @@ type ListItem = Shape.Of<typeof Item>
 
 const largestPage = "500"
 
+/** Keys and metadata of an environment, page by page. */
+export const readItems = Effect.fnUntraced(function* (
+  server: Link,
+  place: Readonly<Record<string, string | undefined>>
+) {
+  const all: Array<ListItem> = []
+  for (let page = 1; ; page++) {
+    const query = { ...place, page: String(page), pageSize: largestPage }
+    const { hasMore, items } = yield* bodyOf(server, yield* server.ask({ path: "/secrets", query }), Page)
+    all.push(...items)
+    if (!hasMore || items.length === 0) return all
+  }
+})
+
 export const readList = Effect.fnUntraced(function* (options: ListOptions) {
   const { session: server, target } = yield* Target.reach(options, Choice.open(options))
   const { environment } = target
-  const items = yield* Target.withProject(server, target, (projectId) =>
-    Effect.gen(function* () {
-      const all: Array<ListItem> = []
-      for (let page = 1; ; page++) {
-        const query = { projectId, environment, page: String(page), pageSize: largestPage }
-        const { hasMore, items } = yield* bodyOf(server, yield* server.ask({ path: "/secrets", query }), Page)
-        all.push(...items)
-        if (!hasMore) return all
-      }
-    })
-  ).pipe(Target.withTargetHint(target))
+  const items = yield* Target.inEnvironment(server, target, (projectId) =>
+    readItems(server, { projectId, environment })
+  )
   yield* list(options, items, "No secrets.", columns)
 })
 

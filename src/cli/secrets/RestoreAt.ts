@@ -7,6 +7,7 @@ import * as Credential from "#src/cli/connection/Credential.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
+import { instant } from "#src/cli/terminal/Times.ts"
 import { json, note, out, plain } from "#src/cli/terminal/Output.ts"
 import { secrets as secretsClient } from "#src/cli/connection/Routes.ts"
 import * as SealingKeys from "#src/cli/sealed/Keys.ts"
@@ -48,7 +49,7 @@ export const restoreAt = Help.command(
     dryRun: Shared.flag("dry-run", "Only show what would change")
   },
   Effect.fnUntraced(function* (options) {
-    const at = (yield* Shared.instant("at", options.at)).toISOString()
+    const at = (yield* instant("at", options.at)).toISOString()
     const { session, target } = yield* Target.reach(options, Credential.open(options))
     const client = yield* secretsClient(session)
     const path = { envId: yield* SealingKeys.environmentId(session, target) }

@@ -3,6 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Choice from "#src/cli/connection/Choice.ts"
 import { withKey, parseKey } from "#src/cli/terminal/Keys.ts"
 import { bodyOf } from "#src/cli/connection/Link.ts"
+import * as Names from "#src/cli/connection/Names.ts"
 import { json, value } from "#src/cli/terminal/Output.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
 import * as Target from "#src/cli/connection/Target.ts"
@@ -34,9 +35,11 @@ export const readValue = Effect.fnUntraced(function* (options: GetOptions) {
   const { environment } = target
   const key = yield* parseKey(options.key)
   const representation = options.source ? "source" : undefined
-  const response = yield* Target.withProject(server, target, (projectId) =>
-    server.ask({ path: "/secrets/value", query: { projectId, environment, key, representation } })
-  ).pipe(withKey(key, environment), Target.withTargetHint(target))
+  const response = yield* Target.inEnvironment(server, target, (projectId) =>
+    server
+      .ask({ path: "/secrets/value", query: { projectId, environment, key, representation } })
+      .pipe(withKey(key, environment, Names.forQuestion(Names.keys(server, projectId, environment))))
+  )
   if (options.json) return yield* json(yield* bodyOf(server, response, PrintedMembers))
   yield* value((yield* bodyOf(server, response, ValueBody)).value, options)
 })

@@ -16,6 +16,7 @@ import { noSuchKey, parseKey } from "#src/cli/terminal/Keys.ts"
 import {
   at as within,
   findLive,
+  keysOf,
   idOf,
   listAll,
   type Location,
@@ -189,6 +190,10 @@ export const unset = Help.command(
       Options.withDescription("For secrets that refer to it: flatten keeps their text, cascade deletes them too"),
       Options.optional
     ),
+    yes: Options.boolean("yes").pipe(
+      Options.withAlias("y"),
+      Options.withDescription("Taken for scripts that pass it everywhere: this command asks nothing")
+    ),
     keys: Args.text({ name: "KEY" }).pipe(Args.withDescription("Keys to delete"), Args.atLeast(1))
   },
   onEnvironment(
@@ -200,7 +205,9 @@ export const unset = Help.command(
         keys,
         Effect.fnUntraced(function* (key) {
           const item = live.find((candidate) => candidate.key === key)
-          return item === undefined ? yield* noSuchKey(key, location.environment) : yield* idOf(session, item.id)
+          return item === undefined
+            ? yield* noSuchKey(key, location.environment, keysOf(live))
+            : yield* idOf(session, item.id)
         })
       )
       const disposition = Option.getOrUndefined(options.disposition)

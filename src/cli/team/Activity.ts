@@ -13,6 +13,7 @@ import { withHint, ServerRefused, usage } from "#src/cli/terminal/Failure.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import { parseKey } from "#src/cli/terminal/Keys.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
+import { instant } from "#src/cli/terminal/Times.ts"
 import { json, note, table } from "#src/cli/terminal/Output.ts"
 import * as Target from "#src/cli/connection/Target.ts"
 
@@ -82,7 +83,7 @@ const withReaders = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   )
 
 const timeOption = (name: "since" | "until", option: Option.Option<string>) =>
-  Effect.map(Effect.transposeOption(Option.map(option, (text) => Shared.instant(name, text))), (time) =>
+  Effect.map(Effect.transposeOption(Option.map(option, (text) => instant(name, text))), (time) =>
     Option.match(time, { onNone: () => ({}), onSome: (date) => ({ [name]: date.toISOString() }) })
   )
 

@@ -16,6 +16,7 @@ import * as Credential from "#src/cli/connection/Credential.ts"
 import { CliFailure, usage } from "#src/cli/terminal/Failure.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
+import { instant } from "#src/cli/terminal/Times.ts"
 import { json, list as printList, note, out, plain, table } from "#src/cli/terminal/Output.ts"
 import { doubtText, hasTypedText, waysText } from "#src/formats/ExposureText.ts"
 import { identity } from "#src/cli/connection/Routes.ts"
@@ -117,7 +118,7 @@ export const incident = Help.command(
       return yield* usage("Give one of --person, --token, --grant and --id.")
     }
     if (options.note && Option.isNone(options.id)) return yield* usage("--note needs --id.")
-    const since = yield* Effect.transposeOption(Option.map(options.since, (text) => Shared.instant("since", text)))
+    const since = yield* Effect.transposeOption(Option.map(options.since, (text) => instant("since", text)))
     const session = yield* Credential.open(options)
     const teamId = yield* teamOf(session, options.team)
     const client = yield* clientOf(session)

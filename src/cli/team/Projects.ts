@@ -6,39 +6,20 @@ import * as Option from "effect/Option"
 import { call } from "#src/cli/connection/Client.ts"
 import * as Credential from "#src/cli/connection/Credential.ts"
 import * as Help from "#src/cli/help/Help.ts"
+import { listProjects } from "./ProjectList.ts"
 import { createProject, deleteProject, updateProject } from "./ManageProjects.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
 import { list as printList } from "#src/cli/terminal/Output.ts"
-import { identity, projects as projectsClient } from "#src/cli/connection/Routes.ts"
+import { projects as projectsClient } from "#src/cli/connection/Routes.ts"
 import * as Target from "#src/cli/connection/Target.ts"
 
-/** Names of the credential's teams. Empty when it may not read them; the list then shows ids. */
-const teamNames = Effect.fnUntraced(function* (session: Credential.Session) {
-  const client = yield* identity(session)
-  const verified = yield* Effect.option(call(session, client.verify()))
-  return new Map(
-    Option.toArray(verified).flatMap(({ teams }) => teams.map(({ id, name }) => [String(id), name] as const))
-  )
-})
-
-const list = Effect.fnUntraced(function* (options: Credential.ConnectionOptions & { readonly json: boolean }) {
-  const session = yield* Credential.open(options)
-  const client = yield* projectsClient(session)
-  const { items } = yield* call(session, client.list())
-  const names = options.json ? new Map<string, string>() : yield* teamNames(session)
-  yield* printList(options, items, "This credential cannot see any project.", [
-    ["SLUG", (item) => item.slug],
-    ["NAME", (item) => item.name],
-    ["ID", (item) => item.id],
-    ["TEAM", (item) => names.get(item.teamId) ?? item.teamId]
-  ])
-})
+export const listOptions = { ...Shared.connection, json: Shared.json } as const
 
 const listCommand = Help.command(
   "list",
   { says: "List projects.", examples: ["ampoule projects list --json"] },
-  { ...Shared.connection, json: Shared.json },
-  list
+  listOptions,
+  listProjects
 )
 
 const environments = Help.command(
@@ -74,7 +55,7 @@ const environments = Help.command(
 
 const commands = [listCommand, environments, createProject, updateProject, deleteProject] as const
 export const projects = Help.described(
-  Command.make("projects", { ...Shared.connection, json: Shared.json }, list).pipe(Command.withSubcommands(commands)),
+  Command.make("projects", listOptions, listProjects).pipe(Command.withSubcommands(commands)),
   {
     says: "List the projects that the credential can see, and create, change and delete them.",
     examples: ["ampoule projects", "ampoule projects environments shop", "ampoule projects create Shop"]

@@ -1,6 +1,6 @@
 /** Environment of a child process: included and excluded variables, and the limits of the system. Pure. */
 import { isDangerous } from "#src/formats/DangerousNames.ts"
-import { isCredentialVariable } from "./Environment.ts"
+import { isCredentialVariable, tokenVariables, withheldVariable } from "./Environment.ts"
 import * as MacOs from "./MacOs.ts"
 import * as Windows from "./Windows.ts"
 
@@ -64,6 +64,10 @@ export const compose = ({ inherited, keepsExisting, passCredentials, values }: C
   for (const [name, value] of Object.entries(inherited)) {
     if (value !== undefined && (passCredentials || !isCredentialVariable(name))) composed[name] = value
   }
+  const withheld = tokenVariables
+    .flatMap((name) => [name, `${name}_FILE`])
+    .filter((name) => inherited[name] !== undefined && !Object.hasOwn(composed, name))
+  if (withheld.length > 0) composed[withheldVariable] = withheld.join(",")
   for (const [name, value] of Object.entries(values)) {
     if (!Object.hasOwn(composed, name) || !keepsExisting(name)) composed[name] = value
   }

@@ -7,6 +7,9 @@ export const variable = (name: string): string | undefined => {
 /** In order of precedence; each also as NAME_FILE. */
 export const tokenVariables = ["AMPOULE_API_TOKEN", "AMPOULE_TOKEN"] as const
 
+/** In a child of `run`: the credentials that it did not pass on, so that a nested command says why it has none. */
+export const withheldVariable = "AMPOULE_WITHHELD"
+
 /** Secret settings of the server and the vault. `layers/Config.ts` takes their names from here. */
 export const secretSettings = [
   "AMPOULE_DATABASE_URL",

@@ -33,6 +33,10 @@ export class ServerRefused extends Data.TaggedError("ServerRefused")<{
 export const withHint = (error: ServerRefused, hint: string): ServerRefused =>
   new ServerRefused({ ...error, message: error.message, hint })
 
+/** `Did you mean …?` before the next step. */
+export const withQuestion = (question: string | undefined, hint: string): string =>
+  question === undefined ? hint : `${question} ${hint}`
+
 /** Adds the way out that this command's own options give to refusals of these codes. */
 export const orRemedy =
   (remedies: ReadonlyMap<string, string>) =>

@@ -1,13 +1,14 @@
 /** Names under which a program expects its variables. Keys are A-Z, 0-9 and _. Pure. */
 import * as Either from "effect/Either"
+import { secretKey } from "#schema/Patterns.ts"
 
-const words = (key: string): ReadonlyArray<string> =>
+const wordsOf = (key: string): ReadonlyArray<string> =>
   key
     .toLowerCase()
     .split("_")
     .filter((word) => word !== "")
 const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1)
-const pascal = (key: string): string => words(key).map(capital).join("")
+const pascal = (key: string): string => wordsOf(key).map(capital).join("")
 /** Two underscores divide sections: SMTP__USER_NAME. */
 const sections = (key: string, divider: string): string => key.split("__").map(pascal).join(divider)
 
@@ -20,11 +21,25 @@ export const keyOf = (name: string): string =>
     .replace(/_+$/, "")
     .toUpperCase()
 
+/**
+ * Words of letters with at most two digits behind each, as names of variables have: `db-url`, `dbUrl`, `smtp2.host`. A
+ * random text rarely looks like that, so it may be repeated in an error.
+ */
+const name = /^(?:[A-Z]{1,16}|[A-Z]?[a-z]{1,16}(?:[A-Z][a-z]{1,15}){0,4})\d{0,2}$/
+
+/** Key that the user meant by a name of another form. Undefined for a text that may be a value. */
+export const keyMeant = (text: string): string | undefined => {
+  const words = text.split(/[-_.]/)
+  if (words.length > 4 || !words.every((word) => name.test(word))) return undefined
+  const key = keyOf(text)
+  return secretKey.test(key) ? key : undefined
+}
+
 const styles = {
   camel: (key: string) => pascal(key).replace(/^./, (first) => first.toLowerCase()),
   "upper-camel": pascal,
   "lower-snake": (key: string) => key.toLowerCase(),
-  "lower-kebab": (key: string) => words(key).join("-"),
+  "lower-kebab": (key: string) => wordsOf(key).join("-"),
   /** A key that has the prefix already is not given it twice. */
   "tf-var": (key: string) => `TF_VAR_${key.replace(/^TF_VAR_/, "").toLowerCase()}`,
   dotnet: (key: string) => sections(key, ":"),

@@ -3,12 +3,11 @@ import * as Args from "@effect/cli/Args"
 import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
 import * as ValidationError from "@effect/cli/ValidationError"
-import * as Duration from "effect/Duration"
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { type CliFailure, usage } from "./Failure.ts"
+import { usage } from "./Failure.ts"
 import { styleNames } from "./KeyNames.ts"
+import { defaultTexts, parseDuration } from "./Times.ts"
 
 /** Option with a text. `of`: its placeholder in the help. */
 export const text = (name: string, of: string, description: string) =>
@@ -20,50 +19,22 @@ export const flag = (name: string, description: string) =>
 export const argument = (name: string, description: string) =>
   Args.text({ name }).pipe(Args.withDescription(description))
 
-const unitMillis = new Map([
-  ["m", 60_000],
-  ["h", 3_600_000],
-  ["d", 86_400_000]
-])
-
-/** Parses an option's time: a day, a time, or the time elapsed since. */
-export const instant = (name: string, text: string): Effect.Effect<Date, CliFailure> =>
-  Effect.flatMap(Clock.currentTimeMillis, (now) => {
-    const [, count, unit] = /^(\d{1,5})([mhd])$/.exec(text) ?? []
-    if (count !== undefined) return Effect.succeed(new Date(now - Number(count) * (unitMillis.get(unit ?? "") ?? 0)))
-    const shape = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
-    const at = Date.parse(text)
-    return shape.test(text) && !Number.isNaN(at)
-      ? Effect.succeed(new Date(at))
-      : usage(`--${name} is a day (2026-11-21), a time (2026-11-21T08:00:00Z) or how long ago (30m, 2h, 7d).`)
-  })
-
-const secondsPerUnit = new Map([
-  ["s", 1],
-  ["m", 60],
-  ["h", 3_600],
-  ["d", 86_400]
-])
-
-/** `30s`, `15m`, `24h`, `7d`; a bare number is seconds. */
-const parseDuration = (text: string): Option.Option<Duration.Duration> => {
-  const match = /^(\d{1,6})([smhd])?$/.exec(text)
-  if (match === null) return Option.none()
-  return Option.some(Duration.seconds(Number(match[1]) * (secondsPerUnit.get(match[2] ?? "s") ?? 1)))
-}
+const durationOf = (name: string) => (text: string) =>
+  Effect.mapError(parseDuration(text), () =>
+    ValidationError.invalidValue(HelpDoc.p(`--${name} takes a time like 30s, 15m, 24h or 7d`))
+  )
 
 export const duration = (name: string, fallback: string) =>
   Options.text(name).pipe(
     Options.withPseudoName("duration"),
     Options.withDefault(fallback),
-    Options.mapEffect((text) =>
-      Effect.mapError(parseDuration(text), () =>
-        ValidationError.invalidValue(HelpDoc.p(`--${name} takes a time like 30s, 15m, 24h or 7d`))
-      )
-    )
+    Options.mapEffect(durationOf(name))
   )
 
-export const watchInterval = duration("watch-interval", "15s").pipe(
+export const optionalDuration = (name: string) =>
+  Options.text(name).pipe(Options.withPseudoName("duration"), Options.mapEffect(durationOf(name)), Options.optional)
+
+export const watchInterval = duration("watch-interval", defaultTexts["watch-interval"]).pipe(
   Options.withDescription("Polling interval of --watch (15s)")
 )
 

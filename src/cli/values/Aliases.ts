@@ -10,7 +10,7 @@ export const Page = Shape.struct({ items: Shape.array(Item), hasMore: Shape.bool
 const largestPage = "500"
 
 export const fetchAliases = (server: Link, target: Target.Target) =>
-  Target.withProject(server, target, (projectId) =>
+  Target.inEnvironment(server, target, (projectId) =>
     Effect.gen(function* () {
       const aliases = new Map<string, string>()
       for (let page = 1; ; page++) {
@@ -20,4 +20,4 @@ export const fetchAliases = (server: Link, target: Target.Target) =>
         if (!hasMore) return aliases
       }
     })
-  ).pipe(Target.withTargetHint(target))
+  )

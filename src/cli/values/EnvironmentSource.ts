@@ -4,7 +4,7 @@ import * as Option from "effect/Option"
 import type { InjectedSecrets } from "#schema/SecretResponses.ts"
 import { secretKey } from "#schema/Patterns.ts"
 import type { Representation } from "#schema/Values.ts"
-import type { ChosenLink } from "#src/cli/connection/Choice.ts"
+import * as Choice from "#src/cli/connection/Choice.ts"
 import {
   type CliError,
   CliFailure,
@@ -13,10 +13,12 @@ import {
   type ServerRefused,
   UnexpectedAnswer
 } from "#src/cli/terminal/Failure.ts"
+import { closest } from "#src/cli/terminal/Closest.ts"
 import { bodyOf, type Link } from "#src/cli/connection/Link.ts"
 import * as ChildEnvironment from "#src/cli/terminal/ChildEnvironment.ts"
+import * as Names from "#src/cli/connection/Names.ts"
 import * as OfflineCache from "./OfflineCache.ts"
-import { warn } from "#src/cli/terminal/Output.ts"
+import { plain, warn } from "#src/cli/terminal/Output.ts"
 import type { RunOptions } from "./RunOptions.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
 import * as Target from "#src/cli/connection/Target.ts"
@@ -69,13 +71,11 @@ export const inject = Effect.fnUntraced(function* (server: Link, options: Inject
   return Option.some<Resolved>({ values, contained, etag: Option.fromNullable(response.headers["etag"]) })
 })
 
-export const Keys = Shape.struct({ items: Shape.array(Shape.struct({ key: Shape.string })), hasMore: Shape.boolean })
-
 const allKeys = Effect.fnUntraced(function* (server: Link, { environment, projectId }: InjectOptions) {
   const keys: Array<string> = []
   for (let page = 1; ; page++) {
     const query = { projectId, environment, page: String(page), pageSize: "500" }
-    const { hasMore, items } = yield* bodyOf(server, yield* server.ask({ path: "/secrets", query }), Keys)
+    const { hasMore, items } = yield* bodyOf(server, yield* server.ask({ path: "/secrets", query }), Names.Keys)
     for (const { key } of items) keys.push(key)
     if (!hasMore) return keys
   }
@@ -84,8 +84,13 @@ const allKeys = Effect.fnUntraced(function* (server: Link, { environment, projec
 /** The most characters of a list of keys in an address. Servers and proxies accept some 16,000 of one request. */
 const longestKeyList = 8_000
 
-const missingFrom = (keys: ReadonlyArray<string>): CliFailure =>
-  new CliFailure({ message: `The environment has no ${keys.join(", ")} (--only).` })
+const missingFrom = (keys: ReadonlyArray<string>, present: ReadonlyArray<string> = []): CliFailure => {
+  const meant = keys.flatMap((key) => closest(key, present) ?? [])
+  return new CliFailure({
+    message: `The environment has no ${keys.join(", ")} (--only).`,
+    ...(meant.length === 0 ? {} : { hint: `Did you mean ${meant.join(", ")}?` })
+  })
+}
 
 /**
  * The values that `--only` selects: the server hands out and records no other. Patterns are matched against names first.
@@ -113,9 +118,9 @@ const injectOnly = Effect.fnUntraced(function* (server: Link, options: InjectOpt
         yield* warn("This server is older than --only on the server: it hands out and records all keys.")
         return yield* inject(server, options)
       }
-      const present = new Set(yield* allKeys(server, options))
-      const missing = keys.filter((key) => !present.has(key))
-      return yield* missing.length > 0 ? missingFrom(missing) : error
+      const present = yield* allKeys(server, options)
+      const missing = keys.filter((key) => !present.includes(key))
+      return yield* missing.length > 0 ? missingFrom(missing, present) : error
     })
   )
 })
@@ -132,45 +137,95 @@ const age = (millis: number): string => {
 /** `update`: a set exists already, with or without an ETag, so an older copy is of no use. */
 type Purpose = { readonly _tag: "first" } | { readonly _tag: "update"; readonly etag: string | undefined }
 
-export const fetchEnvironment = Effect.fnUntraced(function* (
-  session: ChosenLink,
+type SourceOptions = Pick<RunOptions, "offline" | "offlineAge" | "fallbackOnly" | "only" | "plan">
+
+const locationOf = (
+  session: Choice.ChosenLink,
   target: Target.Target,
-  options: Pick<RunOptions, "offline" | "offlineAge" | "only" | "plan">,
+  { only }: SourceOptions,
+  projectId: string
+): OfflineCache.Location => ({
+  url: session.url,
+  credential: session.chosen.credential,
+  projectId,
+  environment: target.environment,
+  only
+})
+
+/** Copy of an earlier run that may be used, and where it is. Without a request. */
+const findCopy = Effect.fnUntraced(function* (
+  session: Choice.ChosenLink,
+  target: Target.Target,
+  options: SourceOptions
+) {
+  const projectId = yield* Target.cachedProject(session, target)
+  return Option.isNone(projectId)
+    ? Option.none()
+    : yield* OfflineCache.find(locationOf(session, target, options, projectId.value), options.offlineAge)
+})
+
+const resolvedOf = ({ values }: OfflineCache.OfflineCopy): Option.Option<Resolved> =>
+  Option.some({ values, etag: Option.none() })
+
+/** The connection for a first request: with a copy, a silent server is not waited for. */
+const withPatience = Effect.fnUntraced(function* (
+  session: Choice.ChosenLink,
+  target: Target.Target,
+  options: SourceOptions
+) {
+  if (!options.offline || Option.isNone(yield* findCopy(session, target, options))) return session
+  return { ...session, ...(yield* Choice.hurried(session)) }
+})
+
+const onlyCopy = Effect.fnUntraced(function* (
+  session: Choice.ChosenLink,
+  target: Target.Target,
+  options: SourceOptions
+) {
+  const copy = yield* findCopy(session, target, options)
+  if (Option.isNone(copy)) {
+    return yield* new CliFailure({
+      message: `No usable offline copy of ${plain(target.project)}/${target.environment} for this credential.`,
+      hint: "`ampoule run --offline` makes one, for 24 hours; --offline-max-age changes that."
+    })
+  }
+  yield* warn(`Using the offline copy of ${age(copy.value.ageMillis)} ago.`)
+  return resolvedOf(copy.value)
+})
+
+export const fetchEnvironment = Effect.fnUntraced(function* (
+  session: Choice.ChosenLink,
+  target: Target.Target,
+  options: SourceOptions,
   purpose: Purpose
 ) {
+  if (options.fallbackOnly) return yield* onlyCopy(session, target, options)
   const conditions = purpose._tag === "update" ? { etag: purpose.etag } : { plan: Option.getOrUndefined(options.plan) }
-  const copyOf = (projectId: string): OfflineCache.Location => ({
-    url: session.url,
-    credential: session.chosen.credential,
-    projectId,
-    environment: target.environment,
-    only: options.only
-  })
-  const online = Target.withProject(session, target, (projectId) =>
-    injectOnly(session, { projectId, environment: target.environment, ...conditions }, options.only).pipe(
-      Effect.tap(
-        Option.match({
-          onNone: () => Effect.void,
-          onSome: ({ values }) =>
-            options.offline
-              ? Effect.catchAll(OfflineCache.store(copyOf(projectId), values), (error) => warn(error.message))
-              : Effect.void
-        })
+  const server = purpose._tag === "update" ? session : yield* withPatience(session, target, options)
+  const online = Target.inEnvironment(server, target, (projectId) =>
+    injectOnly(server, { projectId, environment: target.environment, ...conditions }, options.only).pipe(
+      Effect.tap((resolved) =>
+        options.offline && Option.isSome(resolved)
+          ? Effect.catchAll(
+              OfflineCache.store(locationOf(session, target, options, projectId), resolved.value.values),
+              (error) => warn(error.message)
+            )
+          : Effect.void
       )
     )
   )
   return yield* Effect.catchAll(
-    Target.withTargetHint(target)(target.unavailable === undefined ? online : Effect.fail(target.unavailable)),
+    target.unavailable === undefined ? online : Effect.fail(target.unavailable),
     Effect.fnUntraced(function* (error: CliError) {
       const projectId = yield* Target.cachedProject(session, target)
       if (Option.isNone(projectId)) return yield* Effect.fail(error)
       // Also without --offline: a copy of an earlier run must not outlive the right to it.
-      if (isRefusal(error)) yield* OfflineCache.drop(copyOf(projectId.value))
+      if (isRefusal(error)) yield* OfflineCache.drop(locationOf(session, target, options, projectId.value))
       if (!options.offline || !isUnavailable(error) || purpose._tag === "update") return yield* Effect.fail(error)
-      const copy = yield* OfflineCache.find(copyOf(projectId.value), options.offlineAge)
+      const copy = yield* findCopy(session, target, options)
       if (Option.isNone(copy)) return yield* Effect.fail(error)
       yield* warn(`${describe(error).message} Using the offline copy of ${age(copy.value.ageMillis)} ago.`)
-      return Option.some<Resolved>({ values: copy.value.values, etag: Option.none() })
+      return resolvedOf(copy.value)
     })
   )
 })

@@ -3,6 +3,7 @@ import type * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import { formats } from "#src/formats/FormatNames.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
+import { defaultTexts } from "#src/cli/terminal/Times.ts"
 
 export const options = {
   ...Shared.inEnvironment,
@@ -39,8 +40,12 @@ export const options = {
   ),
   interval: Shared.watchInterval,
   offline: Shared.flag("offline", "Keep an encrypted copy, and use it when the server is unreachable"),
-  offlineAge: Shared.duration("offline-max-age", "24h").pipe(
+  offlineAge: Shared.duration("offline-max-age", defaultTexts["offline-max-age"]).pipe(
     Options.withDescription("Maximum age of the copy for --offline (24h)")
+  ),
+  fallbackOnly: Shared.flag("fallback-only", "Use the copy of an earlier --offline, and do not ask the server"),
+  timeout: Shared.optionalDuration("timeout").pipe(
+    Options.withDescription("Longest wait for an answer of the server (30s; with a copy of --offline 3s of silence)")
   ),
   sealed: Options.optional(
     Shared.text(

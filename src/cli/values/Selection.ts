@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as ChildEnvironment from "#src/cli/terminal/ChildEnvironment.ts"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
+import { closest } from "#src/cli/terminal/Closest.ts"
 import { rename } from "#src/cli/terminal/KeyNames.ts"
 import type { selection } from "#src/cli/terminal/Options.ts"
 
@@ -21,7 +22,13 @@ export const selectValues = (
 ): Effect.Effect<ChildEnvironment.Variables, CliFailure> => {
   const missing = ChildEnvironment.missing(values, options.only)
   if (missing.length > 0) {
-    return Effect.fail(new CliFailure({ message: `The environment has no ${missing.join(", ")} (--only).` }))
+    const meant = missing.flatMap((key) => closest(key, Object.keys(values)) ?? [])
+    return Effect.fail(
+      new CliFailure({
+        message: `The environment has no ${missing.join(", ")} (--only).`,
+        ...(meant.length === 0 ? {} : { hint: `Did you mean ${meant.join(", ")}?` })
+      })
+    )
   }
   const selected = ChildEnvironment.select(values, { ...options, prefix: Option.getOrUndefined(options.prefix) })
   if (Option.isNone(options.names)) return Effect.succeed(selected)
