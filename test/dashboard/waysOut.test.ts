@@ -89,4 +89,25 @@ layer(TestApp.shared, { excludeTestServices: true, timeout: "60 seconds" })("the
       assert.strictEqual(compared, 7)
     })
   )
+
+  it.effect("says of changes that wait that they outlast the role of their author", () =>
+    Effect.gen(function* () {
+      const project = yield* World.project()
+      const owner = yield* World.session(project.team.owner)
+      const member = yield* World.session(yield* World.member(project.team, "member"))
+      const access = `/app/projects/${project.id}/env/development/access`
+      const words = "stays open when its author"
+      assert.notInclude((yield* TestApp.get(access, { session: owner.text })).text, words)
+      yield* TestApp.patch(`/environments/${project.development.id}`, {
+        session: owner.text,
+        json: { changes: "proposed" }
+      })
+      const proposed = yield* TestApp.post("/secrets", {
+        session: member.text,
+        json: { projectId: project.id, environment: "development", key: "K", value: "v" }
+      })
+      assert.strictEqual(proposed.status, 202, proposed.text)
+      assert.include((yield* TestApp.get(access, { session: owner.text })).text, words)
+    })
+  )
 })

@@ -192,6 +192,10 @@ export const WaitingChanges = ({
       <h2>
         Change requests <Ui.Badge tone="accent">{changes.length}</Ui.Badge>
       </h2>
+      <p class="hint">
+        A change stays open when its author's role or grant has ended since, or ended and came back. The approver
+        answers for it.
+      </p>
       <Ui.Table label="Change requests" head={["Person", "Wants to", "Written", "Ends", ""]}>
         {changes.map((item) => (
           <tr>
