@@ -30,7 +30,12 @@ const refPrefix = "#/components/schemas/"
 const nameOf = ($ref: string) => $ref.slice(refPrefix.length)
 
 /** A cell of a table holds no line break and no bar. */
-export const cell = (text: string): string => text.replaceAll(/\s*\n\s*/g, " ").replaceAll("|", "\\|")
+export const cell = (text: string): string =>
+  text
+    .split("\n")
+    .map((line) => line.trim())
+    .join(" ")
+    .replaceAll("|", "\\|")
 
 /** A pattern longer than this says less than its description (characters). */
 const maxPattern = 60

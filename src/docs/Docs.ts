@@ -100,8 +100,8 @@ const routes = Effect.gen(function* () {
     Effect.flatMap(contents, ({ find, missing }) => {
       const content = find(path, visitor)
       if (content !== undefined) return responseOf(content)
-      const shorter = path.replace(/\/+$/, "")
-      return shorter !== path && find(shorter, visitor) !== undefined
+      const shorter = path.slice(0, -1)
+      return path.endsWith("/") && find(shorter, visitor) !== undefined
         ? Effect.succeed(HttpServerResponse.empty({ status: 308, headers: { ...Html.headers, location: shorter } }))
         : responseOf(missing(visitor))
     })

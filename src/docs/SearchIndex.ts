@@ -13,7 +13,7 @@ const entities: ReadonlyMap<string, string> = new Map([
 
 const textOf = (html: string): string =>
   html
-    .replaceAll(/<[^>]*>/g, " ")
+    .replaceAll(/<[^<>]*>/g, " ")
     .replaceAll(/&(?:amp|lt|gt|quot|#39);/g, (entity) => entities.get(entity) ?? entity)
     .replaceAll(/\s+/g, " ")
     .trim()

@@ -39,7 +39,20 @@ const pathOf = (file: string): string => {
 const markdownPathOf = (file: string): string => (file.startsWith("docs/") ? `/${file}` : `${pathOf(file)}.md`)
 
 const decoder = new TextDecoder()
-const withoutComments = (text: string): string => text.replaceAll(/^[ \t]*<!--[\s\S]*?-->[ \t]*\n?/gm, "")
+
+/** Leaves out comments that fill whole lines. A comment inside a line stays, and the HTML leaves it out. */
+const withoutComments = (text: string): string => {
+  let isOpen = false
+  return text
+    .split("\n")
+    .filter((line) => {
+      const starts = !isOpen && line.trimStart().startsWith("<!--")
+      const isPart = isOpen || starts
+      isOpen = isPart && !line.includes("-->")
+      return !isPart
+    })
+    .join("\n")
+}
 
 const isPage = (file: string) => file.endsWith(".md") && (file.startsWith("docs/") || !file.includes("/"))
 const pictures: ReadonlyMap<string, string> = new Map([
