@@ -847,7 +847,8 @@ describe("the served documents", () => {
     const { openapi, info, ...rest } = OpenApi.contractDocument
     const published = DocumentText.at("https://vault.example", DocumentText.textOf(OpenApi.contractDocument))
     const servers = [{ url: "https://vault.example" }]
-    assert.strictEqual(published, JSON.stringify({ openapi, info, servers, ...rest }))
+    const externalDocs = { url: "https://vault.example/docs/api" }
+    assert.strictEqual(published, JSON.stringify({ openapi, info, servers, externalDocs, ...rest }))
   })
 })
 

@@ -160,7 +160,7 @@ export const renderSite = (sources: Sources): Site => {
   const pages = drafts.map((draft): Page => ({
     path: draft.path,
     markdownPath: markdownPathOf(draft.file),
-    title: draft.title,
+    title: draft.title.replaceAll("`", ""),
     summary: draft.summary,
     html: Markdown.render(draft.text, links.context(draft)),
     headings: draft.headings,

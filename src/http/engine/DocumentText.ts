@@ -19,7 +19,7 @@ export const textOf = ({ info, openapi, ...rest }: JsonObject): DocumentText => 
 
 /** The document as a server with this address publishes it. */
 export const at = (baseUrl: string, { head, tail }: DocumentText): string =>
-  `${head},"servers":${JSON.stringify([{ url: baseUrl }])},${tail}`
+  `${head},"servers":${JSON.stringify([{ url: baseUrl }])},"externalDocs":${JSON.stringify({ url: `${baseUrl}/docs/api` })},${tail}`
 
 /**
  * Joins with line breaks, which `JSON.stringify` never writes.
