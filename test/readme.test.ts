@@ -5,9 +5,9 @@ import { mkdirSync, mkdtempSync, readFileSync, symlinkSync } from "node:fs"
 import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Config from "#layers/Config.ts"
+import * as Documents from "#test/deploy/Documents.ts"
 import * as Release from "#test/support/Release.ts"
 
-const readme = readFileSync("README.md", "utf8")
 const between = (text: string, start: string, end: string) =>
   text.slice(text.indexOf(start) + start.length, text.indexOf(end))
 
@@ -77,9 +77,7 @@ const tourIn = (command: string, release: string) =>
     mkdirSync(join(folder, ".local/share/fish/generated_completions"), { recursive: true })
     const data = { AMPOULE_DATA_DIR: join(folder, "data") }
     const server = yield* Release.server(release, data)
-    const tour = between(readme, "<!-- tour -->", "<!-- /tour -->")
-      .replaceAll(/^```(?:sh)?$/gm, "")
-      .trim()
+    const tour = Documents.block("README.md", "tour").trim()
     const { paste } = yield* shell(command, folder, { HOME: folder, AMPOULE_URL: server.url, ...data })
     const token = () => readFileSync(join(folder, ".ampoule/tour-token"), "utf8")
     // The last line of the last command, which tells of the token.
