@@ -185,15 +185,16 @@ print(client.recv(9).decode() + str(control.family.name), len(os.environ["A"]))
 
 layer(Ampoule.Default, { excludeTestServices: true })("all signals of ampoule run", (it) => {
   /** KILL and STOP are not caught by any process, CHLD is about our own children, 32 and 33 belong to the C library. */
-  const { SIGCHLD, SIGCONT, SIGKILL, SIGPWR, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU } = os.constants.signals
+  const { SIGCHLD, SIGCONT, SIGIO, SIGKILL, SIGPWR, SIGSTKFLT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU } =
+    os.constants.signals
   const apart = [SIGKILL, SIGSTOP, SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU, 32, 33]
   const numbers = Array.from({ length: 64 }, (_, i) => i + 1).filter((number) => !apart.includes(number))
   /**
-   * Bun catches no real-time signal, and its engine stops threads by SIGPWR. Where `run` becomes its command, the kernel
+   * Bun catches neither SIGSTKFLT, SIGIO nor a real-time signal, and its engine stops threads by SIGPWR. Where `run` becomes its command, the kernel
    * delivers all of them (docs/command-line/run.md).
    */
   const reaches = (number: number, mode: ReadonlyArray<string>) =>
-    !isExecutable || mode.length === 0 || (number < 34 && number !== SIGPWR)
+    !isExecutable || mode.length === 0 || (number < 34 && ![SIGSTKFLT, SIGIO, SIGPWR].includes(number))
   const recorder = `
 import os, signal, sys
 sys.stdout.write("ready\\n"); sys.stdout.flush()
