@@ -38,7 +38,14 @@ export const ask = (url: string, cookie: string, method: string, route: string, 
     })
     const text = await response.text()
     if (!response.ok) throw new Error(`${method} ${route}: ${response.status} ${text}`)
-    return { text, cookie: response.headers.getSetCookie()[0]?.split(";")[0] ?? "" }
+    return {
+      text,
+      cookie:
+        response.headers
+          .getSetCookie()
+          .find((one) => one.includes("ampoule_session="))
+          ?.split(";")[0] ?? ""
+    }
   })
 
 export const temporary = Effect.acquireRelease(

@@ -9,6 +9,7 @@ import * as PostgresServer from "#test/deploy/PostgresServer.ts"
 import * as Programs from "#test/support/Programs.ts"
 import { commandsOf, pages } from "./Blocks.ts"
 import * as Host from "./Host.ts"
+import * as Reader from "./Reader.ts"
 
 const folder = "docs/runbooks"
 type Here = Effect.Effect.Success<ReturnType<typeof Host.make>>
@@ -85,9 +86,11 @@ const runbooks: Readonly<Record<string, Effect.Effect<void, unknown, Effect.Effe
     assert.include(oldPassword.output, "password authentication failed")
     const { output } = yield* host.must(". /etc/ampoule/operator; ampoule vault status --json")
     assert.match(output, /"current": ?true/)
-    // The runbook ended credentials that had not been renewed; a person signs in again.
-    yield* host.must("ampoule login --plaintext-local --no-browser", host.approve)
-    assert.strictEqual(yield* valueOf(host, "STRIPE_KEY"), "sk_test_51")
+    // The runbook ended what had not been renewed, sessions too; a person signs in again.
+    const account = { email: "ada@example.com", password: Reader.password }
+    const { cookie } = yield* Reader.ask(host.url, "", "POST", "/auth/session", account)
+    const secret = `/secrets/value?projectId=${host.projectId}&environment=development&key=STRIPE_KEY`
+    assert.include((yield* Reader.ask(host.url, cookie, "GET", secret)).text, "sk_test_51")
   }),
   "fail-over": Effect.gen(function* () {
     const pair = yield* Replication.make(true)
