@@ -323,12 +323,15 @@ describe("walls", () => {
 
   it("randomness on the server is the service Crypto; few other files ask Node", () => {
     assert.deepStrictEqual(
-      filesWith(/import \{[^}]*\b(?:random\w+|generateKeyPair\w*)\b[^}]*\} from "node:crypto"|getRandomValues/),
+      filesWith(
+        /import \{[^}]*\b(?:random\w+|generateKeyPair\w*)\b[^}]*\} from "node:crypto"|getRandomValues|\bcrypto\(\)\.random/
+      ),
       [
         // The command line and layers run without the server's services.
         "src/cli/account/Login.ts",
         "src/cli/operator/Backup.ts",
         "src/cli/operator/Setup.ts",
+        "src/cli/terminal/Folders.ts",
         "src/cli/values/OfflineCache.ts",
         "src/crypto/Crypto.ts",
         // Verifies, and makes a key that no signature fits.

@@ -13,7 +13,23 @@ const projectId = "01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e"
 /** In a process of its own: this one waits for the commands. */
 const serve = () => {
   const list = { items: [], page: 1, pageSize: 500, total: 0, hasMore: false }
-  const answers = { "/secrets": list, "/secrets/inject": { values: { KEY: "v" } }, "/secrets/value": { value: "v" } }
+  const verified = {
+    credential: { type: "api_token", id: projectId, expiresAt: null },
+    teams: [],
+    restrictions: { projectIds: null, environmentIds: null },
+    only: null
+  }
+  const answers = {
+    "/secrets": list,
+    "/secrets/inject": { values: { KEY: "v" } },
+    "/secrets/value": { value: "v" },
+    "/projects": { items: [] },
+    [`/projects/${projectId}/exposure`]: { ...list, upTo: "2026-11-27T00:00:00.000Z", unknownBefore: null },
+    "/me/verify": verified,
+    "/health/live": {},
+    "/health/ready": { checks: { database: { status: "ok" } } },
+    "/capabilities": { version: "1.1.0" }
+  }
   const server = createServer((request, response) => {
     response.setHeader("content-type", "application/json")
     response.end(JSON.stringify(answers[request.url.split("?")[0]]))
@@ -33,7 +49,13 @@ const commands = {
   "--help": ["--help"],
   "secrets get": ["secrets", "get", ...place, "KEY"],
   run: ["run", ...place, "--", "true"],
-  "secrets list": ["secrets", "list", ...place, "--json"]
+  "secrets list": ["secrets", "list", ...place, "--json"],
+  "secrets get, options behind": ["secrets", "get", "KEY", ...place],
+  "run, --name=text": ["run", `--project=${projectId}`, "--env=development", "--", "true"],
+  "projects list": ["projects", "list", "--json"],
+  whoami: ["whoami"],
+  exposed: ["exposed", ...place],
+  doctor: ["doctor"]
 }
 
 /** Milliseconds of CPU of all children that ended (proc(5): cutime and cstime, in hundredths of a second). */
@@ -68,7 +90,7 @@ const compare = (name, words, env) => {
     range: [round(Math.min(...ratios)), round(Math.max(...ratios))]
   }
   process.stdout.write(
-    `${name.padEnd(14)} ${String(row.cpuMillis).padStart(7)} ms ${String(row.bareNode).padStart(7)} ms   ratio ${row.ratio} (${row.range.join(" to ")})\n`
+    `${name.padEnd(28)} ${String(row.cpuMillis).padStart(7)} ms ${String(row.bareNode).padStart(7)} ms   ratio ${row.ratio} (${row.range.join(" to ")})\n`
   )
   return row
 }

@@ -8,9 +8,9 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto"
 import { readdirSync } from "node:fs"
 import { dirname, join } from "node:path"
+import { crypto } from "#src/cli/terminal/BuiltIn.ts"
 import {
   decodeUtf8,
   folders,
@@ -56,7 +56,7 @@ const fields = (...texts: ReadonlyArray<string>): Buffer =>
   )
 
 const derive = (credential: Redacted.Redacted, salt: Uint8Array, info: Uint8Array, length: number): Buffer =>
-  Buffer.from(hkdfSync("sha256", Redacted.value(credential), salt, info, length))
+  Buffer.from(crypto().hkdfSync("sha256", Redacted.value(credential), salt, info, length))
 
 const associated = ({ environment, only, projectId, url }: Location) =>
   fields(format, url, projectId, environment, ...only.toSorted())
@@ -75,7 +75,11 @@ const fileOf = (location: Location): string => {
 }
 
 export const seal = (location: Location, copy: OfflineCopy, salt: Buffer, nonce: Buffer): Buffer => {
-  const cipher = createCipheriv("aes-256-gcm", derive(location.credential, salt, fields("key", format), 32), nonce)
+  const cipher = crypto().createCipheriv(
+    "aes-256-gcm",
+    derive(location.credential, salt, fields("key", format), 32),
+    nonce
+  )
   cipher.setAAD(associated(location))
   const text = Buffer.from(JSON.stringify(copy))
   return Buffer.concat([magic, salt, nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()])
@@ -84,9 +88,14 @@ export const seal = (location: Location, copy: OfflineCopy, salt: Buffer, nonce:
 const decipher = Option.liftThrowable((location: Location, bytes: Buffer): Buffer => {
   const salt = bytes.subarray(magic.length, magic.length + saltLength)
   const nonce = bytes.subarray(magic.length + saltLength, magic.length + saltLength + nonceLength)
-  const opened = createDecipheriv("aes-256-gcm", derive(location.credential, salt, fields("key", format), 32), nonce, {
-    authTagLength: tagLength
-  })
+  const opened = crypto().createDecipheriv(
+    "aes-256-gcm",
+    derive(location.credential, salt, fields("key", format), 32),
+    nonce,
+    {
+      authTagLength: tagLength
+    }
+  )
   opened.setAAD(associated(location))
   opened.setAuthTag(bytes.subarray(bytes.length - tagLength))
   const text = bytes.subarray(magic.length + saltLength + nonceLength, bytes.length - tagLength)
@@ -103,7 +112,12 @@ export const store = Effect.fnUntraced(function* (location: Location, values: Re
   const savedAt = yield* Clock.currentTimeMillis
   const file = fileOf(location)
   yield* makeFolder(dirname(file), what)
-  const sealed = seal(location, { savedAt, values }, randomBytes(saltLength), randomBytes(nonceLength))
+  const sealed = seal(
+    location,
+    { savedAt, values },
+    crypto().randomBytes(saltLength),
+    crypto().randomBytes(nonceLength)
+  )
   yield* writeWhole(file, sealed, what)
 })
 
