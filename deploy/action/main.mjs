@@ -8,6 +8,7 @@ import { spawn } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
 import { constants } from "node:os"
+import { fromCaller, isComplete, withCredential } from "../../src/ClientTarget.ts"
 import { isDangerous } from "../../src/formats/DangerousNames.ts"
 
 /** Sentence for the log, never with a value. */
@@ -75,9 +76,23 @@ const exchange = async (jwt) => {
   return token
 }
 
-/** @param {{ authorization: string }} headers */
-const projectId = async (headers) => {
-  const name = input("project")
+/** Inputs, then variables of the job, then the only environment that the rule reaches. @param {{ authorization: string }} headers */
+const target = async (headers) => {
+  const own = fromCaller({ project: optional("project"), environment: optional("environment") }, process.env)
+  const only = isComplete(own) ? null : (await ask("The token", `${server}/me/verify`, { headers })).only
+  const { environment, project } = withCredential(own, only ?? null)
+  const reach = "the rule does not reach exactly one environment"
+  if (project === undefined)
+    throw new Refused(`Which project? Give the input project or set AMPOULE_PROJECT: ${reach}.`)
+  if (environment === undefined) {
+    throw new Refused(`Which environment? Give the input environment or set AMPOULE_ENVIRONMENT: ${reach}.`)
+  }
+  const id = project.id ?? (await projectId(headers, project.name))
+  return new URLSearchParams({ projectId: id, environment: environment.name })
+}
+
+/** @param {{ authorization: string }} headers @param {string} name */
+const projectId = async (headers, name) => {
   if (/^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(name)) return name
   const { items } = await ask("The project", `${server}/projects`, { headers })
   const found = items.filter((/** @type {{ slug: string }} */ project) => project.slug === name)
@@ -121,9 +136,8 @@ const main = async () => {
   server = address()
   const headers = { authorization: `Bearer ${await exchange(await identity())}` }
   try {
-    const target = new URLSearchParams({ projectId: await projectId(headers), environment: input("environment") })
     /** @type {{ values: Record<string, string> }} */
-    const { values } = await ask("The environment", `${server}/secrets/inject?${target}`, { headers })
+    const { values } = await ask("The environment", `${server}/secrets/inject?${await target(headers)}`, { headers })
     mask(Object.values(values))
     const allowed = optional("allow").split(/\s+/)
     // The runner itself refuses the last two.

@@ -22,7 +22,7 @@ export const values = {
   VITE_API: "https://api.example.com"
 }
 
-/** A project `shop` with these values in production, and a token that reads that environment alone. */
+/** A project `shop` with these values in two environments, and a token for each that reads it alone. */
 export const shop = Effect.gen(function* () {
   const project = yield* World.project({ slug: "shop" })
   const writer = yield* World.token({ team: project.team, environments: [project.production, project.development] })
@@ -32,14 +32,18 @@ export const shop = Effect.gen(function* () {
     const { status } = yield* TestApp.post("/secrets/bulk", { bearer: writer.text, json })
     assert.strictEqual(status, 201)
   }
-  const reader = yield* World.token({
-    team: project.team,
-    accessLevel: "read",
-    projects: [project],
-    environments: [project.production, project.development]
-  })
+  const readerOf = (environment: World.Environment) =>
+    World.token({ team: project.team, accessLevel: "read", environments: [environment] })
+  const reader = yield* readerOf(project.production)
+  const developer = yield* readerOf(project.development)
   const { port } = yield* Listening
-  return { project, token: reader.text, writer: writer.text, url: `http://127.0.0.1:${port}` }
+  return {
+    project,
+    token: reader.text,
+    developerToken: developer.text,
+    writer: writer.text,
+    url: `http://127.0.0.1:${port}`
+  }
 })
 
 /** Folder with the program as the image has it, and `ampoule` to be found in `bin`. */

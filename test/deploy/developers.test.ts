@@ -28,7 +28,7 @@ const run = promisify(execFile)
 
 /** The environment of a developer who is signed in, in a folder of their own. */
 const developer = Effect.gen(function* () {
-  const { token, url, ...more } = yield* shop
+  const { developerToken: token, url, ...more } = yield* shop
   const { env, srv } = yield* image
   const all = { ...env, AMPOULE_URL: url, AMPOULE_API_TOKEN: token, NO_PROXY: "*" }
   const bash = (script: string) =>

@@ -98,13 +98,13 @@ const rule = async () => {
 /** A repository whose workflow uses the action, as far as the action needs ours. @param {string} id of the rule */
 const repository = (id) => {
   const repo = path.join(work, "repo")
-  const names = ["src/formats/DangerousNames.ts", "src/formats/DangerousNameLists.ts"]
+  const names = ["src/ClientTarget.ts", "src/formats/DangerousNames.ts", "src/formats/DangerousNameLists.ts"]
   for (const file of ["deploy/action/action.yml", "deploy/action/main.mjs", ...names]) {
     fs.mkdirSync(path.dirname(path.join(repo, "ampoule", file)), { recursive: true })
     fs.copyFileSync(path.join(root, file), path.join(repo, "ampoule", file))
   }
   const uses = `uses: ./ampoule/deploy/action
-        with: { url: "${server.url}", rule: "${id}", project: shop, environment: development`
+        with: { url: "${server.url}", rule: "${id}"`
   const workflow = `on: push
 jobs:
   deploy:

@@ -97,7 +97,7 @@ const step = (
     })
     const file = path.join(folder, "env")
     fs.writeFileSync(file, "BEFORE=1\n")
-    const all = { url: given.url, rule: given.rule, project: "shop", environment: "production", ...inputs }
+    const all = { url: given.url, rule: given.rule, ...inputs }
     const env = {
       PATH: process.env["PATH"],
       NO_PROXY: "*",
@@ -203,7 +203,11 @@ describe("the GitHub Action", () => {
             assert.deepStrictEqual(variables, {})
             return lines.at(-1) ?? ""
           })
-        assert.include(yield* said({ project: "other" }), "reaches no project of this name")
+        assert.include(yield* said({ project: "other", environment: "production" }), "reaches no project of this name")
+        assert.include(
+          yield* said({ project: "other" }),
+          "Which environment? Give the input environment or set AMPOULE"
+        )
         assert.include(yield* said({ environment: "staging" }), "The environment: 404")
         assert.include(yield* said({ rule: world.project.id }), "The exchange: 400")
         assert.include(yield* said({ url: "http://ampoule.example.com" }), "must be an https address")

@@ -30,7 +30,7 @@ const environments = Help.command(
     json: Shared.json,
     project: Shared.project,
     name: Args.text({ name: "PROJECT" }).pipe(
-      Args.withDescription("Id or slug (default: --project, then .ampoule.json)"),
+      Args.withDescription("Id or slug (default: that of --project)"),
       Args.optional
     )
   },

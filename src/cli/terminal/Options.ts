@@ -41,7 +41,9 @@ export const watchInterval = duration("watch-interval", defaultTexts["watch-inte
 export const project = Options.text("project").pipe(
   Options.withAlias("p"),
   Options.withPseudoName("id-or-slug"),
-  Options.withDescription("Project (default: from .ampoule.json)"),
+  Options.withDescription(
+    "Project (default: AMPOULE_PROJECT, then the credential's only environment, then .ampoule.json)"
+  ),
   Options.optional
 )
 
@@ -49,7 +51,9 @@ const environment = Options.text("env").pipe(
   Options.withAlias("e"),
   Options.withAlias("environment"),
   Options.withPseudoName("slug"),
-  Options.withDescription("Environment (default: from .ampoule.json)"),
+  Options.withDescription(
+    "Environment (default: AMPOULE_ENVIRONMENT, then the credential's only one, then .ampoule.json)"
+  ),
   Options.optional
 )
 
