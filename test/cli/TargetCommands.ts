@@ -43,6 +43,7 @@ export const targetedCommands: ReadonlyArray<TargetedCommand> = [
   inEnvironment("graph"),
   inEnvironment("seal file", "plain.env"),
   inEnvironment("seal set", "A"),
+  inEnvironment("seal export"),
   inEnvironment("access list"),
   inEnvironment("access request", "--for", "2h", "--why", "x"),
   inEnvironment("exposed", "A"),
