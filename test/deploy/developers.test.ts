@@ -28,7 +28,7 @@ const run = promisify(execFile)
 
 /** The environment of a developer who is signed in, in a folder of their own. */
 const developer = Effect.gen(function* () {
-  const { developerToken: token, url, ...more } = yield* shop
+  const { developerToken: token, token: productionToken, url, ...more } = yield* shop
   const { env, srv } = yield* image
   const all = { ...env, AMPOULE_URL: url, AMPOULE_API_TOKEN: token, NO_PROXY: "*" }
   const bash = (script: string) =>
@@ -40,7 +40,7 @@ const developer = Effect.gen(function* () {
   const json = JSON.stringify({ projectId: project.id, environment: "development", secrets })
   /** A line that changes DATABASE_URL, as somebody else might. */
   const change = `curl -fsS -o /dev/null "$AMPOULE_URL/secrets/bulk" -H "Authorization: Bearer ${writer}" -H "Content-Type: application/json" -d '${json}'`
-  return { project, token, url, env: all, srv, bash, change }
+  return { project, token, productionToken, url, env: all, srv, bash, change }
 })
 
 /** Effect of the line with `--watch` at a change: it starts its command again, which touches the file first. */
@@ -153,7 +153,8 @@ describe("docs/recipes, for developers", () => {
       "Python and Go: programs that fetch the values themselves, and what they say of an environment that is not there",
       () =>
         Effect.gen(function* () {
-          const { env, project, srv } = yield* developer
+          const { env: ofDeveloper, productionToken, project, srv } = yield* developer
+          const env = { ...ofDeveloper, AMPOULE_API_TOKEN: productionToken }
           const filled = (name: string) => block(name).replace("01980a5e-7c11-7b3a-9d54-6f2f8a1c0b7e", project.id)
           const nowhere = (text: string) => text.replace('"production"', '"nowhere"')
           const said = (command: string, ...args: ReadonlyArray<string>) =>

@@ -155,7 +155,7 @@ describe("docs/recipes", () => {
       "Vite: its dev server has the variables, the browser only those that are meant for it; a change restarts it",
       () =>
         Effect.gen(function* () {
-          const { project, token, url, writer } = yield* shop
+          const { developerToken: token, project, url, writer } = yield* shop
           const { env, folder } = yield* image
           const site = path.join(folder, "site")
           fs.mkdirSync(path.join(site, "node_modules/.bin"), { recursive: true })
