@@ -127,7 +127,8 @@ type Registry = typeof registry
 
 /**
  * By migration number: the last migration that a program must know to keep serving, and to start again, beside it. A
- * migration that only adds has the number before its own. One that drops something has the last number of the release
+ * migration that only adds has the number of the one before it, so that a server of the earlier commit of
+ * `test/upgrade` starts again while an upgrade is under way. One that drops something has the last number of the release
  * that stopped using it. A migration without an entry stops all programs that do not know it.
  */
 const servedFrom: ReadonlyMap<number, number> = new Map([
@@ -145,16 +146,16 @@ const servedFrom: ReadonlyMap<number, number> = new Map([
   [41, 40],
   [42, 41],
   [46, 45],
-  [47, 46],
-  [48, 47],
-  [49, 48],
-  [50, 49],
-  [51, 50],
-  [52, 51],
-  [53, 52],
-  [54, 53],
-  [55, 54],
-  [56, 55]
+  [47, 45],
+  [48, 45],
+  [49, 45],
+  [50, 45],
+  [51, 45],
+  [52, 45],
+  [53, 45],
+  [54, 45],
+  [55, 45],
+  [56, 45]
 ])
 
 const LEDGER = "effect_sql_migrations"

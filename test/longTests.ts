@@ -71,6 +71,7 @@ export const longTests = [
   "test/soak/soak.test.ts",
   "test/trail-use/exposureLong.test.ts",
   "test/vault/Release.test.ts",
+  "test/upgrade/rolling.test.ts",
   "test/vault/process.test.ts",
   "test/webhooks/killed.test.ts"
 ]
