@@ -155,7 +155,8 @@ const servedFrom: ReadonlyMap<number, number> = new Map([
   [53, 45],
   [54, 45],
   [55, 45],
-  [56, 45]
+  [56, 45],
+  [57, 45]
 ])
 
 const LEDGER = "effect_sql_migrations"

@@ -39,6 +39,18 @@ describe("a migrated database", { shuffle: false }, () => {
       })
     )
 
+    it.effect("lets a server of before 1.1 start again while an upgrade is under way", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        // The newest migration of the earlier commit in test/upgrade/Earlier.ts, which tries it with that server.
+        const earlier = 45
+        const behind = yield* sql`
+          SELECT name, served_from FROM effect_sql_migrations
+          WHERE migration_id > ${earlier} AND coalesce(served_from, migration_id) > ${earlier}`
+        assert.deepStrictEqual(behind, [], "each migration of 1.1 has an entry in `servedFrom` of layers/Migrations.ts")
+      })
+    )
+
     it.effect("is as it was before when a migration fails, even the ones that went well", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
