@@ -237,10 +237,10 @@ export const run = (list: ReadonlyArray<Client>, first: string) => {
   const stages: Array<{ readonly name: string; requests: number; readonly failures: Array<string> }> = [
     { name: first, requests: 0, failures: [] }
   ]
-  let going = true
+  const state = { isGoing: true }
   const now = () => stages[stages.length - 1] ?? assert.fail("traffic begins with a stage")
   const rounds = list.map(async ({ name, round }) => {
-    while (going) {
+    while (state.isGoing) {
       const stage = now()
       const outcome = { status: "no answer", text: "" } as { status: Outcome["status"]; text: string }
       try {
@@ -261,7 +261,7 @@ export const run = (list: ReadonlyArray<Client>, first: string) => {
   return {
     stage: (name: string) => void stages.push({ name, requests: 0, failures: [] }),
     end: async (): Promise<ReadonlyArray<Stage>> => {
-      going = false
+      state.isGoing = false
       await Promise.all(rounds)
       return stages
     }
