@@ -40,10 +40,11 @@ const milliseconds = (wait: Wait): number => {
 
 /** The short name of a cause, such as ECONNREFUSED. Its text and data may contain a part of an answer. */
 export const causeOf = (error: unknown): Error => {
-  let name = "unknown cause"
+  let name = "no connection"
   for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
     const label = "code" in at ? at.code : at.name
-    if (typeof label === "string" && /^\w{3,40}$/.test(label)) name = label
+    // Deno gives no code, and a name that says nothing.
+    if (typeof label === "string" && /^(?!(?:Type)?Error$)\w{3,40}$/.test(label)) name = label
   }
   return new Error(name)
 }

@@ -124,6 +124,17 @@ const pack = async () => {
 
 // --- programs on Effect 4 ---
 
+/** Typed samples of the pages, which are compiled as they are there. @type {ReadonlyArray<readonly [string, string]>} */
+const samples = [
+  ["effect.md", "effect4.ts"],
+  ["typescript.md", "worker.ts"]
+].map(([from = "", name = ""]) => {
+  const text = fs.readFileSync(path.join(root, "docs/recipes", from), "utf8")
+  const [, sample] = text.split(`\`\`\`ts ${name}\n`)
+  if (sample === undefined) throw new Error(`${from} has no ${name}`)
+  return [name, sample.slice(0, sample.indexOf("\n```"))]
+})
+
 /** @typedef {Record<string, string>} Variables */
 /** @type {(tarball: string, variables: Variables) => Promise<Array<string>>} */
 const effect4 = async (tarball, variables) => {
@@ -132,6 +143,7 @@ const effect4 = async (tarball, variables) => {
   await npmInstall(cwd, [`effect@${versions.effect}`])
   await npmInstall(cwd, [tarball])
   fs.copyFileSync(path.join(here, "journeys/effect4.ts"), path.join(cwd, "main.ts"))
+  for (const [name, sample] of samples) put(path.join(cwd, name), sample)
   const compilerOptions = {
     noEmit: true,
     strict: true,
@@ -142,7 +154,10 @@ const effect4 = async (tarball, variables) => {
     lib: ["ES2023", "DOM", "DOM.Iterable"],
     types: []
   }
-  put(path.join(cwd, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["main.ts"] }))
+  put(
+    path.join(cwd, "tsconfig.json"),
+    JSON.stringify({ compilerOptions, files: ["main.ts", ...samples.map(([name]) => name)] })
+  )
   for (const compiler of [tool(".bin/tsc"), path.join(root, "node_modules/typescript/bin/tsc")]) {
     await run(compiler, ["-p", cwd])
   }
