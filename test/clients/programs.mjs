@@ -124,7 +124,7 @@ const pack = async () => {
 
 // --- programs on Effect 4 ---
 
-/** Typed samples of the pages, which are compiled as they are there. @type {ReadonlyArray<readonly [string, string]>} */
+/** Typed samples of the pages, compiled unchanged. @type {ReadonlyArray<readonly [string, string]>} */
 const samples = [
   ["effect.md", "effect4.ts"],
   ["typescript.md", "worker.ts"]
