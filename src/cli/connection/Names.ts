@@ -5,7 +5,9 @@ import * as Shape from "#src/cli/terminal/Shape.ts"
 import { bodyOf, type Link } from "./Link.ts"
 
 export const Projects = Shape.struct({ items: Shape.array(Shape.struct({ id: Shape.string, slug: Shape.string })) })
-export const Environments = Shape.struct({ items: Shape.array(Shape.struct({ id: Shape.string, slug: Shape.string })) })
+export const Environments = Shape.struct({
+  items: Shape.array(Shape.struct({ id: Shape.optional(Shape.string), slug: Shape.string }))
+})
 export const Keys = Shape.struct({ items: Shape.array(Shape.struct({ key: Shape.string })), hasMore: Shape.boolean })
 
 const projectItems = Effect.fnUntraced(function* (server: Link) {
@@ -35,7 +37,7 @@ export const byId = Effect.fnUntraced(function* (server: Link) {
   const visible = yield* projectItems(server)
   const below = yield* Effect.forEach(visible.slice(0, projectsAtMost), (project) =>
     Effect.map(environmentItems(server, project.id), (items) =>
-      items.map(({ id, slug }) => [id, `${project.slug}/${slug}`] as const)
+      items.flatMap(({ id, slug }) => (id === undefined ? [] : [[id, `${project.slug}/${slug}`] as const]))
     )
   )
   return new Map([...visible.map(({ id, slug }) => [id, slug] as const), ...below.flat()])
