@@ -103,8 +103,10 @@ export const environment =
     if (path === "/projects") {
       return { body: { items: [project] } }
     }
-    if (path !== "/secrets/inject") return undefined
+    if (path === "/me/verify") return { body: { only: null } }
     const now = values()
+    if (path === "/secrets") return { body: { items: Object.keys(now).map((key) => ({ key })), hasMore: false } }
+    if (path !== "/secrets/inject") return undefined
     const etag = `"${Buffer.from(JSON.stringify(now)).toString("base64url").slice(-40)}"`
     if (headers["if-none-match"] === etag) return { status: 304 }
     const total = Object.keys(now).length

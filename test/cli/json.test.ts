@@ -51,7 +51,7 @@ const elsewhere: Readonly<Record<string, ReadonlyArray<string>>> = {
     "sessions end-all"
   ],
   "login.test.ts": ["login", "logout", "setup"],
-  "seal.test.ts": ["seal set", "seal manifest", "seal check", "reseal"],
+  "seal.test.ts": ["seal set", "seal export", "seal manifest", "seal check", "reseal"],
   "access.test.ts": ["changes show", "changes withdraw"],
   "operators, in test/cli, test/vault": [
     "vault status",

@@ -47,6 +47,8 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run", (it) => {
       yield* run(["-p", "demo", "-e", "development", "--", "true"], { home })
       fs.writeFileSync(path.join(home, ".ampoule.json"), '{"project":"demo","environment":"development"}')
       yield* Effect.flatMap(Ampoule, (ampoule) => ampoule.run(["trust"], { home }))
+      // So is that the credential reaches more than one environment.
+      yield* run(["--", "true"], { home })
       for (const words of [
         project,
         [],

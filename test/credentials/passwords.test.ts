@@ -20,7 +20,8 @@ import * as TestDatabase from "#test/support/TestDatabase.ts"
 
 const good = "vial of thirty drops"
 
-// The real computations, observed.
+// The real computations, observed. Files share modules: one that has loaded the library already would not be observed.
+vi.hoisted(() => vi.resetModules())
 vi.mock("@node-rs/argon2", { spy: true })
 
 /** As a release before 1.1 stored it. */

@@ -41,6 +41,7 @@ layer(app, { excludeTestServices: true })("the audit trail", (it) => {
         outcome: "allowed",
         team: team.id,
         keys: [],
+        target: { type: "team", id: team.id, name: "name" },
         ip: "127.0.0.1",
         userAgent: "tests",
         via: "dashboard"
