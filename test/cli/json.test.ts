@@ -90,7 +90,13 @@ const client = Schema.Struct({
   serverFrom: text,
   source: text,
   why: text,
-  login: Schema.optional(Schema.Struct({ email: text, protection: text }))
+  login: Schema.optional(Schema.Struct({ email: text, protection: text })),
+  target: Schema.Struct({
+    project: Schema.NullOr(text),
+    environment: Schema.NullOr(text),
+    projectFrom: Schema.NullOr(text),
+    environmentFrom: Schema.NullOr(text)
+  })
 })
 
 /** In this order: each finds what those before it wrote. `stdin`: what the command reads. */

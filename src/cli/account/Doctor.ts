@@ -10,6 +10,8 @@ import { isInTheClear, link, type Link } from "#src/cli/connection/Link.ts"
 import * as Logins from "#src/cli/connection/Logins.ts"
 import { exitWith, facts, json, plain } from "#src/cli/terminal/Output.ts"
 import * as ProjectFile from "#src/cli/connection/ProjectFile.ts"
+import * as Target from "#src/cli/connection/Target.ts"
+import * as TargetWords from "#src/cli/connection/TargetWords.ts"
 import * as Proxy from "#src/cli/connection/Proxy.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
 import { verify } from "#src/cli/connection/Verified.ts"
@@ -118,6 +120,13 @@ const credentialFindings = Effect.fnUntraced(function* (options: Choice.Connecti
           `${verified.right.accessLevel ?? verified.right.scopes?.flatMap(({ scopes }) => scopes).join(" ") ?? "session"}, until ${verified.right.credential.expiresAt ?? "revoked"}`
         )
   )
+  const only = verified._tag === "Right" ? (verified.right.only ?? null) : null
+  const overview = yield* Effect.either(Target.overview(Target.noOptions, only))
+  findings.push(
+    overview._tag === "Left"
+      ? failed("target", sentence(overview.left))
+      : ok("target", TargetWords.overview(overview.right.parts))
+  )
   const capabilities = yield* Effect.either(Capabilities.read(connection))
   if (capabilities._tag === "Right" && Option.isSome(capabilities.right)) {
     const { clientAddress, commit, version: serverVersion = "unknown" } = capabilities.right.value
@@ -137,10 +146,11 @@ const credentialFindings = Effect.fnUntraced(function* (options: Choice.Connecti
   return findings
 })
 
-const targetFinding = Effect.gen(function* () {
+const folderFinding = Effect.gen(function* () {
   const file = yield* Effect.either(ProjectFile.find({ foreign: false }))
   if (file._tag === "Left") return failed("folder", sentence(file.left))
-  if (Option.isNone(file.right)) return ok("folder", "no .ampoule.json here or above: use --project and --env")
+  if (Option.isNone(file.right))
+    return ok("folder", "no .ampoule.json here or above: the file of a folder chooses nothing")
   const { digest, path } = file.right.value
   const text = `${plain(path)}: ${ProjectFile.description(file.right.value)}`
   return (yield* ProjectFile.isTrusted(digest))
@@ -180,7 +190,7 @@ export const checkEverything = Effect.fnUntraced(function* (options: DoctorOptio
     }
     findings.push(yield* keychain(url, Logins.find(logins, url)))
   }
-  findings.push(yield* targetFinding)
+  findings.push(yield* folderFinding)
   if (findings.some(({ state }) => state === "failed")) yield* exitWith(1)
   if (options.json) return yield* json(findings)
   yield* facts(

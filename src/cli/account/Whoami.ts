@@ -5,6 +5,8 @@ import * as Choice from "#src/cli/connection/Choice.ts"
 import type { Link } from "#src/cli/connection/Link.ts"
 import * as Names from "#src/cli/connection/Names.ts"
 import { type Verified, verify } from "#src/cli/connection/Verified.ts"
+import * as Target from "#src/cli/connection/Target.ts"
+import * as TargetWords from "#src/cli/connection/TargetWords.ts"
 import { facts, json } from "#src/cli/terminal/Output.ts"
 
 const kinds: ReadonlyMap<string, string> = new Map([
@@ -65,13 +67,23 @@ interface WhoamiOptions extends Choice.ConnectionOptions {
 export const showCredential = Effect.fnUntraced(function* (options: WhoamiOptions) {
   const session = yield* Choice.open(options)
   const verified = yield* verify(session)
+  const { parts } = yield* Target.overview(Target.noOptions, verified.only ?? null)
   if (options.json) {
     const { source, urlFrom, why } = session.chosen
     const login = Option.getOrUndefined(
       Option.map(session.chosen.login, ({ email, protection }) => ({ email, protection }))
     )
-    return yield* json({ ...verified, client: { server: session.url, serverFrom: urlFrom, source, why, login } })
+    const target = {
+      project: parts.project?.name ?? null,
+      environment: parts.environment?.name ?? null,
+      ...TargetWords.sources(parts)
+    }
+    return yield* json({
+      ...verified,
+      client: { server: session.url, serverFrom: urlFrom, source, why, login, target }
+    })
   }
   const names = yield* namesOf(session, verified)
-  yield* facts(lines(session, verified, names).map(([name, text]) => ({ name: `${`${name}:`.padEnd(18)} `, text })))
+  const rows = [...lines(session, verified, names), ["target", TargetWords.overview(parts)] as const]
+  yield* facts(rows.map(([name, text]) => ({ name: `${`${name}:`.padEnd(18)} `, text })))
 })

@@ -187,6 +187,9 @@ export const reach = Effect.fnUntraced(function* <S extends OnlyEnvironment.Sess
   return { session, target: yield* target(options, session, offline) }
 })
 
+/** For commands without --project and --env. */
+export const noOptions: TargetOptions = { project: Option.none(), environment: Option.none() }
+
 /** The choice of this folder for reports and completion: without a question, a warning or a failure. */
 export const overview = Effect.fnUntraced(function* (
   { environment, project }: TargetOptions,

@@ -96,3 +96,14 @@ export const sources = ({ environment, project }: ClientTarget.Parts) => ({
 /** `shop (AMPOULE_PROJECT)`. */
 export const described = (which: Which, part: ClientTarget.Part): string =>
   `${plain(part.name)} (${sourceOf(which, part.source)})`
+
+/** Project and environment with their sources, or the variable that would name a missing one. */
+export const overview = ({ environment, project }: ClientTarget.Parts): string =>
+  [
+    project === undefined
+      ? `no project (--project or ${ClientTarget.projectVariable})`
+      : `project ${described("project", project)}`,
+    environment === undefined
+      ? `no environment (--env or ${ClientTarget.environmentVariable})`
+      : `environment ${described("environment", environment)}`
+  ].join(", ")
