@@ -145,7 +145,7 @@ const ofSecrets = ({ aSecret, asks: { bearer, person }, project, secret }: Scene
       (json) => TestApp.post(`/environments/${development.id}/sealed-values/open`, { ...bearer, json })
     ),
     "POST /environments/:envId/sealed-values/export": just(() =>
-      TestApp.post(`/environments/${development.id}/sealed-values/export`, { ...bearer, json: { keys: ["A"] } })
+      TestApp.post(`/environments/${development.id}/sealed-values/export`, { ...bearer, json: { keys: ["OWN_0"] } })
     ),
     "POST /environments/:envId/keypair/rotate": just(() =>
       TestApp.post(`/environments/${development.id}/keypair/rotate`, person)
