@@ -34,7 +34,7 @@ export const factorPolicy: Policy = [
 ]
 export const userCodePolicy: Policy = [{ limit: 10, millis: 600_000 }]
 /**
- * Guesses by one credential, shared by REST, MCP and pages. `secrets/Guesses.ts` decides the cost of comparisons and
+ * Guesses by one person, or by one token, shared by REST, MCP and pages. `secrets/Guesses.ts` decides the cost of comparisons and
  * writes. It is charged after the checks of shape and rights. A request refused before that compares nothing, and
  * counts in the credential's own policy only.
  */

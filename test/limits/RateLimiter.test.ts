@@ -44,7 +44,8 @@ const run = (
       const state = yield* store.take(bucket, policy, now, units)
       each(state, latest, admitted, units)
       if (state.allowed) admitted.push(...Array.from({ length: units }, () => latest))
-      else latest = admitted.at(-1) ?? latest
+      // A refused request leaves no trace: of a bucket that admitted none, the store keeps no time.
+      else latest = admitted.at(-1) ?? 0
     }
     return admitted
   }).pipe(Effect.provide(RateLimitMemory.layer))
