@@ -2,6 +2,7 @@ import { defineConfig } from "vitest/config"
 import { safeWebAssembly } from "../layers/SafeWebAssembly.ts"
 import { longTests, sampledTests } from "./longTests.ts"
 import { seeded } from "./seed.ts"
+import { SlowFirst } from "./SlowFirst.ts"
 
 const whole = process.env["AMPOULE_TEST_CASES"] === "all"
 
@@ -18,6 +19,8 @@ export default defineConfig({
     setupFiles: ["test/support/testMethods.ts"],
     testTimeout: 120_000,
     hookTimeout: 180_000,
+    // A named seed gives the order.
+    sequence: { ...seeded.sequence, ...(seeded.sequence.shuffle ? {} : { sequencer: SlowFirst }) },
     pool: "forks",
     poolOptions: { forks: { minForks: 3, maxForks: 3, isolate: false, execArgv: [safeWebAssembly] } }
   }
