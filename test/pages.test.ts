@@ -4,7 +4,15 @@ import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as Errors from "#schema/Errors.ts"
-import { CliFailure, describe as described, ServerUnreachable, UnexpectedAnswer } from "#src/cli/terminal/Failure.ts"
+import {
+  type CliError,
+  CliFailure,
+  describe as described,
+  type ServerRefused,
+  ServerUnreachable,
+  UnexpectedAnswer
+} from "#src/cli/terminal/Failure.ts"
+import type { OwnCode } from "#src/client/Failure.ts"
 import { contentsFile, groupsOf } from "#src/docs/Contents.ts"
 import { citationsIn, faultOf, linksIn } from "./pages/Citations.ts"
 import { blocksOf, faultsOf, says } from "./pages/Quotes.ts"
@@ -197,17 +205,41 @@ const sections = new Map(
 )
 
 const ofServer = Object.values(Errors).map(({ code }) => code)
-const ofCommands = [
-  new CliFailure({ message: "", exitCode: 2 }),
-  new CliFailure({ message: "" }),
-  new ServerUnreachable({ url: "", reason: "" }),
-  new UnexpectedAnswer({ url: "", status: 0, reason: "" })
-].map((failure) => described(failure).code)
+const refusedCommands = {
+  CliFailure: [new CliFailure({ message: "", exitCode: 2 }), new CliFailure({ message: "" })],
+  ServerUnreachable: [new ServerUnreachable({ url: "", reason: "" })],
+  UnexpectedAnswer: [new UnexpectedAnswer({ url: "", status: 0, reason: "" })]
+} satisfies Record<Exclude<CliError, ServerRefused>["_tag"], ReadonlyArray<CliError>>
+const ofCommands = Object.values(refusedCommands)
+  .flat()
+  .map((failure) => described(failure).code)
+const ofClient = Object.keys({
+  SERVER_UNREACHABLE: true,
+  UNEXPECTED_ANSWER: true,
+  SETTINGS_INVALID: true,
+  NO_CREDENTIAL: true,
+  TARGET_MISSING: true,
+  PROJECT_UNCLEAR: true,
+  KEY_MISSING: true,
+  DANGEROUS_NAMES: true,
+  VALUE_UNUSABLE: true,
+  NO_VARIABLES: true
+} satisfies Record<OwnCode, true>)
+/** Codes that the client library writes into an error, as its sources have them. */
+const thrownByClient = below("src/client", /\.ts$/).flatMap((file) =>
+  [...textOf(file).matchAll(/\bnew AmpouleError\(\s*"([A-Z_]+)"/g)].map(([, code]) => code)
+)
 
 describe("the page of error codes", () => {
-  it("has a section for each code of the server and of the command line, and none for another one", () => {
+  it("has a section for each code of the server, the command line and the client library, and no other", () => {
     assert.isAbove(ofServer.length, 50)
-    assert.deepStrictEqual([...sections.keys()].toSorted(), [...ofServer, ...ofCommands].toSorted())
+    const expected = new Set([...ofServer, ...ofCommands, ...ofClient])
+    assert.deepStrictEqual([...sections.keys()].toSorted(), [...expected].toSorted())
+    assert.isAbove(thrownByClient.length, 8)
+    assert.deepStrictEqual(
+      thrownByClient.filter((code) => !sections.has(code)),
+      []
+    )
   })
 
   it("says the meaning, the usual causes and the next step of each code, in this order", () => {

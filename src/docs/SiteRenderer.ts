@@ -3,7 +3,6 @@
  * pages that these link to, and the API reference. A link to another file of the repository gets a copy of that file.
  */
 import * as path from "node:path"
-import * as Errors from "#schema/Errors.ts"
 import { type ApiDocument, apiGroups } from "./ApiReference.ts"
 import { contentsFile, groupsOf } from "./Contents.ts"
 import * as Markdown from "./Markdown.ts"
@@ -37,6 +36,9 @@ const pathOf = (file: string): string => {
 }
 
 const markdownPathOf = (file: string): string => (file.startsWith("docs/") ? `/${file}` : `${pathOf(file)}.md`)
+
+/** The page with a section for each error code. */
+const errorsFile = "docs/errors.md"
 
 const decoder = new TextDecoder()
 
@@ -89,7 +91,7 @@ const followed = (first: ReadonlyArray<Source>, read: Sources["read"]): Readonly
 /** Links of a site: pages by file, and copies of other files as they are asked for. */
 const linksOf = (drafts: ReadonlyArray<Draft>, read: Sources["read"]) => {
   const byFile = new Map(drafts.map((draft) => [draft.file, draft]))
-  const codes: ReadonlySet<string> = new Set(Object.values(Errors).map(({ code }) => code))
+  const codes = new Set(byFile.get(errorsFile)?.headings.flatMap(({ level, text }) => (level === 3 ? [text] : [])))
   const paths = new Set(drafts.map((draft) => draft.path))
   const files = new Map<string, Site["files"][number]>()
   const copy = (file: string): string | undefined => {
@@ -116,7 +118,7 @@ const linksOf = (drafts: ReadonlyArray<Draft>, read: Sources["read"]) => {
         return { path: page === undefined ? copy(file) : `${page.path}${anchored(page, anchor)}` }
       },
       named: (text) => {
-        if (codes.has(text)) return draft.file === "docs/errors.md" ? undefined : `${root}/errors#${text}`
+        if (codes.has(text)) return draft.file === errorsFile ? undefined : `${root}/errors#${text}`
         return paths.has(text) && text !== draft.path ? text : undefined
       }
     }),
