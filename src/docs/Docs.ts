@@ -18,7 +18,7 @@ import type { Visitor } from "#src/dashboard/frame/Visit.ts"
 import * as DocsSource from "./DocsSource.ts"
 import { DocsPage, type FrameAssets, MissingPage } from "./Frame.tsx"
 import { llmsText } from "./LlmsText.ts"
-import { root, searchPathOf, type Site } from "./Site.ts"
+import { root, type Site } from "./Site.ts"
 
 type Response = HttpServerResponse.HttpServerResponse
 
@@ -67,7 +67,7 @@ const contentsOf = (site: Site, assets: FrameAssets, baseUrl: string) => {
           { contentType, body: contentType.startsWith("text/") ? content : Buffer.from(content, "base64") }
         ] as const
     ),
-    [searchPathOf(site), { contentType: "application/json", body: site.search, cacheControl: aYear }],
+    [site.searchPath, { contentType: "application/json", body: site.search, cacheControl: aYear }],
     [`${root}/llms.txt`, { contentType: "text/plain; charset=utf-8", body: llmsText(site, baseUrl) }]
   ])
   const pages = new Map(site.pages.map((page) => [page.path, page]))

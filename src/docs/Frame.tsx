@@ -4,7 +4,7 @@ import * as Icons from "#src/dashboard/frame/Icons.tsx"
 import { Mark } from "#src/dashboard/frame/Mark.tsx"
 import * as Paths from "#src/dashboard/frame/Paths.ts"
 import type { Theme } from "#src/dashboard/frame/Visit.ts"
-import { type Page, root, searchPathOf, type Site } from "./Site.ts"
+import { type Page, root, type Site } from "./Site.ts"
 
 /** Addresses of the files that each page loads. */
 export interface FrameAssets {
@@ -24,7 +24,7 @@ const Top = ({ site }: { readonly site: Site }) => (
     <a class="brand" href={root} aria-label="Ampoule docs">
       <Mark /> <span>Ampoule docs</span>
     </a>
-    <form class="docs-search needs-script" role="search" data-docs-search data-index={searchPathOf(site)}>
+    <form class="docs-search needs-script" role="search" data-docs-search data-index={site.searchPath}>
       <Icons.Search />
       <label class="hidden" for="docs-query">
         Search the documentation

@@ -1,6 +1,4 @@
 /** The documentation as a server holds it: rendered pages, their Markdown, pictures, quoted files and the search index. */
-import { createHash } from "node:crypto"
-
 export interface Heading {
   /** Anchor. */
   readonly id: string
@@ -30,11 +28,9 @@ export interface Site {
   readonly files: ReadonlyArray<{ readonly path: string; readonly contentType: string; readonly content: string }>
   /** Serialised index of `minisearch`. */
   readonly search: string
+  /** Path of the index. It carries a hash of the text, so a browser may keep it. */
+  readonly searchPath: string
 }
 
 /** Folder of all paths. */
 export const root = "/docs"
-
-/** Path of the search index. It carries a hash of the text, so a browser may keep it. */
-export const searchPathOf = ({ search }: Site): string =>
-  `${root}/search.${createHash("sha256").update(search).digest("hex").slice(0, 12)}.json`

@@ -2,6 +2,7 @@
  * Renders the documentation from the files of the repository. Pages are those of the contents (`docs/README.md`), the
  * pages that these link to, and the API reference. A link to another file of the repository gets a copy of that file.
  */
+import { createHash } from "node:crypto"
 import * as path from "node:path"
 import { type ApiDocument, apiGroups } from "./ApiReference.ts"
 import { contentsFile, groupsOf } from "./Contents.ts"
@@ -168,10 +169,12 @@ export const renderSite = (sources: Sources): Site => {
     headings: draft.headings,
     markdown: links.markdown(draft)
   }))
+  const search = indexOf(pages)
   return {
     pages,
     groups: groups.map(({ name, pages }) => ({ name, paths: pages.map(({ file }) => pathOf(file)) })),
     files: [...links.files.values()],
-    search: indexOf(pages)
+    search,
+    searchPath: `${root}/search.${createHash("sha256").update(search).digest("hex").slice(0, 12)}.json`
   }
 }

@@ -10,7 +10,6 @@ import { siteOf } from "#src/docs/DocsSource.ts"
 import { llmsText } from "#src/docs/LlmsText.ts"
 import { searchOptions } from "#src/docs/SearchOptions.ts"
 import { renderSite } from "#src/docs/SiteRenderer.ts"
-import { searchPathOf } from "#src/docs/Site.ts"
 
 const site = siteOf(`${process.cwd()}/`)
 const pages = new Map(site.pages.map((page) => [page.path, page]))
@@ -74,7 +73,7 @@ describe("the documentation", () => {
     const paths = [
       ...site.pages.flatMap(({ markdownPath, path }) => [path, markdownPath]),
       ...site.files.map(({ path }) => path),
-      searchPathOf(site)
+      site.searchPath
     ]
     assert.deepStrictEqual(paths.toSorted(), [...new Set(paths)].toSorted())
     for (const path of paths) assert.match(path, /^\/docs(?:\/[\w.-]+)*$/)
