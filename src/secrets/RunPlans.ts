@@ -188,11 +188,15 @@ const endOf = (text: string): string => [...text].slice(-maxOutput).join("")
 /** UTF-16 code units of values that are searched for without a pause. */
 const maskedAtOnce = 2_000
 
-/** The values in groups, each masked in one go. A line that is longer than the text cannot be in it. */
+/**
+ * The values as `readable` leaves them, and their lines, in groups, each masked in one go. A line that is longer than the
+ * text cannot be in it. Longer ones come first: a shorter one that is part of them would leave their rest.
+ */
 const maskGroups = (values: ReadonlyMap<string, string>, text: string): ReadonlyArray<ReadonlyArray<string>> => {
   const groups: Array<Array<string>> = []
   let size = maskedAtOnce
-  for (const line of [...values.values()].flatMap((value) => [value, ...value.split("\n")])) {
+  const lines = new Set([...values.values()].map(readable).flatMap((value) => [value, ...value.split("\n")]))
+  for (const line of [...lines].toSorted((a, b) => b.length - a.length)) {
     if (line === "" || line.length > text.length) continue
     if (size + line.length > maskedAtOnce) {
       groups.push([])
@@ -229,17 +233,22 @@ const report = Effect.fn("RunPlans.report")(function* (needs: Needs, body: Repor
   const permit = yield* access.environment("secrets:run", body, { audit: "run.report" })
   const { caller, target } = permit
   const now = yield* Clock.currentTimeMillis
-  const text = output === undefined ? "" : endOf(yield* maskAgain(needs, permit, readable(Redacted.value(output))))
+  const where = sql`
+    id = ${id} AND environment_id = ${target.environmentId} AND started_by = ${caller.credentialId}
+      AND ended_at IS NULL AND expires_at > ${new Date(now)}`
+  // No value is opened for an output that is not kept.
+  const started = yield* planWhere(needs, where)
+  if (started === undefined) return yield* unknownPlan
+  const text =
+    output === undefined || !started.tellsOutput
+      ? ""
+      : endOf(yield* maskAgain(needs, permit, readable(Redacted.value(output))))
   const key = text === "" ? undefined : yield* outputKey(needs)
   const salt = yield* crypto.randomBytes(Envelope.saltLength)
   return yield* Rows.transaction(sql, function* () {
-    const where = sql`
-      id = ${id} AND environment_id = ${target.environmentId} AND started_by = ${caller.credentialId}
-        AND ended_at IS NULL AND expires_at > ${new Date(now)}`
     const row = yield* planWhere(needs, sql`${where} FOR UPDATE`)
     if (row === undefined) return yield* unknownPlan
-    const output =
-      key === undefined || !row.tellsOutput ? null : ServiceBox.seal(key, placeOf(row), Buffer.from(text), salt)
+    const output = key === undefined ? null : ServiceBox.seal(key, placeOf(row), Buffer.from(text), salt)
     const end = { endedAt: new Date(now), exitCode, durationMillis, expiresAt: new Date(now + keptMillis) }
     yield* rowSeal.update("run_plans", where, () => end, { output })
     yield* audit.append(permit.event(targetOf(id, `exit code ${exitCode}`)))

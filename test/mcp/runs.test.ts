@@ -40,7 +40,7 @@ const scene = Effect.gen(function* () {
       bearer,
       json: { ...at, plan, exitCode: 1, durationMillis: 5, output: "the end\u001b[2J\u202e\n", ...more }
     })
-  return { base, project, at, agent, planned, status, begin, report }
+  return { base, project, at, agent, writer, planned, status, begin, report }
 })
 
 layer(Layer.merge(McpApp.shared, Ampoule.Default), { excludeTestServices: true })("a planned run", (it) => {
@@ -122,6 +122,28 @@ layer(Layer.merge(McpApp.shared, Ampoule.Default), { excludeTestServices: true }
       assert.notInclude(text, value)
       assert.notInclude(text, Buffer.from(value.slice(3, -3)).toString("base64").slice(2, -4))
       assert.include(text, "unseen: [redacted]")
+    })
+  )
+
+  it.effect("hides a value whole when a shorter one is part of it, and one that had characters without a glyph", () =>
+    Effect.gen(function* () {
+      const { at, begin, planned, report, status, writer } = yield* scene
+      // More than one group is needed for the long values, and the short one comes first by its key.
+      const short = "copper kettle"
+      const long = `${short} ${"0123456789 ".repeat(180)}and its tail`
+      const secrets = [
+        { key: "A_SHORT", value: short },
+        { key: "Z_LONG", value: long },
+        { key: "Z_ZERO", value: "wide\u200bopen\u200bgate\r\nsecond\u200bline of it" }
+      ]
+      yield* TestApp.post("/secrets/bulk", { bearer: writer.text, json: { ...at, secrets } })
+      const { plan } = yield* planned()
+      yield* begin(plan)
+      yield* report(plan, undefined, { output: `${[...long].join("\u200b")}\nwideopengate\nsecondline of it\n` })
+      const { text } = (yield* status(plan)).answer
+      for (const part of ["and its tail", "0123456789", short, "wideopengate", "secondline of it"]) {
+        assert.notInclude(text, part)
+      }
     })
   )
 
