@@ -12,7 +12,7 @@ import { BadBody, MayNotManageTeam } from "./RouteErrors.ts"
 import { optional, strict } from "./Strict.ts"
 import { Member } from "./TeamsApi.ts"
 import { Timestamp } from "./Values.ts"
-import { EndedWay } from "./WaysIn.ts"
+import { EndedWays } from "./WaysIn.ts"
 import { answers, DeletedAck, GrantLevelOut, Integer, openEnum, Slug } from "./Wire.ts"
 
 const ReachedEnvironment = Schema.Struct({
@@ -85,7 +85,7 @@ export const EndedAccess = Schema.Struct({
   logins: Integer,
   agents: Integer,
   signedOut: Schema.Boolean,
-  waysIn: Schema.Array(EndedWay).annotations({ description: "Every kind of what lets a person in, by name." }),
+  waysIn: EndedWays,
   active: Schema.Boolean
 }).annotations({ identifier: "EndedAccess", description: "Numbers of ended items of each kind." })
 export type EndedAccess = typeof EndedAccess.Type

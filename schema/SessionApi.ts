@@ -9,7 +9,7 @@ import { operation } from "./Operation.ts"
 import { BadBody } from "./RouteErrors.ts"
 import { optional, strict } from "./Strict.ts"
 import { CredentialText, Email, Name, NewEmail, NewPassword, Password } from "./Values.ts"
-import { EndedWay } from "./WaysIn.ts"
+import { EndedWays } from "./WaysIn.ts"
 import { answers, DeletedAck } from "./Wire.ts"
 
 const BadCode = Schema.Union(Errors.CredentialInvalid, Errors.CredentialExpired, Errors.CredentialRevoked)
@@ -56,7 +56,7 @@ export type ResetPassword = typeof ResetPassword.Type
 
 const PasswordAck = Schema.Struct({
   changed: Schema.Boolean,
-  waysIn: Schema.Array(EndedWay).annotations({ description: "Every kind of what lets a person in, by name." })
+  waysIn: EndedWays
 }).annotations({ identifier: "PasswordAck" })
 
 const user = { id: "01980a5d-11aa-7f00-b1c2-3d4e5f607182", email: "ada@example.com", name: "Ada" }

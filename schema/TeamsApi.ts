@@ -23,7 +23,8 @@ import {
   NewPassword,
   Timestamp
 } from "./Values.ts"
-import { answers, DeletedAck, Integer, LeakRuleOut, RoleOut, Uuid } from "./Wire.ts"
+import { EndedWays } from "./WaysIn.ts"
+import { answers, Integer, LeakRuleOut, RoleOut, Uuid } from "./Wire.ts"
 
 export const CreateTeam = strict(Schema.Struct({ name: Name })).annotations({ identifier: "CreateTeam" })
 export const UpdateTeam = strict(
@@ -83,6 +84,11 @@ const teamId = "01980a5d-0f3a-7c10-8e2b-9a7c6d5e4f30"
 const userId = "01980a5d-11aa-7f00-b1c2-3d4e5f607182"
 const team = { id: teamId, name: "Platform", role: "owner", plan: "team" }
 
+const EndedMembership = Schema.Struct({ deleted: Schema.Boolean, waysIn: EndedWays }).annotations({
+  identifier: "EndedMembership"
+})
+const endedMembership = { deleted: true, waysIn: [{ way: "tokens", ending: "ended", count: 2 }] } as const
+
 export class TeamsApi extends HttpApiGroup.make("teams")
   .add(
     HttpApiEndpoint.post("create", "/teams")
@@ -131,14 +137,15 @@ export class TeamsApi extends HttpApiGroup.make("teams")
   .add(
     HttpApiEndpoint.post("leave", "/teams/:teamId/leave")
       .setPath(TeamPath)
-      .addSuccess(answers(200, DeletedAck))
+      .addSuccess(answers(200, EndedMembership))
       .addError(MayNotManageTeam)
       .middleware(SessionCredential)
       .annotateContext(
         operation({
           summary: "Leave a team",
-          description: "Revokes the API tokens that the person created. The last active owner cannot leave.",
-          response: { deleted: true }
+          description:
+            "Revokes the API tokens that the person created. The last active owner cannot leave. `waysIn` says what happened to each way in.",
+          response: endedMembership
         })
       )
   )
@@ -273,14 +280,14 @@ export class MembersApi extends HttpApiGroup.make("members")
   .add(
     HttpApiEndpoint.del("remove", "/teams/:teamId/members/:userId")
       .setPath(MemberPath)
-      .addSuccess(answers(200, DeletedAck))
+      .addSuccess(answers(200, EndedMembership))
       .addError(Schema.Union(MayNotManageTeam, Errors.MemberNotFound))
       .middleware(ManagingCredential)
       .annotateContext(
         operation({
           summary: "Remove a member",
-          description: "Revokes the API tokens that the person created.",
-          response: { deleted: true }
+          description: "Revokes the API tokens that the person created. `waysIn` says what happened to each way in.",
+          response: endedMembership
         })
       )
   )

@@ -26,3 +26,7 @@ export const EndedWay = Schema.Struct({
   count: Integer.annotations({ description: "Number of changed items, where they are counted." })
 }).annotations({ identifier: "EndedWay", description: "One kind of what lets a person in, and what happened to it." })
 export type EndedWay = typeof EndedWay.Type
+
+export const EndedWays = Schema.Array(EndedWay).annotations({
+  description: "Every kind of what lets a person in, by name."
+})

@@ -492,7 +492,7 @@ const dashboard: Record<string, Row> = {
     ),
     more: [202, ...body]
   }),
-  "POST /teams/{teamId}/leave": sessionRoute(200, "DeletedAck", { required: ["teamId"] }),
+  "POST /teams/{teamId}/leave": sessionRoute(200, "EndedMembership", { required: ["teamId"] }),
   "GET /teams/{teamId}/members": managingRoute(200, "MemberList", { required: ["teamId"] }),
   "POST /teams/{teamId}/invitations": managingRoute(201, "Invitation", {
     required: ["teamId"],
@@ -510,7 +510,7 @@ const dashboard: Record<string, Row> = {
     body: members([], ["role", "active"]),
     more: [202, ...body]
   }),
-  "DELETE /teams/{teamId}/members/{userId}": managingRoute(200, "DeletedAck", { required: ["teamId", "userId"] }),
+  "DELETE /teams/{teamId}/members/{userId}": managingRoute(200, "EndedMembership", { required: ["teamId", "userId"] }),
   "POST /teams/{teamId}/members/{userId}/password-reset": sessionRoute(201, "PasswordResetLink", {
     required: ["teamId", "userId"],
     more: [202]

@@ -12,6 +12,7 @@ import type { EndAccess, EndedAccess } from "#schema/PersonAccessApi.ts"
 import { GrantLevel, Role } from "#schema/Scopes.ts"
 import type { Member, UpdateMember } from "#schema/TeamsApi.ts"
 import { addressOf } from "#schema/Values.ts"
+import type { EndedWay } from "#schema/WaysIn.ts"
 import { Access } from "#src/access/Access.ts"
 import { Audit } from "#src/trail/Audit.ts"
 import type { AuditEvent } from "#src/trail/Entry.ts"
@@ -187,7 +188,10 @@ const update = Effect.fn("Members.update")(function* (
   return yield* orWaits(work)
 })
 
-/** Part of the caller's transaction: removes the person from the team. Returns the entries of the revocations. */
+/**
+ * Part of the caller's transaction: removes the person from the team. Returns the entries of the revocations, and what
+ * happened to each way in.
+ */
 const removeMember = Effect.fnUntraced(function* (
   needs: Needs,
   permit: TeamPermit<"members:manage" | "members:raise" | "members:read">,
@@ -207,36 +211,46 @@ const removeMember = Effect.fnUntraced(function* (
     { revoked_at: now },
     sql`team_id = ${teamId} AND email = ${addressOf(member.email)} AND accepted_at IS NULL AND revoked_at IS NULL`
   )
+  // Links come before sessions in the order of locks.
   yield* revocation.linksBy(member.userId, teamId)
-  if (options.signOut) yield* revocation.sessionsWithoutTeam(member.userId)
-  const { tokens } = yield* WaysIn.end(needs, "removal", { person: member.userId, teamId })
-  return revocationEvents(permit.caller, tokens)
+  const sessions = options.signOut ? yield* revocation.sessionsWithoutTeam(member.userId) : []
+  const { tokens, ways } = yield* WaysIn.end(needs, "removal", { person: member.userId, teamId })
+  const waysIn = ways.map((one): EndedWay =>
+    one.way === "sessions" && sessions.length > 0 ? { ...one, ending: "ended", count: sessions.length } : one
+  )
+  return { revocations: revocationEvents(permit.caller, tokens), waysIn }
 })
 
+/** Returns what happened to each way in. */
 const remove = Effect.fn("Members.remove")(function* (needs: Needs, teamId: TeamId, userId: UserId) {
   const permit = yield* needs.access.team("members:manage", teamId, { audit: "member.remove" })
-  yield* change(needs, eventAbout(permit, userId), function* () {
+  return yield* change(needs, eventAbout(permit, userId), function* () {
     const members = yield* lockedMembersOf(needs, teamId)
     const member = yield* memberWithId(members, userId)
     const self = yield* actingMember(permit, members)
     if (member.role === "owner" && self.role !== "owner") return yield* onlyOwnersManageOwners()
     yield* keepsAnOwner(members, userId)
-    const revocations = yield* removeMember(needs, permit, member, { signOut: true })
+    const { revocations, waysIn } = yield* removeMember(needs, permit, member, { signOut: true })
     yield* needs.audit.append(eventAbout(permit, userId, member.email), ...revocations)
     if (member.active) yield* needs.secondPerson.alarmIfAlone(permit, member)
+    return waysIn
   })
 })
 
-/** The person stays signed in, even without a team: they can create one or accept an invitation. */
+/**
+ * The person stays signed in, even without a team: they can create one or accept an invitation. Returns what happened to
+ * each way in.
+ */
 const leave = Effect.fn("Members.leave")(function* (needs: Needs, teamId: TeamId) {
   const permit = yield* needs.access.team("members:read", teamId, { audit: "team.leave" })
-  yield* change(needs, permit.event(), function* () {
+  return yield* change(needs, permit.event(), function* () {
     const members = yield* lockedMembersOf(needs, teamId)
     const self = members.find((m) => m.userId === permit.caller.user?.id)
     if (self === undefined) return yield* new Forbidden()
     yield* keepsAnOwner(members, self.userId)
-    const revocations = yield* removeMember(needs, permit, self, { signOut: false })
+    const { revocations, waysIn } = yield* removeMember(needs, permit, self, { signOut: false })
     yield* needs.audit.append(permit.event(), ...revocations)
+    return waysIn
   })
 })
 

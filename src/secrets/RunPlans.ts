@@ -189,13 +189,13 @@ const endOf = (text: string): string => [...text].slice(-maxOutput).join("")
 const maskedAtOnce = 2_000
 
 /**
- * The values as `readable` leaves them, and their lines, in groups, each masked in one go. A line that is longer than the
- * text cannot be in it. Longer ones come first: a shorter one that is part of them would leave their rest.
+ * The values and their lines in groups, each masked in one go. A line that is longer than the text cannot be in it.
+ * Longer ones come first: a shorter one that is part of them would leave their rest.
  */
 const maskGroups = (values: ReadonlyMap<string, string>, text: string): ReadonlyArray<ReadonlyArray<string>> => {
   const groups: Array<Array<string>> = []
   let size = maskedAtOnce
-  const lines = new Set([...values.values()].map(readable).flatMap((value) => [value, ...value.split("\n")]))
+  const lines = new Set([...values.values()].flatMap((value) => [value, ...value.split("\n")]))
   for (const line of [...lines].toSorted((a, b) => b.length - a.length)) {
     if (line === "" || line.length > text.length) continue
     if (size + line.length > maskedAtOnce) {

@@ -603,7 +603,11 @@ layer(app, { excludeTestServices: true })("API tokens and their creator", (it) =
       const { asOwner, creator, path, token } = yield* adminsToken()
       const elsewhere = yield* World.team({ owner: creator })
       const kept = yield* World.token({ team: elsewhere })
-      assert.deepStrictEqual((yield* TestApp.del(path, { session: yield* asOwner })).json, { deleted: true })
+      const { deleted, waysIn } = (yield* TestApp.del(path, { session: yield* asOwner })).json
+      assert.isTrue(deleted)
+      assert.deepInclude(waysIn, { way: "tokens", ending: "ended", count: 1 })
+      // The person has a team left, so they stay signed in.
+      assert.deepInclude(waysIn, { way: "sessions", ending: "kept", count: 0 })
       assert.deepStrictEqual(codeOf(yield* verify(token.value)), revoked)
       assert.strictEqual((yield* verify(kept.text)).status, 200)
     })

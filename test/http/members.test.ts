@@ -45,6 +45,17 @@ const accept = (json: unknown, session?: string) =>
   TestApp.post("/invitations/accept", { json, ...(session === undefined ? {} : { session }) })
 const password = "vial of thirty drops"
 
+interface EndedMembership {
+  readonly deleted: boolean
+  readonly waysIn: ReadonlyArray<{ readonly way: string; readonly ending: string; readonly count: number }>
+}
+/** The ways in that an end of the membership did not keep. */
+const endedBy = ({ deleted, waysIn }: EndedMembership) => [
+  deleted,
+  ...waysIn.flatMap(({ count, ending, way }) => (ending === "kept" ? [] : [`${way} ${ending} ${count}`])).toSorted()
+]
+const alwaysEnded = ["agents ended 0", "links ended 0", "logins ended 0"]
+
 layer(app, { excludeTestServices: true })("members", (it) => {
   it.effect("are listed to everyone in the team, and to no one else", () =>
     Effect.gen(function* () {
@@ -158,12 +169,17 @@ layer(app, { excludeTestServices: true })("members", (it) => {
       const gone = yield* sessionOf(people.viewer)
       const leaver = yield* sessionOf(people.member)
       const admin = yield* by("admin")
-      assert.deepStrictEqual((yield* admin.remove(people.viewer)).json, { deleted: true })
+      assert.deepStrictEqual(endedBy((yield* admin.remove(people.viewer)).json), [
+        true,
+        ...alwaysEnded,
+        "sessions ended 1",
+        "tokens ended 0"
+      ])
       assert.deepStrictEqual(codeOf(yield* TestApp.get("/me", { session: gone })), [401, "CREDENTIAL_REVOKED"])
       assert.deepStrictEqual(codeOf(yield* admin.remove(people.viewer)), [404, "MEMBER_NOT_FOUND"])
       assert.deepStrictEqual(codeOf(yield* admin.change(people.viewer, { role: "admin" })), [404, "MEMBER_NOT_FOUND"])
 
-      assert.deepStrictEqual((yield* as(team, leaver).leave).json, { deleted: true })
+      assert.deepStrictEqual(endedBy((yield* as(team, leaver).leave).json), [true, ...alwaysEnded, "tokens ended 0"])
       assert.deepStrictEqual((yield* TestApp.get("/me", { session: leaver })).json.teams, [])
       assert.deepStrictEqual((yield* TestApp.get("/projects", { session: leaver })).json, { items: [] })
       assert.strictEqual((yield* TestApp.post("/teams", { session: leaver, json: { name: "Own" } })).status, 201)

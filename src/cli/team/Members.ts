@@ -144,15 +144,15 @@ const remove = Help.command(
     if (!options.yes && !(yield* Ask.confirm(`Remove ${plain(options.email)} from the team?`))) {
       return yield* note("No member was removed.")
     }
-    const userId = yield* Management.inTeam(options, (managed) =>
+    const removed = yield* Management.inTeam(options, (managed) =>
       Effect.gen(function* () {
         const userId = yield* memberOf(managed, options.email)
         const client = yield* clientOf(managed.connection)
-        yield* call(managed.connection, client.remove({ path: { teamId: managed.team.id, userId } }))
-        return userId
+        const ended = yield* call(managed.connection, client.remove({ path: { teamId: managed.team.id, userId } }))
+        return { userId, ...ended }
       })
     )
-    yield* options.json ? json({ userId, deleted: true }) : note("Removed.")
+    yield* options.json ? json(removed) : note("Removed.")
   })
 )
 

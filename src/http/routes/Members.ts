@@ -28,7 +28,9 @@ export const layer = Endpoints.group(ServerApi, "members", (handlers) =>
         })
       )
       .handle("update", ({ path, payload }) => acceptWaiting(members.update(path.teamId, path.userId, payload)))
-      .handle("remove", ({ path }) => Effect.as(members.remove(path.teamId, path.userId), { deleted: true }))
+      .handle("remove", ({ path }) =>
+        Effect.map(members.remove(path.teamId, path.userId), (waysIn) => ({ deleted: true, waysIn }))
+      )
       .handle("passwordReset", ({ path }) =>
         acceptWaiting(
           Effect.map(members.passwordResetLink(path.teamId, path.userId), (link) => ({

@@ -13,6 +13,6 @@ export const layer = Endpoints.group(ServerApi, "teams", (handlers) =>
     return handlers
       .handle("create", ({ payload }) => teams.create(payload.name))
       .handle("update", ({ path, payload }) => acceptWaiting(teams.update(path.teamId, payload)))
-      .handle("leave", ({ path }) => Effect.as(members.leave(path.teamId), { deleted: true }))
+      .handle("leave", ({ path }) => Effect.map(members.leave(path.teamId), (waysIn) => ({ deleted: true, waysIn })))
   })
 )
