@@ -117,7 +117,7 @@ const resourceExample = (resource: string) => ({
   bearer_methods_supported: ["header"],
   scopes_supported: ["identity:read", "projects:read", "secrets:read", "secrets:write", "secrets:run"],
   resource_name: "Ampoule",
-  resource_documentation: `${base}/openapi.json`
+  resource_documentation: `${base}/docs/agents`
 })
 
 /** Metadata for MCP and OAuth clients, without a credential. */
@@ -145,7 +145,7 @@ export class MetadataApi extends HttpApiGroup.make("metadata")
             authorization_response_iss_parameter_supported: true,
             client_id_metadata_document_supported: true,
             protected_resources: [`${base}/mcp`],
-            service_documentation: `${base}/openapi.json`
+            service_documentation: `${base}/docs`
           }
         })
       )

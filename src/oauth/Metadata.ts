@@ -33,7 +33,7 @@ export const authorizationServer = (baseUrl: string): AuthorizationServerMetadat
     authorization_response_iss_parameter_supported: true,
     client_id_metadata_document_supported: true,
     protected_resources: [`${baseUrl}/mcp`],
-    service_documentation: `${baseUrl}/openapi.json`
+    service_documentation: `${baseUrl}/docs`
   }
 }
 
@@ -43,5 +43,5 @@ export const protectedResource = (baseUrl: string, resource: string): ProtectedR
   bearer_methods_supported: ["header"],
   scopes_supported: startScopes,
   resource_name: "Ampoule MCP",
-  resource_documentation: `${baseUrl}/openapi.json`
+  resource_documentation: `${baseUrl}/docs/agents`
 })

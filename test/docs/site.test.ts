@@ -10,6 +10,7 @@ import { siteOf } from "#src/docs/DocsSource.ts"
 import { llmsText } from "#src/docs/LlmsText.ts"
 import { searchOptions } from "#src/docs/SearchOptions.ts"
 import { renderSite } from "#src/docs/SiteRenderer.ts"
+import { authorizationServer, protectedResource } from "#src/oauth/Metadata.ts"
 
 const site = siteOf(`${process.cwd()}/`)
 const pages = new Map(site.pages.map((page) => [page.path, page]))
@@ -51,6 +52,18 @@ describe("the documentation", () => {
       []
     )
     for (const { code } of Object.values(Errors)) assert.isUndefined(faultOf("a problem", Help.pageOfCode(code)))
+  })
+
+  it("has the pages that the metadata for OAuth and MCP clients names", () => {
+    const base = "https://ampoule.test"
+    const named = [
+      authorizationServer(base).service_documentation,
+      protectedResource(base, `${base}/mcp`).resource_documentation
+    ].map((address) => address.slice(base.length))
+    assert.deepStrictEqual(
+      named.filter((path) => !pages.has(path)),
+      []
+    )
   })
 
   it("has no dead link in its Markdown", () => {
