@@ -149,7 +149,7 @@ const ResetPage = ({ code, problem, visitor }: CardProps & { readonly code: stri
   <Card
     visitor={visitor}
     title="Set a new password"
-    lead="Sign in with it afterwards. What is out of use then is listed there, for you to keep or to remove."
+    lead="Then sign in with it. The page after that lists what is out of use, and you confirm or remove each."
   >
     <form method="post" action="/app/reset">
       <General problem={problem} fields={["newPassword"]} />

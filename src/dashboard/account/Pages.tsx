@@ -71,7 +71,7 @@ const PasswordForm = ({ problem, visit }: Partial<Attempt> & { readonly visit: V
     />
     <NewPassword name="newPassword" problem={problem} />
     <p class="hint">
-      The session of this page goes on. The next page lists what is kept, for you to keep or to remove.
+      You stay signed in here. The next page lists what is kept, so that you can remove what is not yours.
     </p>
     <WayOutFacts of="password_change" />
     <Ui.Submit>Change the password</Ui.Submit>

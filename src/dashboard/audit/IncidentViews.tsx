@@ -336,9 +336,9 @@ export const PreviewPage = ({ report, visit }: { readonly visit: TeamVisit; read
             <WayOutFacts of="incident" />
             <p>If the person has a team that you do not manage:</p>
             <WayOutFacts of="incident" here />
+            <DeactivateToo />
           </>
         ) : null}
-        {subject.type === "person" ? <DeactivateToo /> : null}
       </Ui.Confirm>
       <Values visit={visit} exposed={report.exposed} />
       <SafeValues {...report} />

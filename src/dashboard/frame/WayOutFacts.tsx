@@ -1,4 +1,4 @@
-/** The effect of a way out on each kind of what lets a person in, from the one list of `WaysIn.ts`. */
+/** The effect of a way out on each way in, from the one list of `WaysIn.ts`. */
 import type { EndedWay, WayEnding } from "#schema/WaysIn.ts"
 import { everythingThatOpens, type WayOut, waysOut } from "#src/credentials/WaysIn.ts"
 

@@ -96,6 +96,20 @@ const PlanPanel = ({ earlier, editing, problem, visit }: SettingsProps) => {
   )
 }
 
+/** Rules that are lists, as text with commas. */
+const listRules = [
+  {
+    name: "sessionAddresses",
+    label: "Allowed IP addresses of people",
+    hint: "Addresses or blocks such as 192.0.2.0/24, separated by commas, including yours. Leave empty to allow any. Applies to the dashboard and CLI logins."
+  },
+  {
+    name: "allowedKeys",
+    label: "Allowed keys",
+    hint: "Keys such as DATABASE_URL or prefixes such as STRIPE_*, separated by commas; * allows every name that is not known to run code. No secret gets another key. Leave empty to allow any."
+  }
+] as const satisfies ReadonlyArray<{ readonly name: keyof TeamRecord; readonly label: string; readonly hint: string }>
+
 const RuleFields = ({
   problem,
   record
@@ -150,24 +164,17 @@ const RuleFields = ({
       value={record.leakedCredentials}
       problem={problem}
     />
-    <Ui.TextField
-      name="sessionAddresses"
-      label="Allowed IP addresses of people"
-      value={(record.sessionAddresses ?? []).join(", ")}
-      optional
-      mono
-      hint="Addresses or blocks such as 192.0.2.0/24, separated by commas, including yours. Leave empty to allow any. Applies to the dashboard and CLI logins."
-      problem={problem}
-    />
-    <Ui.TextField
-      name="allowedKeys"
-      label="Allowed keys"
-      value={(record.allowedKeys ?? []).join(", ")}
-      optional
-      mono
-      hint="Keys such as DATABASE_URL or prefixes such as STRIPE_*, separated by commas; * allows every name that is not known to run code. No secret gets another key. Leave empty to allow any."
-      problem={problem}
-    />
+    {listRules.map(({ hint, label, name }) => (
+      <Ui.TextField
+        name={name}
+        label={label}
+        value={(record[name] ?? []).join(", ")}
+        optional
+        mono
+        hint={hint}
+        problem={problem}
+      />
+    ))}
   </fieldset>
 )
 
@@ -175,7 +182,7 @@ const TeamForm = ({ editing, form, problem, record, visit }: SettingsProps) => {
   const ownProblem = editing === undefined ? problem : undefined
   return (
     <form method="post" action={Paths.settings(visit.team.id)} class="panel">
-      {["name", "stepUpMinutes", "sessionAddresses", "allowedKeys"].includes(ownProblem?.field ?? "") ? null : (
+      {["name", "stepUpMinutes", ...listRules.map(({ name }) => name)].includes(ownProblem?.field ?? "") ? null : (
         <Ui.ProblemNote problem={ownProblem} />
       )}
       <Ui.TextField
@@ -320,8 +327,7 @@ const changedRules = (form: Form.Form, record: TeamRecord): Record<string, unkno
     secondPerson: form.has("secondPerson"),
     stepUpMinutes: form.has("stepUpMinutes") ? Number(form.text("stepUpMinutes")) : record.stepUpMinutes,
     leakedCredentials: form.filled("leakedCredentials") ?? record.leakedCredentials,
-    sessionAddresses: listIn(form, "sessionAddresses", record.sessionAddresses),
-    allowedKeys: listIn(form, "allowedKeys", record.allowedKeys)
+    ...Object.fromEntries(listRules.map(({ name }) => [name, listIn(form, name, record[name])]))
   }
   const before = new Map<string, unknown>(Object.entries(record))
   return Object.fromEntries(Object.entries(rules).filter(([name, rule]) => before.get(name) !== rule))
