@@ -5,20 +5,16 @@
 import { Marked, type Token, type Tokens } from "marked"
 import type { Heading } from "./Site.ts"
 
-/** Destination of a link. `path` undefined: it has none on the server, and the page shows its text alone. */
-interface Target {
-  readonly path: string | undefined
-}
-
 export interface Context {
   readonly headings: ReadonlyArray<Heading>
-  /** Resolves a relative link. */
-  readonly linked: (href: string) => Target
+  /** Path of a relative link. Undefined: it has none on the server, and the page shows its text alone. */
+  readonly linked: (href: string) => string | undefined
   /** Path of a page or section that a code span names. */
   readonly named: (text: string) => string | undefined
 }
 
-const replacements: ReadonlyMap<string, string> = new Map([
+/** Signs of text, and their form in HTML. */
+export const replacements: ReadonlyMap<string, string> = new Map([
   ["&", "&amp;"],
   ["<", "&lt;"],
   [">", "&gt;"],
@@ -97,11 +93,11 @@ const rendererOf = (context: Context) => {
         // A link inside a link is no HTML: the code span inside is not looked up.
         const inner = this.parser.parseInline(tokens).replaceAll(/<a href="[^"]*">(<code>[^<]*<\/code>)<\/a>/g, "$1")
         if (isExternal(href)) return `<a href="${escaped(href)}" rel="noreferrer">${inner}</a>`
-        const { path } = context.linked(href)
+        const path = context.linked(href)
         return path === undefined ? inner : `<a href="${escaped(path)}">${inner}</a>`
       },
       image: ({ href, text }) => {
-        const { path } = context.linked(href)
+        const path = context.linked(href)
         return path === undefined ? escaped(text) : `<img src="${escaped(path)}" alt="${escaped(text)}" loading="lazy">`
       },
       table({ header, rows }) {

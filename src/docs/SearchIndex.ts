@@ -1,20 +1,15 @@
 /** The search index: one entry for each section of each page. The browser searches (`browser.ts`); the server only sends it. */
 import MiniSearch from "minisearch"
+import { replacements } from "./Markdown.ts"
 import { searchOptions } from "./SearchOptions.ts"
 import type { Page } from "./Site.ts"
 
-const entities: ReadonlyMap<string, string> = new Map([
-  ["&amp;", "&"],
-  ["&lt;", "<"],
-  ["&gt;", ">"],
-  ["&quot;", '"'],
-  ["&#39;", "'"]
-])
+const entities = new Map([...replacements].map(([sign, entity]) => [entity, sign]))
 
 const textOf = (html: string): string =>
   html
     .replaceAll(/<[^<>]*>/g, " ")
-    .replaceAll(/&(?:amp|lt|gt|quot|#39);/g, (entity) => entities.get(entity) ?? entity)
+    .replaceAll(/&[#a-z0-9]{2,4};/g, (entity) => entities.get(entity) ?? entity)
     .replaceAll(/\s+/g, " ")
     .trim()
 

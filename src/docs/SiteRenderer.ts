@@ -113,10 +113,10 @@ const linksOf = (drafts: ReadonlyArray<Draft>, read: Sources["read"]) => {
     context: (draft: Draft): Markdown.Context => ({
       headings: draft.headings,
       linked: (href) => {
-        if (!isRelative(href)) return { path: href }
+        if (!isRelative(href)) return href
         const [file, anchor] = destinationOf(draft.file, href)
         const page = pageOf(file)
-        return { path: page === undefined ? copy(file) : `${page.path}${anchored(page, anchor)}` }
+        return page === undefined ? copy(file) : `${page.path}${anchored(page, anchor)}`
       },
       named: (text) => {
         if (codes.has(text)) return draft.file === errorsFile ? undefined : `${root}/errors#${text}`

@@ -47,6 +47,12 @@ const say = (text: string) => {
   if (count) count.textContent = text
 }
 
+const countOf = (results: number): string => {
+  if (results === 0) return "No page has these words."
+  if (results > maxResults) return `The first ${maxResults} of ${results} results`
+  return results === 1 ? "1 result" : `${results} results`
+}
+
 const search = async (query: string, address: string) => {
   if (!panel || !list) return
   panel.hidden = query === ""
@@ -60,7 +66,7 @@ const search = async (query: string, address: string) => {
         .slice(0, maxResults)
         .map(({ heading, id, title }) => result({ heading: String(heading), id: String(id), title: String(title) }))
     )
-    say(results.length === 0 ? "No page has these words." : `${results.length} results`)
+    say(countOf(results.length))
   } catch {
     list.replaceChildren()
     say("The search index cannot be loaded. All pages are in the list beside the text.")

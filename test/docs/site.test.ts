@@ -144,6 +144,9 @@ describe("the documentation", () => {
     const listed = [...text.matchAll(/^- \[[^\]]+\]\(https:\/\/ampoule\.test(\/docs\/[^)]+\.md)\): \S/gm)]
     const expected = site.groups.flatMap(({ paths }) => paths.map((path) => pages.get(path)?.markdownPath))
     assert.deepStrictEqual(listed.map(([, path]) => path).toSorted(), expected.toSorted())
+    const optional = text.slice(text.indexOf("\n## Optional\n"))
+    for (const page of ["architecture", "api/dashboard-schemas"]) assert.include(optional, `/docs/${page}.md)`)
+    assert.notInclude(optional, "/docs/quick-start.md)")
   })
 
   it("is built from files that the image's build has too", () => {
