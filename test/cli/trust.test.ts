@@ -59,11 +59,36 @@ layer(Ampoule.Default, { excludeTestServices: true })("a project file that came 
     })
   )
 
-  it.scoped("needs no trust where the command names the environment itself", () =>
+  it.scoped("needs no trust where the command names project and environment itself", () =>
     Effect.gen(function* () {
       const { inject, server } = yield* setUp
-      assert.strictEqual((yield* inject("--env", "development")).stdout, "hunter2\n")
+      const own = ["--project", FakeServer.projectId, "--env", "development"]
+      assert.strictEqual((yield* inject(...own)).stdout, "hunter2\n")
       assert.strictEqual(server.asked.at(-1)?.query.get("environment"), "development")
+    })
+  )
+
+  it.scoped("chooses no project either before it is trusted", () =>
+    Effect.gen(function* () {
+      const { inject, options, run, server } = yield* setUp
+      const commands = [
+        ["run", "--env", "development", "--", "true"],
+        ["run", "--offline", "--fallback-only", "--env", "development", "--", "true"],
+        ["secrets", "list", "--env", "development"],
+        ["projects", "environments"],
+        ["use", "development"]
+      ]
+      for (const args of commands) {
+        const refused = yield* run(args)
+        assert.include(refused.stderr, "not trusted yet", args.join(" "))
+        assert.match(refused.stderr, /choose yourself: --project ID-OR-SLUG\./, args.join(" "))
+        assert.strictEqual(refused.code, 2, args.join(" "))
+      }
+      const variable = yield* run(["secrets", "list"], { env: { ...options.env, AMPOULE_ENVIRONMENT: "development" } })
+      assert.include(variable.stderr, "not trusted yet")
+      assert.deepStrictEqual([...new Set(pathsOf(server))], ["/me/verify"])
+      yield* run(["trust"])
+      assert.strictEqual((yield* inject("--env", "development")).stdout, "hunter2\n")
     })
   )
 

@@ -12,7 +12,7 @@ export const trust = Help.command(
   {
     says: "Trust the .ampoule.json of this folder, or of the nearest folder above in its present content.",
     more: [
-      "The file often arrives with a repository, and chooses which secrets its programs receive. It has no effect until you trust it: commands ask at a terminal, and fail elsewhere. Trust it again after each change. --env SLUG needs no trust."
+      "The file often arrives with a repository, and chooses which secrets its programs receive. It has no effect until you trust it: commands ask at a terminal, and fail elsewhere. Trust it again after each change. Names that --project and --env give need no trust."
     ],
     examples: ["ampoule trust", "ampoule trust && ampoule run -- npm test"]
   },

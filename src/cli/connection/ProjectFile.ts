@@ -1,6 +1,6 @@
 /**
- * `.ampoule.json`: the project and environment of a folder. The file arrives with a repository. It chooses an
- * environment only after its reader has trusted this content in this place, as with direnv.
+ * `.ampoule.json`: the project and environment of a folder. The file arrives with a repository. It
+ * chooses only after its reader has trusted this content in this place, as with direnv.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -129,8 +129,11 @@ export const description = ({ environment, project }: ProjectFile): string =>
     ...Option.toArray(environment).map((name) => `environment ${plain(name)}`)
   ].join(", ")
 
-/** Passes when the file may choose an environment. Asks the user once at a terminal, and fails elsewhere. */
-export const ensureTrusted = Effect.fnUntraced(function* (file: ProjectFile) {
+/**
+ * Passes when the file may choose a project or an environment. Asks the user once at a terminal, and fails elsewhere.
+ * `instead`: options that replace its choice.
+ */
+export const ensureTrusted = Effect.fnUntraced(function* (file: ProjectFile, instead: string) {
   if (yield* isTrusted(file.digest)) return
   const where = plain(file.path)
   if (stdinIsTerminal() && stderrIsTerminal()) {
@@ -139,11 +142,11 @@ export const ensureTrusted = Effect.fnUntraced(function* (file: ProjectFile) {
     }
     return yield* new CliFailure({
       message: `${where} is not used.`,
-      hint: "Name the environment yourself: --env SLUG."
+      hint: `Choose yourself: ${instead}.`
     })
   }
   return yield* usage(
     `${where} chooses ${description(file)}, but is not trusted yet: its author could choose which secrets a program receives.`,
-    "Look at it and run `ampoule trust` there once, or name the environment yourself: --env SLUG."
+    `Look at it and run \`ampoule trust\` there once, or choose yourself: ${instead}.`
   )
 })

@@ -142,9 +142,10 @@ const resolve = Effect.fnUntraced(function* (
     const missing = TargetWords.missing(parts, { only, unsaid, file: namesOf(file), hasFile: Option.isSome(file) })
     return yield* usage(missing.message, missing.hint)
   }
-  if (needed === "both" && parts.environment?.source === "file" && Option.isSome(file)) {
-    yield* slugFrom(parts.environment)
-    yield* ProjectFile.ensureTrusted(file.value)
+  const instead = TargetWords.optionsInstead(needed === "both" ? parts : { ...parts, environment: undefined })
+  if (instead !== "" && Option.isSome(file)) {
+    if (needed === "both" && parts.environment !== undefined) yield* slugFrom(parts.environment)
+    yield* ProjectFile.ensureTrusted(file.value, instead)
   }
   return { parts, ...away } satisfies Resolution
 })

@@ -22,6 +22,13 @@ export const sourceOf = (which: Which, source: ClientTarget.Source): string => {
 export const hasVariable = ({ environment, project }: ClientTarget.Parts): boolean =>
   project?.source === "variable" || environment?.source === "variable"
 
+/** Options that replace the names of the file. Empty: the file names nothing that counts. */
+export const optionsInstead = ({ environment, project }: ClientTarget.Parts): string =>
+  [
+    ...(project?.source === "file" ? ["--project ID-OR-SLUG"] : []),
+    ...(environment?.source === "file" ? ["--env SLUG"] : [])
+  ].join(" ")
+
 interface FileNames {
   readonly project?: string | undefined
   readonly environment?: string | undefined
