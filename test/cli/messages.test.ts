@@ -67,6 +67,15 @@ layer(Ampoule.Default, { excludeTestServices: true })("sentences of the command 
         assert.strictEqual(stdout, "")
         assert.include(sentences, sentence)
       }
+      // Words that a person may have typed as values.
+      for (const words of [
+        ["set", "correct-horse-battery"],
+        ["set", "--from-args", "hunter2=x"]
+      ]) {
+        const misplaced = yield* run("secrets", ...words, ...place)
+        assert.include(misplaced.sentences, "That is not a secret key.")
+        assert.notMatch(misplaced.sentences, /hunter2|horse/i)
+      }
       // A name that is far from all others, and a server that says nothing more.
       assert.notInclude((yield* run("secrets", "get", "STRIPE_KEY", ...place)).sentences, "Did you mean")
       server.answer = (asked) => (asked.path === "/secrets" ? FakeServer.refusal(403, "SCOPE_MISSING") : route(asked))

@@ -49,7 +49,7 @@ export const exportSealed = Help.command(
   },
   { ...Shared.inEnvironment, json: Shared.json, only: onlyKeys, file: fileArgument },
   Effect.fnUntraced(function* (options) {
-    const only = yield* Effect.forEach([...new Set(options.only)], parseKey)
+    const only = yield* Effect.forEach([...new Set(options.only)], (key) => parseKey(key))
     const fs = yield* FileSystem.FileSystem
     const exists = yield* Effect.orElseSucceed(fs.exists(options.file), () => false)
     const current = exists ? yield* readSealed(options.file) : undefined

@@ -56,7 +56,7 @@ const set = Help.command(
   },
   Effect.fnUntraced(function* (options) {
     yield* ValueInput.refuseArgument(options)
-    const name = yield* parseKey(options.key)
+    const name = yield* parseKey(options.key, true)
     const fs = yield* FileSystem.FileSystem
     const exists = yield* Effect.orElseSucceed(fs.exists(options.file), () => false)
     const current = exists ? yield* readSealed(options.file) : undefined

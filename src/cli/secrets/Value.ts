@@ -31,9 +31,9 @@ export const PrintedMembers = Shape.struct({
 })
 
 export const readValue = Effect.fnUntraced(function* (options: GetOptions) {
+  const key = yield* parseKey(options.key)
   const { session: server, target } = yield* Target.reach(options, Choice.open(options))
   const { environment } = target
-  const key = yield* parseKey(options.key)
   const representation = options.source ? "source" : undefined
   const response = yield* Target.inEnvironment(server, target, (projectId) =>
     server

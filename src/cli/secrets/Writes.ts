@@ -108,7 +108,7 @@ const fromArguments = Effect.fnUntraced(function* (words: ReadonlyArray<string>)
   if (pairs.some(([at]) => at < 0)) return yield* usage("--from-args takes KEY=VALUE only.")
   yield* warn("the process list exposed these values, and the shell's history keeps them.")
   return yield* Effect.forEach(pairs, ([at, word]) =>
-    Effect.map(parseKey(word.slice(0, at)), (key): KeyText => ({ key, text: word.slice(at + 1) }))
+    Effect.map(parseKey(word.slice(0, at), true), (key): KeyText => ({ key, text: word.slice(at + 1) }))
   )
 })
 
@@ -149,7 +149,7 @@ export const set = Help.command(
   setOptions,
   Effect.fnUntraced(function* (options) {
     if (!options.fromArgs) yield* ValueInput.refuseValues(options.keys)
-    const keys = options.fromArgs ? [] : yield* Effect.forEach([...new Set(options.keys)], (key) => parseKey(key))
+    const keys = options.fromArgs ? [] : yield* Effect.forEach([...new Set(options.keys)], (key) => parseKey(key, true))
     const expectedVersion = yield* Shared.checkedVersion(options.expectedVersion)
     const kind = Option.getOrUndefined(options.kind)
     const isPlain = kind === undefined && expectedVersion === undefined

@@ -8,13 +8,14 @@ import { keyMeant } from "./KeyNames.ts"
 
 const form = "Keys are A-Z, 0-9 and _, starting with a letter, like DATABASE_URL."
 
-export const parseKey = (text: string): Effect.Effect<SecretKey, CliFailure> => {
+/** `mayBeValue`: the command also takes a value, so that a word in the wrong place is never repeated. */
+export const parseKey = (text: string, mayBeValue = false): Effect.Effect<SecretKey, CliFailure> => {
   if (text.length <= Patterns.longestKey && Patterns.secretKey.test(text)) {
     // Same check as its schema, which would be slow to load for a small command.
     return Effect.succeed(text as SecretKey)
   }
-  const meant = keyMeant(text)
-  // Another text is not repeated: it may be a value in the wrong place.
+  // Only a text that looks like a name is repeated: another may be a value.
+  const meant = mayBeValue ? undefined : keyMeant(text)
   return meant === undefined
     ? usage("That is not a secret key.", form)
     : usage(`${text} is not a secret key.`, `Did you mean ${meant}? ${form}`)
