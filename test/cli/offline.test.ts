@@ -101,6 +101,36 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run --offline", (
     })
   )
 
+  it.scoped("is deleted when the project, or the credential that names its target, is gone", () =>
+    Effect.gen(function* () {
+      const { copies, good, run, server } = yield* setUp()
+      yield* run()
+      assert.strictEqual(copies().length, 1)
+      server.answer = ({ path }) =>
+        path === "/projects" ? { body: { items: [] } } : FakeServer.refusal(404, "PROJECT_NOT_FOUND")
+      assert.include((yield* run()).stderr, "cannot see a project demo")
+      assert.deepStrictEqual(copies(), [])
+
+      const only = {
+        projectId: FakeServer.projectId,
+        project: "demo",
+        environmentId: FakeServer.projectId,
+        environment: "development"
+      }
+      server.answer = (asked) =>
+        asked.path === "/me/verify"
+          ? { body: { ...FakeServer.verified, only } }
+          : typeof good === "function"
+            ? good(asked)
+            : undefined
+      assert.strictEqual((yield* run(["--offline"], token, [])).stdout, "canary-value")
+      assert.strictEqual(copies().length, 1)
+      server.answer = () => FakeServer.refusal(401, "CREDENTIAL_REVOKED")
+      assert.strictEqual((yield* run(["--offline"], token, [])).code, 125)
+      assert.deepStrictEqual(copies(), [])
+    })
+  )
+
   it.scoped("holds for its credential, project and environment, its age, and as it was written", () =>
     Effect.gen(function* () {
       const { copies, good, run, server } = yield* setUp()

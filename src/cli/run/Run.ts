@@ -5,7 +5,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Choice from "#src/cli/connection/Choice.ts"
-import { fetchEnvironment, noSecrets, type Resolved } from "#src/cli/values/EnvironmentSource.ts"
+import { dropRefused, fetchEnvironment, noSecrets, type Resolved } from "#src/cli/values/EnvironmentSource.ts"
 import { type CliError, CliFailure, usage } from "#src/cli/terminal/Failure.ts"
 import type { RunOptions } from "#src/cli/values/RunOptions.ts"
 import { wantsAliases } from "#src/cli/values/Selection.ts"
@@ -69,9 +69,12 @@ const reach = Effect.fnUntraced(function* <E extends CliError, R>(
   open: Effect.Effect<Choice.ChosenLink, E, R>
 ) {
   if (Option.isSome(options.sealed)) return { session: yield* open, target: undefined }
-  if (!options.fallbackOnly) return yield* Target.reach(options, open, options.offline)
+  yield* Target.fromCaller(options)
   const session = yield* open
-  return { session, target: yield* Target.targetOffline(options, Option.some(Choice.identityOf(session.chosen))) }
+  const target = options.fallbackOnly
+    ? Target.targetOffline(options, Option.some(Choice.identityOf(session.chosen)))
+    : Effect.tapError(Target.target(options, session, options.offline), (error) => dropRefused(session, error))
+  return { session, target: yield* target }
 })
 
 /** Loaded on request: a plain run needs no names. */

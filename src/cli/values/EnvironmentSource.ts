@@ -18,6 +18,7 @@ import { bodyOf, type Link } from "#src/cli/connection/Link.ts"
 import * as ChildEnvironment from "#src/cli/terminal/ChildEnvironment.ts"
 import * as Names from "#src/cli/connection/Names.ts"
 import * as OfflineCache from "./OfflineCache.ts"
+import * as OnlyEnvironment from "#src/cli/connection/OnlyEnvironment.ts"
 import { plain, warn } from "#src/cli/terminal/Output.ts"
 import type { RunOptions } from "./RunOptions.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
@@ -128,6 +129,19 @@ const injectOnly = Effect.fnUntraced(function* (server: Link, options: InjectOpt
 const isRefusal = (error: CliError): boolean =>
   (error._tag === "ServerRefused" || error._tag === "UnexpectedAnswer") && [401, 403, 404].includes(error.status)
 
+/**
+ * Drops the copies of the only environment that the credential reached, when the server refuses the credential before
+ * the target is known.
+ */
+export const dropRefused = Effect.fnUntraced(function* ({ chosen, url }: Choice.ChosenLink, error: CliError) {
+  if (!isRefusal(error)) return
+  const remembered = yield* OnlyEnvironment.recall(Choice.identityOf(chosen))
+  const only = Option.getOrUndefined(remembered)?.only ?? undefined
+  if (only === undefined) return
+  const { environment, projectId } = only
+  yield* OfflineCache.drop({ url, credential: chosen.credential, projectId, environment, only: [] })
+})
+
 const age = (millis: number): string => {
   const minutes = Math.floor(millis / 60_000)
   if (minutes < 1) return `${Math.floor(millis / 1_000)} s`
@@ -204,6 +218,10 @@ export const fetchEnvironment = Effect.fnUntraced(function* (
   const server = purpose._tag === "update" ? session : yield* withPatience(session, target, options)
   const online = Target.inEnvironment(server, target, (projectId) =>
     injectOnly(server, { projectId, environment: target.environment, ...conditions }, options.only).pipe(
+      // Also without --offline: a copy of an earlier run must not outlive the right to it.
+      Effect.tapError((error) =>
+        isRefusal(error) ? OfflineCache.drop(locationOf(session, target, options, projectId)) : Effect.void
+      ),
       Effect.tap((resolved) =>
         options.offline && Option.isSome(resolved)
           ? Effect.catchAll(
@@ -217,10 +235,6 @@ export const fetchEnvironment = Effect.fnUntraced(function* (
   return yield* Effect.catchAll(
     target.unavailable === undefined ? online : Effect.fail(target.unavailable),
     Effect.fnUntraced(function* (error: CliError) {
-      const projectId = yield* Target.cachedProject(session, target)
-      if (Option.isNone(projectId)) return yield* Effect.fail(error)
-      // Also without --offline: a copy of an earlier run must not outlive the right to it.
-      if (isRefusal(error)) yield* OfflineCache.drop(locationOf(session, target, options, projectId.value))
       if (!options.offline || !isUnavailable(error) || purpose._tag === "update") return yield* Effect.fail(error)
       const copy = yield* findCopy(session, target, options)
       if (Option.isNone(copy)) return yield* Effect.fail(error)
