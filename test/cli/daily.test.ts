@@ -318,7 +318,10 @@ layer(app, { excludeTestServices: true })("the choice of a folder", (it) => {
       const { env, home, project, run } = yield* setUp()
       const file = path.join(home, ".ampoule.json")
       fs.writeFileSync(file, JSON.stringify({ project: project.slug, environment: "development", note: "kept" }))
-      const used = yield* run(["use", "staging"])
+      const unread = yield* run(["use", "staging"])
+      assert.strictEqual(unread.code, 2)
+      assert.include(unread.stderr, "not trusted yet")
+      const used = yield* run(["use", "staging", "--project", project.slug])
       assert.strictEqual(used.code, 0, used.stderr)
       assert.deepStrictEqual(JSON.parse(fs.readFileSync(file, "utf8")), {
         project: project.slug,
