@@ -54,6 +54,10 @@ const orElse = (first: Parts, second: Parts): Parts => ({
   environment: first.environment ?? second.environment
 })
 
+/** Question of a library whose program names no project or no environment. */
+export const question = (which: "project" | "environment"): string =>
+  `Which ${which}? Pass \`${which}\`, or set ${which === "project" ? projectVariable : environmentVariable}: the credential alone does not choose one.`
+
 /** True when no further source is needed. */
 export const isComplete = ({ environment, project }: Parts): boolean =>
   project !== undefined && environment !== undefined

@@ -17,6 +17,7 @@ import {
   type OnlyEnvironment,
   type Parts,
   projectVariable,
+  question,
   withCredential
 } from "#src/ClientTarget.ts"
 import * as Client from "./Client.ts"
@@ -46,10 +47,8 @@ export class ProjectUnclear extends Schema.TaggedError<ProjectUnclear>()("Projec
 const sentences = {
   "not found": "This credential sees no project of that id or slug.",
   "several projects have this slug; use the id": "Several projects have this slug: use the id.",
-  "no project":
-    "Which project? Pass `project`, or set AMPOULE_PROJECT. This credential reaches more than one environment.",
-  "no environment":
-    "Which environment? Pass `environment`, or set AMPOULE_ENVIRONMENT. This credential reaches more than one environment."
+  "no project": question("project"),
+  "no environment": question("environment")
 }
 
 export type Failure = Client.ClientError | ProjectUnclear

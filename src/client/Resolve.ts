@@ -6,10 +6,11 @@ import {
   type OnlyEnvironment,
   type Parts,
   projectVariable,
+  question,
   withCredential
 } from "#src/ClientTarget.ts"
 import { AmpouleError } from "./Failure.ts"
-import { type Connection, exchange, failureOf, isRefused, objectOf, unexpected, type Wait } from "./Fetch.ts"
+import { type Connection, exchange, failureOf, isRefused, objectOf, refusalOf, unexpected, type Wait } from "./Fetch.ts"
 import { addressOf, credentialOf, readVariables, type Variables } from "./Settings.ts"
 
 export interface Options {
@@ -53,7 +54,7 @@ const secretKey = /^[A-Z][A-Z0-9_]{0,254}$/
 /** The credential's only environment. Servers of before 1.1 do not say it, and a login may lack the scope. */
 const onlyOf = async (connection: Connection, signal?: AbortSignal): Promise<OnlyEnvironment | null> => {
   const reply = await exchange(connection, { path: "/me/verify" }, signal)
-  if (reply.status === 403) return null
+  if (refusalOf(reply)?.code === "SCOPE_MISSING") return null
   if (isRefused(reply)) throw failureOf(connection, reply)
   return (objectOf(reply.text)?.["only"] ?? null) as OnlyEnvironment | null
 }
@@ -65,11 +66,7 @@ const partsOf = async (connection: Connection, options: Options, signal?: AbortS
   const { environment, project } = parts
   if (project !== undefined && environment !== undefined) return { environment, project }
   const missing = project === undefined ? "project" : "environment"
-  throw new AmpouleError(
-    "TARGET_MISSING",
-    `Which ${missing}? Pass \`${missing}\`, or set AMPOULE_${missing.toUpperCase()}. This credential reaches more than one environment.`,
-    { address: connection.address }
-  )
+  throw new AmpouleError("TARGET_MISSING", question(missing), { address: connection.address })
 }
 
 const projectIdOf = async (connection: Connection, project: string, signal?: AbortSignal): Promise<string> => {

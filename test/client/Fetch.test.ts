@@ -73,6 +73,10 @@ describe("the target of the promise client", () => {
         assert.strictEqual(error.code, "TARGET_MISSING")
         assert.include(error.message, variable)
       }
+      // Another refusal says more than the question.
+      const server = yield* FakeServer.make(() => FakeServer.refusal(403, "CREDENTIAL_KIND_NOT_ACCEPTED"))
+      const refusal = yield* refusalOf({ credential, url: server.url, variables: {} })
+      assert.strictEqual(refusal.code, "CREDENTIAL_KIND_NOT_ACCEPTED")
     })
   )
 
