@@ -8,6 +8,7 @@ import * as path from "node:path"
 import { fileURLToPath, pathToFileURL } from "node:url"
 import { brotliCompressSync, constants } from "node:zlib"
 import { commitOf } from "./commit.mjs"
+import { printed } from "./printed.mjs"
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 
@@ -82,19 +83,7 @@ const derived = async () => {
     import { siteOf } from "#src/docs/DocsSource.ts"
     const openapi = pack(Effect.runSync(load))
     process.stdout.write(JSON.stringify({ openapi, docs: JSON.stringify(siteOf(process.argv[2])) }))`
-  const { outputFiles } = await build({
-    absWorkingDir: root,
-    stdin: { contents, resolveDir: root },
-    bundle: true,
-    write: false,
-    platform: "node",
-    target: "node20",
-    format: "esm"
-  })
-  // In a separate process, because the builder may be a test runner with its own modules.
-  const input = outputFiles[0]?.contents
-  const output = execFileSync(process.execPath, ["--input-type=module", "-", `${root}/`], { input, maxBuffer: 2 ** 27 })
-  const { docs, openapi } = JSON.parse(output.toString())
+  const { docs, openapi } = JSON.parse(await printed(contents, [`${root}/`]))
   // The best quality takes ten times as long for a tenth of the bytes.
   const params = { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_LGWIN]: 24 }
   return { openapi: brotliCompressSync(openapi), docs: brotliCompressSync(docs, { params }) }

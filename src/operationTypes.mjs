@@ -3,7 +3,7 @@
  * Declarations of `src/client/Operations.ts` from the OpenAPI document: every operation, every schema, and the members
  * of each refusal.
  */
-import { printed } from "./packRoutes.mjs"
+import { printed } from "./printed.mjs"
 
 const text = JSON.stringify
 

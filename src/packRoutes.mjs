@@ -1,26 +1,6 @@
 // @ts-check
 /** Replaces `src/client/Routes.ts` by its result: the package has no part of the declarations in a client without them. */
-import { build } from "esbuild"
-import { execFileSync } from "node:child_process"
-import * as path from "node:path"
-import { fileURLToPath } from "node:url"
-
-const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
-
-/** Evaluates a module of ours in a process of its own, because the caller may be a test runner. @param {string} contents */
-export const printed = async (contents) => {
-  const { outputFiles } = await build({
-    absWorkingDir: root,
-    stdin: { contents, resolveDir: root },
-    bundle: true,
-    write: false,
-    platform: "node",
-    target: "node20",
-    format: "esm"
-  })
-  const input = outputFiles[0]?.contents
-  return execFileSync(process.execPath, ["--input-type=module"], { input, maxBuffer: 2 ** 26, encoding: "utf8" })
-}
+import { printed } from "./printed.mjs"
 
 /** @type {import("esbuild").Plugin} */
 export const packRoutes = {

@@ -11,6 +11,7 @@ import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
+import { compilerOptions } from "./compilerOptions.mjs"
 import { needs, sectionsOf } from "./quickStarts.mjs"
 import { freePort, start } from "./server.mjs"
 
@@ -144,16 +145,6 @@ const effect4 = async (tarball, variables) => {
   await npmInstall(cwd, [tarball])
   fs.copyFileSync(path.join(here, "journeys/effect4.ts"), path.join(cwd, "main.ts"))
   for (const [name, sample] of samples) put(path.join(cwd, name), sample)
-  const compilerOptions = {
-    noEmit: true,
-    strict: true,
-    exactOptionalPropertyTypes: true,
-    noUncheckedIndexedAccess: true,
-    target: "ES2023",
-    module: "NodeNext",
-    lib: ["ES2023", "DOM", "DOM.Iterable"],
-    types: []
-  }
   put(
     path.join(cwd, "tsconfig.json"),
     JSON.stringify({ compilerOptions, files: ["main.ts", ...samples.map(([name]) => name)] })

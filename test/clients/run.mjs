@@ -11,6 +11,7 @@ import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
+import { compilerOptions } from "./compilerOptions.mjs"
 import { start, startLater } from "./server.mjs"
 
 const here = path.dirname(fileURLToPath(import.meta.url))
@@ -189,16 +190,6 @@ const library = (/** @type {Record<string, string>} */ peers) => async () => {
   const copies = await run("npm", ["ls", "--all", "--parseable", "effect"], { cwd: at(name) })
   if (copies.trim().split("\n").length !== 1) throw new Error(`more than one effect:\n${copies}`)
   journey("ampoule.ts", `${name}/main.ts`)
-  const compilerOptions = {
-    noEmit: true,
-    strict: true,
-    exactOptionalPropertyTypes: true,
-    noUncheckedIndexedAccess: true,
-    target: "ES2023",
-    module: "NodeNext",
-    lib: ["ES2023", "DOM", "DOM.Iterable"],
-    types: []
-  }
   put(`${name}/tsconfig.json`, JSON.stringify({ compilerOptions, files: ["main.ts"] }))
   for (const compiler of [bin("tsc"), path.join(root, "node_modules/typescript/bin/tsc")]) {
     await run(compiler, ["-p", at(name)])

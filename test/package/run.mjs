@@ -11,6 +11,7 @@ import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
+import { compilerOptions } from "../clients/compilerOptions.mjs"
 import { freePort, start } from "../clients/server.mjs"
 import {
   check,
@@ -136,16 +137,6 @@ const library = (from) => {
   fs.writeFileSync(program, names.map((name) => `await import("${name}")\n`).join(""))
   for (const major of Object.keys(nodes))
     execFileSync(path.join(nodeFolder(major), "node"), [program], { stdio: "pipe" })
-  const compilerOptions = {
-    noEmit: true,
-    strict: true,
-    exactOptionalPropertyTypes: true,
-    noUncheckedIndexedAccess: true,
-    target: "ES2023",
-    module: "NodeNext",
-    lib: ["ES2023", "DOM", "DOM.Iterable"],
-    types: []
-  }
   fs.copyFileSync(path.join(root, "test/clients/journeys/ampoule.ts"), path.join(ada.home, "main.mts"))
   fs.writeFileSync(path.join(ada.home, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["main.mts"] }))
   for (const compiler of ["typescript-5", "typescript-7"]) {
