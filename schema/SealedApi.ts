@@ -122,7 +122,14 @@ const keypair = {
 }
 const EnvironmentPath = Schema.Struct({ envId: EnvironmentId })
 
-/** Key pairs of environments, and opening of encrypted `.env` files on the server. */
+const MayNotUseSealedValues = Schema.Union(
+  MayNotReadEnvironment,
+  Errors.EnvironmentNotGranted,
+  Errors.IntegrityFailure,
+  BadBody
+)
+
+/** Key pairs of environments, and encrypted `.env` files that the server opens and makes. */
 export class SealedApi extends HttpApiGroup.make("sealed")
   .add(
     HttpApiEndpoint.get("keypair", "/environments/:envId/keypair")
@@ -146,13 +153,10 @@ export class SealedApi extends HttpApiGroup.make("sealed")
       .addSuccess(answers(200, OpenedSealedValues))
       .addError(
         Schema.Union(
-          MayNotReadEnvironment,
+          MayNotUseSealedValues,
           Errors.SealingKeyNotFound,
-          Errors.EnvironmentNotGranted,
           Errors.SealedValueInvalid,
-          Errors.SealingKeyExpired,
-          Errors.IntegrityFailure,
-          BadBody
+          Errors.SealingKeyExpired
         )
       )
       .middleware(AnyCredential)
@@ -175,15 +179,7 @@ export class SealedApi extends HttpApiGroup.make("sealed")
       .setPath(EnvironmentPath)
       .setPayload(ExportSealedValues)
       .addSuccess(answers(200, ExportedSealedValues))
-      .addError(
-        Schema.Union(
-          MayNotReadEnvironment,
-          Errors.EnvironmentNotGranted,
-          Errors.SecretNotFound,
-          Errors.IntegrityFailure,
-          BadBody
-        )
-      )
+      .addError(Schema.Union(MayNotUseSealedValues, Errors.SecretNotFound))
       .middleware(AnyCredential)
       .annotateContext(
         operation({

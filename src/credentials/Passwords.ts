@@ -90,8 +90,8 @@ export class Passwords extends Effect.Service<Passwords>()("credentials/Password
 
     /**
      * Index of the first stored hash that is the password's, or undefined. No hash at all takes as long as one, and
-     * hashes of one salt and the same parameters take as long as one. `stale`: that hash has old parameters, or is not sealed. RATE_LIMITED when
-     * the queue is full.
+     * hashes of one salt and the same parameters take as long as one. `stale`: that hash has old parameters, or is not
+     * sealed. RATE_LIMITED when the queue is full.
      */
     const find = Effect.fn("Passwords.find")(function* (stored: ReadonlyArray<string>, password: Redacted.Redacted) {
       const macs = yield* rowSeal.ready

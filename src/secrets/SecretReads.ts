@@ -186,15 +186,18 @@ const chosen = Effect.fnUntraced(function* (
   return entries
 })
 
-/** Values, each sealed to a public key: what leaves, and what the entry names. */
-const sealedTo = Effect.fnUntraced(
-  function* (
-    needs: ReadNeeds,
-    permit: EnvironmentPermit<"secrets:run">,
-    publicKey: string,
-    keys?: ReadonlyArray<string>
-  ) {
+interface SealedExport {
+  /** All by default. */
+  readonly keys?: ReadonlyArray<string> | undefined
+  /** Public key of the only one who opens them; the environment's own by default. */
+  readonly recipient?: string
+}
+
+/** Values, each sealed to a public key. Only ciphertext leaves, once the permit's entry is committed. */
+const sealed = Effect.fnUntraced(
+  function* (needs: ReadNeeds, permit: EnvironmentPermit<"secrets:run">, { keys, recipient: other }: SealedExport) {
     const { environmentId } = permit.target
+    const publicKey = other ?? (yield* needs.sealingKeys.publicKeyOf(permit)).publicKey
     const recipient = yield* SealedEnv.parsePublicKey(publicKey).pipe(
       Effect.flatMap((bytes) => SealedEnv.recipient(environmentId, bytes)),
       Effect.mapError(() => recipientKeyInvalid)
@@ -211,7 +214,8 @@ const sealedTo = Effect.fnUntraced(
     }
     if (entries.size > 0) entries.set(SealedEnv.manifestName, yield* SealedEnv.sealManifest(recipient, entries))
     const target = { type: "sealing_key", id: recipient.keyId, name: publicKey }
-    return { event: { ...permit.event(read), target }, keyId: recipient.keyId, entries: Object.fromEntries(entries) }
+    yield* needs.audit.record({ ...permit.event(read), target })
+    return { environmentId, keyId: recipient.keyId, entries: Object.fromEntries(entries) }
   },
   // Only a public key that was not checked before can be invalid.
   Effect.catchTag("SealingKeyInvalid", Effect.die)
@@ -228,10 +232,7 @@ const sealedExport = Effect.fn("SecretReads.sealedExport")(function* (
   at: EnvironmentQuery & { readonly keys?: ReadonlyArray<string> }
 ) {
   const permit = yield* needs.access.environment("secrets:run", at, intentOf("sealed.export", at.keys))
-  const { publicKey } = yield* needs.sealingKeys.publicKeyOf(permit)
-  const { entries, event, keyId } = yield* sealedTo(needs, permit, publicKey, at.keys)
-  yield* needs.audit.record(event)
-  return { environmentId: permit.target.environmentId, keyId, entries }
+  return yield* sealed(needs, permit, { keys: at.keys })
 })
 
 /** The same by the id of the environment. */
@@ -241,9 +242,7 @@ const sealedExportOf = Effect.fn("SecretReads.sealedExportOf")(function* (
   { keys }: ExportSealedValues
 ) {
   const permit = yield* needs.access.environmentWithId("secrets:run", environmentId, intentOf("sealed.export", keys))
-  const { publicKey } = yield* needs.sealingKeys.publicKeyOf(permit)
-  const { entries, event, keyId } = yield* sealedTo(needs, permit, publicKey, keys)
-  yield* needs.audit.record(event)
+  const { entries, keyId } = yield* sealed(needs, permit, { keys })
   return { keyId, entries }
 })
 
@@ -255,9 +254,7 @@ const sealedForOthers = Effect.fn("SecretReads.sealedForOthers")(function* (
   const intent = intentOf("secret.inject", at.keys)
   const permit = yield* needs.access.environment("secrets:run", at, intent)
   yield* needs.access.environment("secrets:read_values", at, intent)
-  const { entries, event, keyId } = yield* sealedTo(needs, permit, at.recipient, at.keys)
-  yield* needs.audit.record(event)
-  return { environmentId: permit.target.environmentId, keyId, entries }
+  return yield* sealed(needs, permit, at)
 })
 
 /** The reading half of `SecretStore.ts`. */
