@@ -152,9 +152,12 @@ const reseal = Effect.fnUntraced(function* (
     after = rows[rows.length - 1]
   }
   yield* resealRequests(needs, environment, keys, active)
+  // A change whose box does not open stays too, and so does its key.
   yield* sql`
     DELETE FROM data_keys d WHERE d.environment_id = ${environment.environmentId} AND d.id <> ${active.id}
-      AND NOT EXISTS (SELECT 1 FROM secret_versions v WHERE v.data_key_id = d.id)`
+      AND NOT EXISTS (SELECT 1 FROM secret_versions v WHERE v.data_key_id = d.id)
+      AND NOT EXISTS (
+        SELECT 1 FROM change_requests r WHERE r.environment_id = d.environment_id AND r.data_key_id = d.id)`
   return values
 })
 

@@ -632,8 +632,18 @@ for (const [origin, before] of [
             json: { projectId, environment: "development", key: "PROPOSED", value: "next" }
           })
           assert.strictEqual(proposal.status, 202, proposal.text)
+          const altered = yield* TestApp.post("/secrets", {
+            session: member.text,
+            json: { projectId, environment: "development", key: "ALTERED", value: "other" }
+          })
+          yield* sql`
+            UPDATE change_requests SET sealed = set_byte(sealed, 40, 255 - get_byte(sealed, 40))
+            WHERE id = ${altered.as(ChangeRequest).id}`
           yield* sql.withTransaction(DatabaseCopy.make(() => Effect.void))
           yield* (yield* ServiceKeys).look
+          const stillWaiting = yield* sql`
+            SELECT 1 FROM change_requests WHERE id = ${altered.as(ChangeRequest).id} AND status = 'pending'`
+          assert.lengthOf(stillWaiting, 1, "a change whose box does not open is not lost")
           const later = { session: (yield* World.session(stage.owner)).text }
           const request = `/change-requests/${proposal.as(ChangeRequest).id}`
           const contents = yield* TestApp.post(`${request}/reveal`, later)
