@@ -127,8 +127,8 @@ type Registry = typeof registry
 
 /**
  * By migration number: the last migration that a program must know to keep serving, and to start again, beside it. A
- * migration that only adds has the number of the one before it, so that a server of the earlier commit of
- * `test/upgrade` starts again while an upgrade is under way. One that drops something has the last number of the release
+ * migration that only adds has a number before its own: since 46 the last one of the earlier commit of `test/upgrade`,
+ * whose server starts again while an upgrade is under way. One that drops something has the last number of the release
  * that stopped using it. A migration without an entry stops all programs that do not know it.
  */
 const servedFrom: ReadonlyMap<number, number> = new Map([

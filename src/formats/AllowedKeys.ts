@@ -9,6 +9,10 @@ export const allows = (list: ReadonlyArray<string>, key: string): boolean =>
   list.includes(key) ||
   (list.some((entry) => entry.endsWith("*") && key.startsWith(entry.slice(0, -1))) && !isDangerous(key))
 
+/** The sentence of a refusal. */
+export const refusalOf = (key: string): string =>
+  `The team's list of allowed keys does not have ${key}. An owner can add it in the team's settings.`
+
 /** Whether the list allows a key that the list before does not. An entry may be covered by a wider one. */
 export const isWider = (before: ReadonlyArray<string> | null, after: ReadonlyArray<string> | null): boolean =>
   before !== null &&

@@ -238,13 +238,6 @@ const keyOfFile = Effect.fnUntraced(function* (needs: Needs, target: Environment
   return { row, newer }
 })
 
-/** Anyone with the public key can seal a value under any name, so the team's list holds for a file too. */
-const keyNotAllowed = (name: string) =>
-  new ValidationFailed({
-    field: `entries.${name}`,
-    message: `The team's list of allowed keys does not have ${name}. An owner can add it in the team's settings.`
-  })
-
 const openEntries = Effect.fnUntraced(function* (
   needs: Needs,
   { caller, target }: EnvironmentPermit<"secrets:run">,
@@ -255,7 +248,10 @@ const openEntries = Effect.fnUntraced(function* (
   for (const name of Object.keys(entries)) {
     if (name === SealedEnv.manifestName) continue
     if (!isName(name)) return yield* invalidEntry(name)
-    if (allowed !== null && !AllowedKeys.allows(allowed, name)) return yield* keyNotAllowed(name)
+    // Anyone with the public key can seal a value under any name, so the team's list holds for a file too.
+    if (allowed !== null && !AllowedKeys.allows(allowed, name)) {
+      return yield* new ValidationFailed({ field: `entries.${name}`, message: AllowedKeys.refusalOf(name) })
+    }
   }
   const opener = yield* openerOf(needs, target, row)
   return yield* SealedEnv.openAll(opener, new Map(Object.entries(entries))).pipe(

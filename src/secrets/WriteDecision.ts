@@ -34,10 +34,7 @@ const checkKeys = (allowed: ReadonlyArray<string>, changes: Changes, fields: Fie
   for (const [key, change] of changes) {
     if (change === null || AllowedKeys.allows(allowed, key)) continue
     const field = (fieldOf(fields, key) ?? "").replace(/^(\w+\.\d+\.)?.*$/, "$1key")
-    return new ValidationFailed({
-      field,
-      message: `The team's list of allowed keys does not have ${key}. An owner can add it in the team's settings.`
-    })
+    return new ValidationFailed({ field, message: AllowedKeys.refusalOf(key) })
   }
   return Effect.void
 }
