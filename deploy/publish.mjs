@@ -80,20 +80,37 @@ const isPublished = (what, there, here) => {
   if (there !== here) fail(`${what} is published with other bytes: ${there}, and not ${here}. Nothing was sent.`)
   return true
 }
-const imageAt = run("skopeo", ["inspect", ...tls(""), `docker://${image}:${version}`])
-const hasImage = isPublished(`${image}:${version}`, imageAt.ok ? JSON.parse(imageAt.stdout).Digest : undefined, digest)
-const filesAt = run("oras", ["manifest", "fetch", ...plain, `${files}:${version}`])
+/**
+ * The output about a published version. Undefined: the registry answers that it has none. Any other failure stops, since
+ * it could hide other bytes.
+ * @param {string} command @param {ReadonlyArray<string>} args
+ */
+const lookUp = (command, args) => {
+  const { ok, stderr, stdout } = run(command, args)
+  if (ok) return stdout
+  if (!/(?:manifest|name) unknown|\bnot found\b|\bE404\b/.test(stderr)) {
+    fail(`${command} ${args[0]} gets no answer from the registry: ${stderr}Nothing was sent.`)
+  }
+  return undefined
+}
+const imageAt = lookUp("skopeo", ["inspect", ...tls(""), `docker://${image}:${version}`])
+const hasImage = isPublished(
+  `${image}:${version}`,
+  imageAt === undefined ? undefined : JSON.parse(imageAt).Digest,
+  digest
+)
+const filesAt = lookUp("oras", ["manifest", "fetch", ...plain, `${files}:${version}`])
 /** @type {Array<{ digest: string, annotations?: Record<string, string> }>} */
-const layers = filesAt.ok ? JSON.parse(filesAt.stdout).layers : []
+const layers = filesAt === undefined ? [] : JSON.parse(filesAt).layers
 const sums = layers.find(({ annotations }) => annotations?.["org.opencontainers.image.title"] === "SHA256SUMS")
 const hasFiles = isPublished(
   `${files}:${version}`,
-  sums?.digest,
+  filesAt === undefined ? undefined : (sums?.digest ?? "no checksums"),
   `sha256:${digestOf("sha256", "SHA256SUMS").digest("hex")}`
 )
-const packageAt = run("npm", ["view", `${name}@${version}`, "dist.integrity"])
+const packageAt = lookUp("npm", ["view", `${name}@${version}`, "dist.integrity"])
 const integrity = `sha512-${digestOf("sha512", tarball).digest("base64")}`
-const hasPackage = isPublished(`${name}@${version}`, packageAt.ok ? packageAt.stdout.trim() : undefined, integrity)
+const hasPackage = isPublished(`${name}@${version}`, packageAt?.trim(), integrity)
 
 // --- signatures ---
 

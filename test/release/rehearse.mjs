@@ -73,9 +73,10 @@ const publish = async (env, npmUrl, images, key) => {
     AMPOULE_RELEASE_KEY: key,
     AMPOULE_RELEASE_TRANSPARENCY: "off"
   }
-  const run = () => {
+  const run = (/** @type {NodeJS.ProcessEnv} */ more = {}) => {
     const words = ["run", "--silent", "release:publish"]
-    const { status, stderr, stdout } = spawnSync("npm", words, { cwd: clone, env: settings, encoding: "utf8" })
+    const all = { ...settings, ...more }
+    const { status, stderr, stdout } = spawnSync("npm", words, { cwd: clone, env: all, encoding: "utf8" })
     return { status, said: `${stdout}${stderr}` }
   }
   const isThere = async () => (await ask(`${npmUrl}/ampoule/${version}`)).ok
@@ -85,6 +86,11 @@ const publish = async (env, npmUrl, images, key) => {
     check(!(await isThere()), "it was published")
   })
   execFileSync("git", ["tag", `v${version}`], { cwd: clone })
+  await steps.step("a registry that does not answer stops the publication", async () => {
+    const { said, status } = run({ AMPOULE_RELEASE_IMAGE: "127.0.0.1:1/ampoule" })
+    check(status === 1 && said.includes("gets no answer from the registry"), `${status}: ${said}`)
+    check(!(await isThere()), "it was published")
+  })
   await steps.step("package, image and executables are signed and published", async () => {
     const { said, status } = run()
     check(status === 0, said)
