@@ -315,7 +315,7 @@ export const resolve = (
 }
 
 /** From `start` up to, not including, `end`, in UTF-16 code units. */
-interface Span {
+export interface Span {
   readonly start: number
   readonly end: number
 }

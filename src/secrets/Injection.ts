@@ -74,8 +74,8 @@ const injectedKeys = Effect.fnUntraced(function* (
   const { revision, secrets } = yield* OpenSecrets.named(needs, permit, keys, expanded)
   const live = new Set(secrets.map(({ key }) => key))
   if (!keys.every((key) => live.has(key))) return yield* new SecretNotFound({ field: "keys" })
-  const texts = yield* OpenSecrets.represent(secrets, representation)
-  const places = expanded ? yield* OpenSecrets.placesOfValues(secrets, keys) : {}
+  const texts = yield* OpenSecrets.represent(secrets, representation, new Set(keys))
+  const places = expanded ? yield* OpenSecrets.placesOfValues(secrets, keys) : new Map<string, never>()
   const total = keys.length
   const value: InjectedSecrets = {
     projectId: permit.target.projectId,
@@ -87,7 +87,7 @@ const injectedKeys = Effect.fnUntraced(function* (
     total,
     hasMore: false,
     revision,
-    ...(Object.keys(places).length === 0 ? {} : { contained: places })
+    ...(places.size === 0 ? {} : { contained: Object.fromEntries(places) })
   }
   return { revision, read: OpenSecrets.readOf(keys, secrets), value }
 })

@@ -183,15 +183,26 @@ export const represent = Effect.fnUntraced(function* (
   return all
 })
 
-/** For each of these keys, where its expanded text holds values of other keys ([start, end) in UTF-16 code units). */
+/**
+ * For each of these keys, where its expanded text holds values of other keys ([start, end) in UTF-16 code units). Keys
+ * without such a place are left out.
+ */
 export const placesOfValues = Effect.fnUntraced(function* (
   secrets: ReadonlyArray<OpenSecret>,
   keys: ReadonlyArray<string>
 ) {
+  const kinds = new Map(secrets.map(({ key, kind }) => [key, kind]))
+  const templates = keys.filter((key) => kinds.get(key) === "template")
+  const places = new Map<string, ReadonlyArray<Composition.Span>>()
+  if (templates.length === 0) return places
   const state = new Map<string, Composition.Entry>()
   for (const { key, kind, text } of secrets) {
     state.set(key, yield* Effect.mapError(Composition.entry(kind, text), () => new IntegrityFailure()))
   }
-  const spans = yield* Effect.mapError(Composition.spans(state, keys), () => new IntegrityFailure())
-  return Object.fromEntries(spans)
+  for (let i = 0; i < templates.length; i += templatesAtOnce) {
+    yield* SecretBoxes.turn
+    const spans = Composition.spans(state, templates.slice(i, i + templatesAtOnce))
+    for (const [key, within] of yield* Effect.mapError(spans, () => new IntegrityFailure())) places.set(key, within)
+  }
+  return places
 })

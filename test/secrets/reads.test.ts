@@ -11,7 +11,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { AuditEntry } from "#schema/Audit.ts"
 import { CurrentCaller } from "#schema/Caller.ts"
-import { SealingKeyId, SecretKey } from "#schema/Values.ts"
+import { type Representation, SealingKeyId, SecretKey } from "#schema/Values.ts"
 import type { Audit } from "#src/trail/Audit.ts"
 import * as Backup from "#src/backup/Backup.ts"
 import type { Crypto } from "#src/crypto/Crypto.ts"
@@ -170,6 +170,28 @@ const reads = ({ at, me, secrets, w }: Place) => {
 }
 
 layer(Fixtures.secretsLayer, { timeout: 60_000 })((it) => {
+  it.scoped("an answer of chosen keys says where their values hold others, at any depth", () =>
+    Effect.gen(function* () {
+      const { at, me, secrets } = yield* environment
+      yield* secrets.create({ ...at, key: key("DEEP"), value: Redacted.make("see ${URL}!") }).pipe(me)
+      const containedIn = (names: ReadonlyArray<SecretKey>, representation: Representation) =>
+        Effect.gen(function* () {
+          const { answer } = yield* secrets.inject({ ...at, keys: names, representation }).pipe(me)
+          return answer?.value().contained
+        })
+      // DEEP: "see pg://two!"; URL: "pg://two".
+      assert.deepStrictEqual(yield* containedIn(keys("OTHER", "DEEP", "URL"), "materialized"), {
+        DEEP: [
+          { start: 4, end: 12 },
+          { start: 9, end: 12 }
+        ],
+        URL: [{ start: 5, end: 8 }]
+      })
+      assert.isUndefined(yield* containedIn(keys("BASE", "OTHER"), "materialized"))
+      assert.isUndefined(yield* containedIn(keys("URL"), "source"))
+    })
+  )
+
   it.scoped("every read names the versions of its keys or the environment's revision", () =>
     Effect.gen(function* () {
       const place = yield* environment
