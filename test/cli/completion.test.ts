@@ -100,6 +100,9 @@ layer(Ampoule.Default, { excludeTestServices: true })("names of the server in co
         const { complete, home, run, server } = yield* setUp
         const keys = () => complete("secrets", "get", ...inShop, "")
         const first = yield* keys()
+        const onlyFile = path.join(home, "cache", "ampoule", "only-environments.json")
+        yield* complete("secrets", "get", "")
+        assert.isTrue(fs.existsSync(onlyFile))
         const requestsBefore = server.asked.length
         assert.deepStrictEqual(yield* keys(), first)
         assert.strictEqual(server.asked.length, requestsBefore)
@@ -134,6 +137,7 @@ layer(Ampoule.Default, { excludeTestServices: true })("names of the server in co
         assert.deepStrictEqual([none.code, none.stdout, none.stderr], [0, "", ""])
         yield* run(["logout"])
         assert.isFalse(fs.existsSync(folder))
+        assert.isFalse(fs.existsSync(onlyFile))
       })
   )
 

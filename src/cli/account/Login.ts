@@ -14,6 +14,7 @@ import { isInTheClear } from "#src/cli/connection/Link.ts"
 import * as Logins from "#src/cli/connection/Logins.ts"
 import * as Suggest from "#src/cli/connection/Suggest.ts"
 import * as OfflineCache from "#src/cli/values/OfflineCache.ts"
+import * as OnlyEnvironment from "#src/cli/connection/OnlyEnvironment.ts"
 import * as Device from "#src/cli/connection/Device.ts"
 import * as Help from "#src/cli/help/Help.ts"
 import * as Shared from "#src/cli/terminal/Options.ts"
@@ -151,6 +152,7 @@ export const logout = Help.command(
     const { url } = yield* Choice.chooseAddress(options.url, logins)
     const login = Logins.find(logins, url)
     yield* Suggest.forget
+    yield* OnlyEnvironment.forget
     if (Option.isNone(logins) || Option.isNone(login)) {
       return yield* new CliFailure({ message: `There is no login for ${url}.` })
     }

@@ -5,10 +5,11 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import { join } from "node:path"
 import type { OnlyEnvironment } from "#src/ClientTarget.ts"
 import { crypto } from "#src/cli/terminal/BuiltIn.ts"
 import { type CliError, isUnavailable } from "#src/cli/terminal/Failure.ts"
-import { jsonFile } from "#src/cli/terminal/Folders.ts"
+import { folders, jsonFile, remove } from "#src/cli/terminal/Folders.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
 import * as Choice from "./Choice.ts"
 import { bodyOf, type Link } from "./Link.ts"
@@ -37,7 +38,8 @@ export interface OnlyAnswer {
 // --- memory ---
 
 const Remembered = Shape.record(Shape.struct({ at: Shape.number, only: Only }))
-const file = jsonFile("cache", "only-environments.json", Remembered, "the list of only environments")
+const fileName = "only-environments.json"
+const file = jsonFile("cache", fileName, Remembered, "the list of only environments")
 const mostRemembered = 20
 /** Milliseconds. */
 const freshFor = 3_600_000
@@ -61,6 +63,9 @@ const remember = Effect.fnUntraced(function* (identity: string, only: OnlyEnviro
   const others = [...(yield* readAll)].filter(([one]) => one !== owner).slice(1 - mostRemembered)
   yield* file.write(Object.fromEntries([...others, [owner, { at: yield* Clock.currentTimeMillis, only }]]))
 }, Effect.ignore)
+
+/** Removes all remembered answers at a logout: they name projects. */
+export const forget = Effect.suspend(() => remove(join(folders().cache, fileName)))
 
 // --- the server's word ---
 

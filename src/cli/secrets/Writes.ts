@@ -192,7 +192,7 @@ export const unset = Help.command(
     ),
     yes: Options.boolean("yes").pipe(
       Options.withAlias("y"),
-      Options.withDescription("Taken for scripts that pass it everywhere: this command asks nothing")
+      Options.withDescription("Accepted for scripts that always pass it; this command never asks")
     ),
     keys: Args.text({ name: "KEY" }).pipe(Args.withDescription("Keys to delete"), Args.atLeast(1))
   },

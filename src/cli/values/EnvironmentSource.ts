@@ -116,7 +116,7 @@ const injectOnly = Effect.fnUntraced(function* (server: Link, options: InjectOpt
     Effect.fnUntraced(function* (error: ServerRefused) {
       // The keys are well-formed, so a server that refuses the member does not know it.
       if (error.code === "VALIDATION_FAILED") {
-        yield* warn("This server is older than --only on the server: it hands out and records all keys.")
+        yield* warn("This server is older and cannot limit a read: it hands out and records all keys, and --only selects among them here.")
         return yield* inject(server, options)
       }
       const present = yield* allKeys(server, options)
