@@ -158,6 +158,9 @@ layer(app, { excludeTestServices: true })("ampoule login", (it) => {
       const plain = yield* run(["whoami", "--json"], both)
       assert.strictEqual(parsed(VerifyAuthResponse)(plain.stdout).credential.type, "cli_grant")
       assert.include(plain.stderr, "using the stored login, not AMPOULE_API_TOKEN")
+      // One connection, one warning.
+      const sealed = yield* run(["seal", "export", "--project", "absent", "--env", "development"], both)
+      assert.strictEqual(sealed.stderr.split("using the stored login").length, 2, sealed.stderr)
       const stored = yield* run(["whoami", "--json", "--credential", "stored"], both)
       assert.strictEqual(parsed(VerifyAuthResponse)(stored.stdout).credential.type, "cli_grant")
       assert.strictEqual(stored.stderr, "")

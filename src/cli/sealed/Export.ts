@@ -54,7 +54,7 @@ export const exportSealed = Help.command(
     const exists = yield* Effect.orElseSucceed(fs.exists(options.file), () => false)
     const current = exists ? yield* readSealed(options.file) : undefined
     const session = yield* Credential.open(options)
-    const key = yield* keyFor(current, { ...options, offline: false })
+    const key = yield* keyFor(current, { ...options, offline: false }, Effect.succeed(session))
     const envId = yield* Effect.orDie(decodeEnvironmentId(key.environmentId))
     const client = yield* SealingKeys.sealed(session)
     const payload = only.length === 0 ? {} : { keys: only }

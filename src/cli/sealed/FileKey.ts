@@ -2,6 +2,7 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { CliFailure } from "#src/cli/terminal/Failure.ts"
+import * as Credential from "#src/cli/connection/Credential.ts"
 import type { EnvironmentOptions } from "#src/cli/connection/Reach.ts"
 import type * as SealedFile from "./File.ts"
 import * as Target from "#src/cli/connection/Target.ts"
@@ -17,14 +18,15 @@ export const maximumEntries = 500
  */
 export const keyFor = Effect.fnUntraced(function* (
   current: SealedFile.SealedFile | undefined,
-  options: EnvironmentOptions & { readonly file: string; readonly offline: boolean }
+  options: EnvironmentOptions & { readonly file: string; readonly offline: boolean },
+  open: ReturnType<typeof Credential.open> = Credential.open(options)
 ) {
   const environment = Option.flatMap(Option.fromNullable(current?.environmentId), decodeEnvironmentId)
   const own = yield* Target.fromCaller(options)
   const key =
     Option.isNone(environment) || own.environment !== undefined
-      ? yield* SealingKeys.active(options)
-      : yield* SealingKeys.ofFile(options, environment.value)
+      ? yield* SealingKeys.active(options, open)
+      : yield* SealingKeys.ofFile(options, environment.value, open)
   if (Option.isSome(environment) && key.environmentId !== environment.value) {
     return yield* foreignFile(own)
   }

@@ -107,13 +107,16 @@ const currentOrCached = Effect.fnUntraced(function* <R>(
   )
 })
 
-/** Active key of the environment in the options. */
-export const active = Effect.fnUntraced(function* (options: EnvironmentOptions & { readonly offline: boolean }) {
+/** Active key of the environment in the options. `open`: the connection of a command that has one. */
+export const active = Effect.fnUntraced(function* (
+  options: EnvironmentOptions & { readonly offline: boolean },
+  open: ReturnType<typeof Credential.open> = Credential.open(options)
+) {
   if (options.offline) {
     const target = yield* Target.targetOffline(options, yield* Choice.closedIdentity(options))
     return yield* currentOrCached((url) => nameOf(url, target), options, "this environment", Effect.never)
   }
-  const { session, target } = yield* Target.reach(options, Credential.open(options), true)
+  const { session, target } = yield* Target.reach(options, open, true)
   const online = Effect.gen(function* () {
     if (target.unavailable !== undefined) return yield* Effect.fail(target.unavailable)
     const key = yield* fetch(session, yield* environmentId(session, target))
@@ -126,13 +129,14 @@ export const active = Effect.fnUntraced(function* (options: EnvironmentOptions &
 /** Key of a file's own environment, never taken from the file: a repository could name the key of an attacker. */
 export const ofFile = (
   options: Credential.ConnectionOptions & { readonly offline: boolean },
-  environment: EnvironmentId
+  environment: EnvironmentId,
+  open: ReturnType<typeof Credential.open> = Credential.open(options)
 ) =>
   currentOrCached(
     (url) => idName(url, environment),
     options,
     "this file's environment",
-    Effect.flatMap(Credential.open(options), (session) => fetch(session, environment))
+    Effect.flatMap(open, (session) => fetch(session, environment))
   )
 
 const recipient = (key: Key): Effect.Effect<SealedEnv.Recipient, CliFailure> =>
