@@ -45,13 +45,18 @@ export const byId = Effect.fnUntraced(function* (server: Link) {
 
 const page = { size: 500, most: 10 } as const
 
-export const keys = Effect.fnUntraced(function* (server: Link, projectId: string, environment: string) {
+export const keys = Effect.fnUntraced(function* (
+  server: Link,
+  projectId: string,
+  environment: string,
+  most: number = page.most
+) {
   const names: Array<string> = []
-  for (let n = 1; n <= page.most; n++) {
+  for (let n = 1; n <= most; n++) {
     const query = { projectId, environment, page: String(n), pageSize: String(page.size) }
     const { hasMore, items } = yield* bodyOf(server, yield* server.ask({ path: "/secrets", query }), Keys)
     names.push(...items.map(({ key }) => key))
-    if (!hasMore) break
+    if (!hasMore || items.length === 0) break
   }
   return names
 })

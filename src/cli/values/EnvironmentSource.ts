@@ -13,7 +13,6 @@ import {
   type ServerRefused,
   UnexpectedAnswer
 } from "#src/cli/terminal/Failure.ts"
-import { closest } from "#src/cli/terminal/Closest.ts"
 import { bodyOf, type Link } from "#src/cli/connection/Link.ts"
 import * as ChildEnvironment from "#src/cli/terminal/ChildEnvironment.ts"
 import * as Names from "#src/cli/connection/Names.ts"
@@ -21,6 +20,7 @@ import * as OfflineCache from "./OfflineCache.ts"
 import * as OnlyEnvironment from "#src/cli/connection/OnlyEnvironment.ts"
 import { plain, warn } from "#src/cli/terminal/Output.ts"
 import type { RunOptions } from "./RunOptions.ts"
+import { missingFrom } from "./Selection.ts"
 import * as Shape from "#src/cli/terminal/Shape.ts"
 import * as Target from "#src/cli/connection/Target.ts"
 
@@ -72,26 +72,14 @@ export const inject = Effect.fnUntraced(function* (server: Link, options: Inject
   return Option.some<Resolved>({ values, contained, etag: Option.fromNullable(response.headers["etag"]) })
 })
 
-const allKeys = Effect.fnUntraced(function* (server: Link, { environment, projectId }: InjectOptions) {
-  const keys: Array<string> = []
-  for (let page = 1; ; page++) {
-    const query = { projectId, environment, page: String(page), pageSize: "500" }
-    const { hasMore, items } = yield* bodyOf(server, yield* server.ask({ path: "/secrets", query }), Names.Keys)
-    for (const { key } of items) keys.push(key)
-    if (!hasMore) return keys
-  }
-})
+/** Pages of an environment's keys. A selection must see all of them. */
+const pagesAtMost = 1_000
+
+const allKeys = (server: Link, { environment, projectId }: InjectOptions) =>
+  Names.keys(server, projectId, environment, pagesAtMost)
 
 /** The most characters of a list of keys in an address. Servers and proxies accept some 16,000 of one request. */
 const longestKeyList = 8_000
-
-const missingFrom = (keys: ReadonlyArray<string>, present: ReadonlyArray<string> = []): CliFailure => {
-  const meant = keys.flatMap((key) => closest(key, present) ?? [])
-  return new CliFailure({
-    message: `The environment has no ${keys.join(", ")} (--only).`,
-    ...(meant.length === 0 ? {} : { hint: `Did you mean ${meant.join(", ")}?` })
-  })
-}
 
 /**
  * The values that `--only` selects: the server hands out and records no other. Patterns are matched against names first.
@@ -116,7 +104,9 @@ const injectOnly = Effect.fnUntraced(function* (server: Link, options: InjectOpt
     Effect.fnUntraced(function* (error: ServerRefused) {
       // The keys are well-formed, so a server that refuses the member does not know it.
       if (error.code === "VALIDATION_FAILED") {
-        yield* warn("This server is older and cannot limit a read: it hands out and records all keys, and --only selects among them here.")
+        yield* warn(
+          "This server is older and cannot limit a read: it hands out and records all keys, and --only selects among them here."
+        )
         return yield* inject(server, options)
       }
       const present = yield* allKeys(server, options)

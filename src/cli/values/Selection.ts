@@ -16,19 +16,22 @@ export type SelectionOptions = Command.Command.ParseConfig<typeof selection> & {
 export const wantsAliases = ({ names }: Pick<SelectionOptions, "names">): boolean =>
   Option.getOrUndefined(names) === "alias"
 
+/** `present`: the keys of the environment, as far as the caller knows them. */
+export const missingFrom = (keys: ReadonlyArray<string>, present: ReadonlyArray<string> = []): CliFailure => {
+  const meant = keys.flatMap((key) => closest(key, present) ?? [])
+  return new CliFailure({
+    message: `The environment has no ${keys.join(", ")} (--only).`,
+    ...(meant.length === 0 ? {} : { hint: `Did you mean ${meant.join(", ")}?` })
+  })
+}
+
 export const selectValues = (
   values: ChildEnvironment.Variables,
   options: SelectionOptions
 ): Effect.Effect<ChildEnvironment.Variables, CliFailure> => {
   const missing = ChildEnvironment.missing(values, options.only)
   if (missing.length > 0) {
-    const meant = missing.flatMap((key) => closest(key, Object.keys(values)) ?? [])
-    return Effect.fail(
-      new CliFailure({
-        message: `The environment has no ${missing.join(", ")} (--only).`,
-        ...(meant.length === 0 ? {} : { hint: `Did you mean ${meant.join(", ")}?` })
-      })
-    )
+    return Effect.fail(missingFrom(missing, Object.keys(values)))
   }
   const selected = ChildEnvironment.select(values, { ...options, prefix: Option.getOrUndefined(options.prefix) })
   if (Option.isNone(options.names)) return Effect.succeed(selected)
