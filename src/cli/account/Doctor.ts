@@ -149,8 +149,7 @@ const credentialFindings = Effect.fnUntraced(function* (options: Choice.Connecti
 const folderFinding = Effect.gen(function* () {
   const file = yield* Effect.either(ProjectFile.find({ foreign: false }))
   if (file._tag === "Left") return failed("folder", sentence(file.left))
-  if (Option.isNone(file.right))
-    return ok("folder", "no .ampoule.json here or above")
+  if (Option.isNone(file.right)) return ok("folder", "no .ampoule.json here or above")
   const { digest, path } = file.right.value
   const text = `${plain(path)}: ${ProjectFile.description(file.right.value)}`
   return (yield* ProjectFile.isTrusted(digest))
