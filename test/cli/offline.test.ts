@@ -131,6 +131,25 @@ layer(Ampoule.Default, { excludeTestServices: true })("ampoule run --offline", (
     })
   )
 
+  it.scoped("--only bounds what the server hands out, in `secrets export` too", () =>
+    Effect.gen(function* () {
+      const { server } = yield* setUp()
+      const ampoule = yield* Ampoule
+      const env = { AMPOULE_URL: server.url, AMPOULE_API_TOKEN: token }
+      const place = ["--project", FakeServer.projectId, "--env", "development", "--only", "KEY"]
+      for (const words of [
+        ["run", ...place, "--", "true"],
+        ["secrets", "export", ...place]
+      ]) {
+        assert.strictEqual((yield* ampoule.run(words, { env })).code, 0)
+        assert.deepStrictEqual(
+          [server.asked.at(-1)?.path, server.asked.at(-1)?.query.get("keys")],
+          ["/secrets/inject", "KEY"]
+        )
+      }
+    })
+  )
+
   it.scoped("holds for its credential, project and environment, its age, and as it was written", () =>
     Effect.gen(function* () {
       const { copies, good, run, server } = yield* setUp()

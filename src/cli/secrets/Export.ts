@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Entry } from "#src/formats/Entry.ts"
 import { usage } from "#src/cli/terminal/Failure.ts"
-import { inject } from "#src/cli/values/EnvironmentSource.ts"
+import { injectOnly } from "#src/cli/values/EnvironmentSource.ts"
 import { codecs, printEntries } from "#src/cli/values/Formats.ts"
 import { type Format, formats, readers } from "#src/formats/FormatNames.ts"
 import * as Help from "#src/cli/help/Help.ts"
@@ -96,7 +96,7 @@ export const exportCommand = Help.command(
       }
       const all = options.source
         ? (yield* sourceTexts(session, location)).entries
-        : Option.match(yield* inject(session, location), {
+        : Option.match(yield* injectOnly(session, location, options.only), {
             onNone: (): ReadonlyArray<Entry> => [],
             onSome: ({ values }) => Object.entries(values).map(([key, value]) => ({ key, value }))
           })

@@ -85,7 +85,11 @@ const longestKeyList = 8_000
  * The values that `--only` selects: the server hands out and records no other. Patterns are matched against names first.
  * A plan has its own keys.
  */
-const injectOnly = Effect.fnUntraced(function* (server: Link, options: InjectOptions, only: ReadonlyArray<string>) {
+export const injectOnly = Effect.fnUntraced(function* (
+  server: Link,
+  options: InjectOptions,
+  only: ReadonlyArray<string>
+) {
   if (only.length === 0 || options.plan !== undefined) return yield* inject(server, options)
   const exact = [...new Set(only)]
   const invalid = exact.filter((name) => !name.includes("*") && !secretKey.test(name))
